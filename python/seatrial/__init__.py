@@ -1,0 +1,1 @@
+"""Seatrial: sea trials for database storage."""

@@ -1,0 +1,60 @@
+"""Types of the native module. Private: its public faces are the rooms of seatrial."""
+
+from typing import Any, final
+
+@final
+class Histogram:
+    """Log-linear histogram of ns, buckets at most 0.8 % wide."""
+
+    @staticmethod
+    def decode(blob: bytes) -> Histogram:
+        """Read an encoded histogram; raises ValueError when the bytes are not one."""
+    @staticmethod
+    def of(values_ns: list[int]) -> Histogram:
+        """Build a histogram of values in ns."""
+    def encode(self) -> bytes:
+        """Return the canonical bytes: equal contents give equal bytes."""
+    def merged(self, other: Histogram) -> Histogram:
+        """Return the sum of both; exact, order does not matter."""
+    def percentile_ns(self, percent: float) -> int:
+        """Return the value (ns) that ``percent`` of the entries do not exceed; 0 when empty."""
+    def buckets(self) -> tuple[list[int], list[int], list[int]]:
+        """Return lower bounds (ns, inclusive), upper bounds (ns, exclusive) and counts > 0."""
+    @property
+    def count(self) -> int:
+        """Entries."""
+    @property
+    def mean_ns(self) -> float:
+        """Exact mean; 0 when empty."""
+    @property
+    def min_ns(self) -> int:
+        """Exact minimum; 0 when empty."""
+    @property
+    def max_ns(self) -> int:
+        """Exact maximum; 0 when empty."""
+
+@final
+class Running:
+    """A cell being measured in background threads."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait at most so long; True when the cell has ended."""
+    def live(self) -> dict[str, Any]:
+        """Return the last second: elapsed_s, iops, bytes_per_s, p99_ns, stalls,
+        oldest_in_flight_ns, offered_completed."""
+    def stop(self) -> None:
+        """Ask the workers to end; what was measured is kept."""
+    def result(self) -> dict[str, Any]:
+        """Return the sample's parts (see docs/engine.md); raises RuntimeError while running."""
+
+def start(spec_json: str) -> Running:
+    """Start one cell from its specification (docs/engine.md); raises ValueError with a sentence
+    when it is not one, OSError when the target cannot be opened."""
+
+def io_uring_status() -> str:
+    """Return an empty string when io_uring works, else the reason by name."""
+
+def clock_source() -> str:
+    """Return ``tsc`` or ``monotonic``."""
+
+__version__: str

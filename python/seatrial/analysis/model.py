@@ -1,0 +1,93 @@
+"""What an analysis yields: estimates, summaries of cells, findings. Pure data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from seatrial.results.model import Run, Sample
+from seatrial.study.cell import Cell, FactorValue
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure with its doubt.
+
+    Attributes:
+        value: Median or mean over rounds, as the estimator says.
+        low: Lower end of the 95 % interval; None when measured once.
+        high: Upper end of the 95 % interval; None when measured once.
+        rounds: How many rounds it rests on.
+        unit: ``IOPS``, ``B/s``, ``ns``, ``commits/s``, ``ratio``.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    rounds: int
+    unit: str
+
+    @property
+    def half_width_share(self) -> float | None:
+        """Half of the interval's width over the value; None when measured once."""
+        if self.low is None or self.high is None or self.value == 0:
+            return None
+        return (self.high - self.low) / 2 / abs(self.value)
+
+
+class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell over all its rounds.
+
+    Attributes:
+        cell: What was measured.
+        iops: Completed requests per second.
+        bandwidth: Bytes per second.
+        latency: Response time by operation kind and percentile name (``p50``, ``p90``, ``p99``,
+            ``p99.9``, ``max``, ``mean``), in ns; a percentile is absent when too few requests
+            completed to know it.
+        completed: Requests over all rounds.
+        failed: Requests over all rounds.
+        blank: The sentence that stands in place of a figure when nothing completed; else empty.
+        samples: In order of rounds.
+    """
+
+    cell: Cell
+    iops: Estimate
+    bandwidth: Estimate
+    latency: dict[str, dict[str, Estimate]]
+    completed: int
+    failed: int
+    blank: str = ""
+    samples: list[Sample]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One statement drawn from samples.
+
+    Attributes:
+        kind: Stable name, one section of docs/findings.md each, such as ``stall``.
+        severity: ``critical`` (do not trust or do not run a database on it), ``warning`` or
+            ``note``.
+        cells: Factors of the cells concerned; empty when it concerns the machine or the run.
+        sentence: What was seen, with figures.
+        cause: The likely cause.
+        evidence: The figures behind it, by name with unit last.
+        next: The next command to try or thing to do.
+    """
+
+    kind: str
+    severity: str
+    cells: list[dict[str, FactorValue]]
+    sentence: str
+    cause: str
+    evidence: dict[str, Any]
+    next: str
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a report or a terminal prints of one run."""
+
+    run: Run
+    cells: list[CellSummary]
+    findings: list[Finding]
+    verdict: str

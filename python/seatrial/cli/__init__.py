@@ -1,0 +1,1 @@
+"""Commands: one small file each; parses, calls, prints."""

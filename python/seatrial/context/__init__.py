@@ -1,0 +1,1 @@
+"""The fingerprint: machine, block devices, file system."""

@@ -1,0 +1,1 @@
+"""Turns each cell into a sample; never interprets."""

@@ -1,0 +1,1 @@
+"""The page, tables and exports; reads results and analysis, nothing else."""

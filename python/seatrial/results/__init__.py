@@ -1,0 +1,1 @@
+"""The results file; the only room that knows SQL."""

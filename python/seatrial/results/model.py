@@ -1,0 +1,222 @@
+"""What a results file holds: runs, samples and their parts, as typed objects.
+
+Nothing here interprets: rates and percentiles are computed when they are asked for, from the
+full counts, and are never stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from seatrial import _core
+from seatrial.study.cell import Cell
+
+OPERATIONS = ("read", "write", "sync", "commit", "copy")
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of every request that a sample offered.
+
+    ``offered = completed + failed + late_skipped + in_flight_at_end``, asserted by the engine at
+    the end of every sample.
+    """
+
+    offered: int
+    completed: int
+    failed: int
+    late_skipped: int
+    in_flight_at_end: int
+
+
+class OperationResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation kind of a sample.
+
+    Attributes:
+        completed: Requests that ended well.
+        failed: Requests that ended with an error.
+        transferred_bytes: Bytes that the completed requests moved.
+        response: Encoded histogram of response times (ns, from the intended start).
+        service: Encoded histogram of service times (ns, from the actual start); None in a closed
+            loop, where the two are the same.
+    """
+
+    completed: int
+    failed: int
+    transferred_bytes: int
+    response: bytes
+    service: bytes | None = None
+
+    def response_histogram(self) -> _core.Histogram:
+        """Return the response times (ns) as a histogram."""
+        return _core.Histogram.decode(self.response)
+
+    def service_histogram(self) -> _core.Histogram:
+        """Return the service times (ns) as a histogram."""
+        return _core.Histogram.decode(self.service or self.response)
+
+
+class Slice(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One operation kind in one slice of the timeline; slices without completions are absent."""
+
+    index: int
+    operation: str
+    completed: int
+    transferred_bytes: int
+    response: bytes
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """Completions by time: slice ``i`` covers ``[i, i + 1) * slice_ns`` from the sample's start.
+
+    ``slice_ns`` is 100 ms by default and doubles whenever a long sample would outgrow its memory.
+    """
+
+    slice_ns: int
+    slices: list[Slice]
+
+
+class Stall(msgspec.Struct, frozen=True, kw_only=True):
+    """A time in which requests were outstanding and none completed for longer than a threshold.
+
+    Attributes:
+        start_s: From the sample's start.
+        length_s: Until the next completion, or the sample's end.
+        cause: ``device``, ``filesystem``, ``generator`` or ``unknown``.
+        operations: Requests outstanding at the end of the stall, by operation kind.
+        depth: Their sum.
+        evidence: What the watchdog saw, by name: shares in 0..1, counts, ns.
+    """
+
+    start_s: float
+    length_s: float
+    cause: str
+    operations: dict[str, int]
+    depth: int
+    evidence: dict[str, Any] = {}
+
+
+class ErrorSample(msgspec.Struct, frozen=True, kw_only=True):
+    """One failed request, kept as an example (at most 32 a sample)."""
+
+    operation: str
+    offset_bytes: int
+    length_bytes: int
+    errno: int
+    name: str
+    at_s: float
+
+
+class Corruption(msgspec.Struct, frozen=True, kw_only=True):
+    """One block that did not hold what was written to it.
+
+    ``kind`` is ``flipped_bit``, ``torn_write``, ``stale``, ``misplaced`` or ``foreign``.
+    """
+
+    kind: str
+    offset_bytes: int
+    detail: str
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """How many blocks were checked against what was written, and which were wrong."""
+
+    checked_blocks: int
+    corrupt_blocks: int
+    corruptions: list[Corruption] = []
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell measured once.
+
+    Attributes:
+        id: Set by the results file; 0 before it is stored.
+        run_id: The run that it belongs to.
+        cell: What was measured.
+        round: The round, from 0.
+        position: Place in the order in which the round was measured, from 0.
+        started_at: Unix time in seconds.
+        duration_s: Measured wall time of the sample.
+        status: ``complete`` or ``interrupted``.
+        engine: ``io_uring``, ``psync``, ``simulated`` or ``null``.
+        engine_reason: Why that engine, as a phrase.
+        outcome: The accounting equation's terms.
+        operations: Results by operation kind, of those kinds that were offered.
+        timeline: Completions by time.
+        stalls: In order of time.
+        stalls_dropped: Stalls beyond the bound of what a sample keeps.
+        oldest_in_flight_ns: Age of the oldest request that had not ended; 0 if none.
+        errors_count: All failed requests.
+        errors: Examples of them.
+        counters: Other readings by name, unit last: ``cpu_user_ns``, ``cpu_system_ns``,
+            ``kernel_workers_max``, ``watchdog_lateness_ns_max``, ``null_limit_per_s``,
+            ``steal_ns``, ``device_read_bytes``, ``device_write_bytes``, ``temperature_c`` ...
+        verification: Where data were checked.
+    """
+
+    id: int = 0
+    run_id: str = ""
+    cell: Cell
+    round: int
+    position: int
+    started_at: float
+    duration_s: float
+    status: str = "complete"
+    engine: str
+    engine_reason: str = ""
+    outcome: Outcome
+    operations: dict[str, OperationResult]
+    timeline: Timeline
+    stalls: list[Stall] = []
+    stalls_dropped: int = 0
+    oldest_in_flight_ns: int = 0
+    errors_count: int = 0
+    errors: list[ErrorSample] = []
+    counters: dict[str, float] = {}
+    verification: Verification | None = None
+
+    @property
+    def completed_per_s(self) -> float:
+        """Completed requests of all kinds per second."""
+        return self.outcome.completed / self.duration_s if self.duration_s > 0 else 0.0
+
+    @property
+    def transferred_bytes_per_s(self) -> float:
+        """Bytes moved by completed requests of all kinds per second."""
+        total = sum(part.transferred_bytes for part in self.operations.values())
+        return total / self.duration_s if self.duration_s > 0 else 0.0
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution of a command: its context and, in the results file, its samples.
+
+    Attributes:
+        id: Short and unique, such as ``20261121-074500-3fa2``.
+        command: The command line, without secrets.
+        label: What the user calls it; empty if unnamed.
+        study_name: Name of the study.
+        study: The study as written, checked and completed with defaults.
+        plan_hash: Identifies the cells, so that a resume continues the same plan.
+        seed: Of the order and of the addresses.
+        status: ``running``, ``complete``, ``interrupted`` or ``failed``.
+        started_at: Unix time in seconds.
+        ended_at: Unix time in seconds; None while running or after a kill.
+        fingerprint_before: Machine and target before the first sample.
+        fingerprint_after: What changed or aged meanwhile: health, temperature, kernel messages.
+        seatrial_version: Version that measured.
+    """
+
+    id: str
+    command: str
+    label: str = ""
+    study_name: str
+    study: dict[str, Any]
+    plan_hash: str
+    seed: int
+    status: str
+    started_at: float
+    ended_at: float | None = None
+    fingerprint_before: dict[str, Any] = {}
+    fingerprint_after: dict[str, Any] = {}
+    seatrial_version: str

@@ -1,0 +1,1 @@
+"""Studies: schema, checking, planning."""

@@ -1,0 +1,1 @@
+"""What is under trial, the one guard before it and the undo journal behind it."""

@@ -1,0 +1,26 @@
+//! The measuring instruments: clock, histogram, timeline, outcome accounting and stall watch.
+//!
+//! Nothing here performs I/O or starts a thread. The load engine and the SQL replayer feed these
+//! parts from their loops, and a simulated device feeds them from a virtual clock, so that every
+//! rule below can be tested exactly and in an instant.
+//!
+//! A latency is recorded in [`Recorder::complete`]: one histogram entry for every request.
+
+pub mod clock;
+pub mod flight;
+pub mod histogram;
+pub mod operation;
+pub mod outcome;
+pub mod recorder;
+pub mod stall;
+pub mod timeline;
+mod varint;
+
+pub use clock::{Clock, ClockSource};
+pub use flight::{Flight, FlightView};
+pub use histogram::{Histogram, HistogramError};
+pub use operation::Operation;
+pub use outcome::{Accounting, AccountingError, Outcome};
+pub use recorder::{Recorder, RecorderParts};
+pub use stall::{Cause, Evidence, Quiet, Stall};
+pub use timeline::{SliceRow, Timeline};

@@ -1,0 +1,89 @@
+# From a fresh checkout to a measurement (`make trial`) or a test run (`make test`).
+# Every target sets up what it needs; nothing is built again when nothing changed.
+
+PYTHON ?= python3
+DIR ?= trial
+
+CORE_SOURCES := Cargo.toml $(wildcard Cargo.lock) pyproject.toml \
+	$(shell find crates -name '*.rs' -o -name Cargo.toml)
+
+# One interpreter for every cargo command: another would build the binding again.
+export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
+
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help trial setup test lint test-rust test-python tools-for-tests bench format lock clean \
+	always
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+trial: setup ## the quick trial of DIR (default: the folder trial/), with a report at its end
+	@[ "$(DIR)" != trial ] || mkdir -p trial
+	@.venv/bin/seatrial run "$(DIR)"
+
+setup: .venv/core ## the Python environment and the compiled engine
+
+test: tools-for-tests lint test-rust test-python ## every check and every test
+
+lint: setup ## formatting, lints and types
+	@echo "== ruff"
+	@.venv/bin/ruff check --quiet .
+	@.venv/bin/ruff format --check --quiet .
+	@echo "== mypy"
+	@.venv/bin/mypy
+	@echo "== rustfmt"
+	@cargo fmt --all --check
+	@echo "== clippy"
+	@cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+
+test-rust: ## the tests of the Rust crates
+	@echo "== cargo test"
+	@cargo test --quiet --workspace --exclude seatrial-pyext --locked
+
+test-python: setup ## the tests of the Python rooms, the source tree and the report
+	@echo "== pytest"
+	@.venv/bin/python -m pytest
+
+bench: setup ## CPU per I/O against fio, written to bench/RESULTS.md
+	@.venv/bin/python bench/engine.py
+
+format: setup ## lay out all code as the lints want it
+	@.venv/bin/ruff check --fix --quiet .
+	@.venv/bin/ruff format --quiet .
+	@cargo fmt --all
+
+lock: setup ## renew requirements.lock and Cargo.lock to the newest versions allowed
+	@.venv/bin/python tools/setup/renew_lock.py
+	@cargo update
+
+clean: ## remove what was built; measurements and reports stay
+	@rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -f python/seatrial/_core*.so
+	@cargo clean --quiet
+
+tools-for-tests:
+	@PYTHON="$(PYTHON)" tools/setup/check-tools test
+
+# An environment belongs to its folder and its interpreter: when either moved, it is made anew.
+MADE_IN := $(shell test -x .venv/bin/python && cat .venv/made-in 2>/dev/null)
+ifneq ($(MADE_IN),$(CURDIR))
+.venv/made-in: always
+endif
+
+.venv/made-in: requirements.lock
+	@PYTHON="$(PYTHON)" tools/setup/check-tools
+	@echo "Setting up the Python environment in .venv"
+	@[ "$(MADE_IN)" = "$(CURDIR)" ] || "$(PYTHON)" -m venv --clear .venv
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@echo "$(CURDIR)" > $@
+
+ifeq ($(wildcard python/seatrial/_core*.so),)
+.venv/core: always
+endif
+
+.venv/core: .venv/made-in $(CORE_SOURCES)
+	@PYTHON="$(PYTHON)" tools/setup/check-tools
+	@echo "Building the engine (a minute or two the first time)"
+	@VIRTUAL_ENV="$(CURDIR)/.venv" .venv/bin/maturin develop --release --locked --quiet
+	@touch $@

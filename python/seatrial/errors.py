@@ -1,0 +1,114 @@
+"""The errors that a caller would catch, and the exit code of each.
+
+Every error that a user sees has three parts: what was seen, the likely cause, and the next
+command to try. The command line prints ``str(error)`` and exits with ``error.exit_code``; a
+traceback is never shown.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+EXIT_CODES: Final[dict[int, str]] = {
+    0: "done",
+    1: "internal error, or something could not be undone",
+    2: "usage: a bad option or a malformed study",
+    3: "a threshold of the study was breached",
+    4: "partial result: what was measured is kept",
+    5: "refused for safety: data would be lost or the target is in use",
+    6: "the target cannot be used: missing, not writable or of the wrong kind",
+    7: "the results file cannot be used: corrupt, locked or not one of ours",
+    8: "too little space on the target",
+    9: "a size or offset is not a multiple of the target's logical block",
+    10: "the file system does not support O_DIRECT",
+    11: "the results file was written by a newer version",
+}
+"""What each exit code of the command line means: the one table, copied by the README."""
+
+
+class SeatrialError(Exception):
+    """Base of all errors that a user sees, as one readable paragraph.
+
+    Attributes:
+        exit_code: What the command line exits with; a key of ``EXIT_CODES``.
+        seen: What was seen, with figures.
+        cause: The likely cause.
+        next_step: The next command to try or thing to do.
+
+    Raises:
+        ValueError: when one of the three parts is blank.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, *, seen: str, cause: str, next_step: str) -> None:
+        self.seen = _sentence(seen)
+        self.cause = _sentence(cause)
+        self.next_step = _sentence(next_step)
+        super().__init__(f"{self.seen} {self.cause} {self.next_step}")
+
+
+class UsageError(SeatrialError):
+    """The command cannot be carried out as it was given: a bad option or argument."""
+
+    exit_code = 2
+
+
+class StudyError(UsageError):
+    """The study file is malformed; the message names the file and the key path."""
+
+
+class PartialResult(SeatrialError):  # noqa: N818 - a result, though less than was asked for
+    """The run ended before its plan did; what was measured is kept."""
+
+    exit_code = 4
+
+
+class RefusedError(SeatrialError):
+    """Data would be lost, or the target is in use: the guard refused, nothing was written."""
+
+    exit_code = 5
+
+
+class TargetError(SeatrialError):
+    """The target cannot be used: missing, not writable or of the wrong kind."""
+
+    exit_code = 6
+
+
+class SpaceError(TargetError):
+    """The target has too little space for the trial."""
+
+    exit_code = 8
+
+
+class AlignmentError(TargetError):
+    """A size or offset is not a multiple of the target's logical block."""
+
+    exit_code = 9
+
+
+class DirectError(TargetError):
+    """The target's file system does not support O_DIRECT."""
+
+    exit_code = 10
+
+
+class ResultsFileError(SeatrialError):
+    """The results file cannot be used: corrupt, locked or not one of ours; it is left as it is."""
+
+    exit_code = 7
+
+
+class NewerResultsFileError(ResultsFileError):
+    """The results file was written by a newer version of seatrial; it is left as it is."""
+
+    exit_code = 11
+
+
+def _sentence(part: str) -> str:
+    """Return the part on one line, ended as a sentence."""
+    text = " ".join(part.split())
+    if not text:
+        raise ValueError("an error needs all three parts: seen, cause and next_step")
+    return text if text[-1] in ".!?" else f"{text}."

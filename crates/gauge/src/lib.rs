@@ -21,6 +21,6 @@ pub use flight::{Flight, FlightView};
 pub use histogram::{Histogram, HistogramError};
 pub use operation::Operation;
 pub use outcome::{Accounting, AccountingError, Outcome};
-pub use recorder::{Recorder, RecorderParts};
-pub use stall::{Cause, Evidence, Quiet, Stall};
+pub use recorder::{KindTotals, Recorder, RecorderParts, RecorderSettings, lock};
+pub use stall::{Cause, Evidence, Quiet, Stall, WorkerQuiet, find_stalls};
 pub use timeline::{SliceRow, Timeline};

@@ -1,0 +1,153 @@
+//! What one worker has outstanding, readable by the watchdog while the worker is blocked.
+//!
+//! A worker that hangs in a system call cannot report its hang. So it publishes the start of every
+//! request in a slot before it submits it, and clears the slot when it reaps it. Each slot has one
+//! writer; readers need no lock and may see a state a few nanoseconds old, which is all they need.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Operation;
+
+/// Low bits of a slot that hold the operation kind plus one; the rest is the start in ns.
+const KIND_BITS: u32 = 3;
+
+/// The slots and submit-side counters of one worker.
+#[derive(Debug)]
+pub struct Flight {
+    slots: Box<[AtomicU64]>,
+    offered: AtomicU64,
+    started: AtomicU64,
+    last_end_ns: AtomicU64,
+}
+
+/// What was outstanding at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlightView {
+    /// Outstanding requests by operation index.
+    pub operations: [u32; Operation::ALL.len()],
+    /// Start of the oldest outstanding request; `None` when there is none.
+    pub oldest_start_ns: Option<u64>,
+    /// Last completion; the sample's start before the first.
+    pub last_end_ns: u64,
+}
+
+impl FlightView {
+    /// Number of outstanding requests.
+    pub fn depth(&self) -> u32 {
+        self.operations.iter().sum()
+    }
+
+    /// Both views as one.
+    pub fn plus(self, other: FlightView) -> FlightView {
+        let mut operations = self.operations;
+        for (mine, theirs) in operations.iter_mut().zip(other.operations) {
+            *mine += theirs;
+        }
+        FlightView {
+            operations,
+            oldest_start_ns: match (self.oldest_start_ns, other.oldest_start_ns) {
+                (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
+                (mine, theirs) => mine.or(theirs),
+            },
+            last_end_ns: self.last_end_ns.max(other.last_end_ns),
+        }
+    }
+}
+
+impl Flight {
+    /// Slots for `depth` requests of a sample that starts at `start_ns`.
+    pub fn new(depth: usize, start_ns: u64) -> Flight {
+        Flight {
+            slots: (0..depth).map(|_| AtomicU64::new(0)).collect(),
+            offered: AtomicU64::new(0),
+            started: AtomicU64::new(0),
+            last_end_ns: AtomicU64::new(start_ns),
+        }
+    }
+
+    /// A request's time has come. Only the worker itself may call this.
+    #[inline]
+    pub fn offer(&self) {
+        bump(&self.offered);
+    }
+
+    /// A request goes to the target now. Only the worker itself may call this.
+    #[inline]
+    pub fn begin(&self, slot: usize, operation: Operation, started_ns: u64) {
+        bump(&self.started);
+        let kind = operation.index() as u64 + 1;
+        self.slots[slot].store((started_ns << KIND_BITS) | kind, Ordering::Relaxed);
+    }
+
+    /// Empties a slot: what it held and when that was started.
+    #[inline]
+    pub fn end(&self, slot: usize) -> Option<(Operation, u64)> {
+        let held = self.slots[slot].load(Ordering::Relaxed);
+        self.slots[slot].store(0, Ordering::Relaxed);
+        read_slot(held)
+    }
+
+    /// Publishes the time of the last completion.
+    #[inline]
+    pub fn completed_at(&self, at_ns: u64) {
+        self.last_end_ns.store(at_ns, Ordering::Relaxed);
+    }
+
+    /// Requests whose time has come.
+    pub fn offered(&self) -> u64 {
+        self.offered.load(Ordering::Relaxed)
+    }
+
+    /// Requests given to the target.
+    pub fn started(&self) -> u64 {
+        self.started.load(Ordering::Relaxed)
+    }
+
+    /// What is outstanding now.
+    pub fn view(&self) -> FlightView {
+        let mut view = FlightView {
+            last_end_ns: self.last_end_ns.load(Ordering::Relaxed),
+            ..FlightView::default()
+        };
+        for slot in &self.slots {
+            if let Some((operation, started_ns)) = read_slot(slot.load(Ordering::Relaxed)) {
+                view.operations[operation.index()] += 1;
+                let oldest_ns = view.oldest_start_ns.unwrap_or(u64::MAX).min(started_ns);
+                view.oldest_start_ns = Some(oldest_ns);
+            }
+        }
+        view
+    }
+}
+
+/// One writer, so that a load and a store do what a locked instruction would, for less.
+#[inline]
+fn bump(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+#[inline]
+fn read_slot(held: u64) -> Option<(Operation, u64)> {
+    let kind = held & ((1 << KIND_BITS) - 1);
+    let operation = *Operation::ALL.get((kind as usize).checked_sub(1)?)?;
+    Some((operation, held >> KIND_BITS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_tells_kind_and_start_until_it_ends() {
+        let flight = Flight::new(3, 5);
+        assert_eq!(flight.view().oldest_start_ns, None);
+        flight.begin(2, Operation::Write, 1_000);
+        flight.begin(0, Operation::Read, 900);
+        let view = flight.view();
+        assert_eq!((view.oldest_start_ns, view.depth(), view.last_end_ns), (Some(900), 2, 5));
+        assert_eq!(view.operations, [1, 1, 0, 0, 0]);
+        assert_eq!(flight.end(0), Some((Operation::Read, 900)));
+        assert_eq!(flight.end(0), None);
+        assert_eq!(flight.view().oldest_start_ns, Some(1_000));
+    }
+}

@@ -1,0 +1,273 @@
+//! Stalls: times in which requests were outstanding and none completed.
+//!
+//! Each worker notes its own quiet times, which costs one comparison a completion. A stall of the
+//! sample is a time in which *all* workers were quiet and at least one of them had a request
+//! outstanding, for longer than the threshold. Edges are completions and starts, not the moments at
+//! which somebody looked, so they are exact.
+//!
+//! Whose fault it was is decided from what the watchdog saw meanwhile ([`Evidence`]).
+
+use crate::operation::Operation;
+
+/// A time in which one worker completed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quiet {
+    /// Its last completion, or the sample's start.
+    pub from_ns: u64,
+    /// Since when, within this time, it had a request outstanding.
+    pub busy_from_ns: Option<u64>,
+    /// Its next completion, or the sample's end.
+    pub to_ns: u64,
+    /// What was outstanding at the end.
+    pub operations: [u32; Operation::ALL.len()],
+}
+
+/// All quiet times of one worker, in order, and the one that was open when the sample ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerQuiet {
+    /// Those at least as long as the threshold.
+    pub quiets: Vec<Quiet>,
+    /// From the last completion to the end; may be short.
+    pub last: Quiet,
+}
+
+/// A time in which requests were outstanding and none completed for longer than the threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// Last completion or first start.
+    pub start_ns: u64,
+    /// Next completion, or the sample's end.
+    pub end_ns: u64,
+    /// What was outstanding when it ended, by operation index.
+    pub operations: [u32; Operation::ALL.len()],
+}
+
+impl Stall {
+    /// How long it lasted.
+    pub fn length_ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+
+    /// Requests outstanding when it ended.
+    pub fn depth(&self) -> u32 {
+        self.operations.iter().sum()
+    }
+}
+
+/// Finds the stalls of a sample that ended at `end_ns`, in order of time.
+pub fn find_stalls(workers: &[WorkerQuiet], end_ns: u64, threshold_ns: u64) -> Vec<Stall> {
+    let mut common: Option<Vec<Quiet>> = None;
+    for worker in workers {
+        let own: Vec<Quiet> = worker.until(end_ns, threshold_ns);
+        common = Some(match common {
+            None => own,
+            Some(others) => intersect(&others, &own, threshold_ns),
+        });
+    }
+    let found = common.unwrap_or_default().into_iter().filter_map(|quiet| {
+        let start_ns = quiet.busy_from_ns?;
+        let long = quiet.to_ns.saturating_sub(start_ns) >= threshold_ns;
+        long.then_some(Stall { start_ns, end_ns: quiet.to_ns, operations: quiet.operations })
+    });
+    found.collect()
+}
+
+impl WorkerQuiet {
+    /// Quiet times up to the sample's end; a worker that ended earlier is quiet from then on.
+    fn until(&self, end_ns: u64, threshold_ns: u64) -> Vec<Quiet> {
+        let last = Quiet { to_ns: self.last.to_ns.max(end_ns), ..self.last };
+        let long = |quiet: &Quiet| quiet.to_ns - quiet.from_ns >= threshold_ns;
+        self.quiets.iter().copied().chain([last]).filter(long).collect()
+    }
+}
+
+/// Times in which both are quiet, at least as long as the threshold.
+fn intersect(left: &[Quiet], right: &[Quiet], threshold_ns: u64) -> Vec<Quiet> {
+    let (mut i, mut j) = (0, 0);
+    let mut common = Vec::new();
+    while let (Some(a), Some(b)) = (left.get(i), right.get(j)) {
+        let from_ns = a.from_ns.max(b.from_ns);
+        let to_ns = a.to_ns.min(b.to_ns);
+        if to_ns >= from_ns + threshold_ns {
+            common.push(Quiet {
+                from_ns,
+                busy_from_ns: earliest_busy(a, b, from_ns, to_ns),
+                to_ns,
+                operations: std::array::from_fn(|k| a.operations[k] + b.operations[k]),
+            });
+        }
+        if a.to_ns < b.to_ns { i += 1 } else { j += 1 }
+    }
+    common
+}
+
+fn earliest_busy(a: &Quiet, b: &Quiet, from_ns: u64, to_ns: u64) -> Option<u64> {
+    let starts = [a.busy_from_ns, b.busy_from_ns].into_iter().flatten();
+    starts.map(|start_ns| start_ns.max(from_ns)).filter(|&start_ns| start_ns < to_ns).min()
+}
+
+/// Whose fault a stall was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Requests were below the file system: in the block layer, a throttle, or the device.
+    Device,
+    /// A thread was blocked in the file system while the block layer was idle.
+    Filesystem,
+    /// Our own threads were not running: waiting for a processor, stolen from, or stopped.
+    Generator,
+    /// The evidence does not decide.
+    Unknown,
+}
+
+impl Cause {
+    /// The word used in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Device => "device",
+            Cause::Filesystem => "filesystem",
+            Cause::Generator => "generator",
+            Cause::Unknown => "unknown",
+        }
+    }
+}
+
+/// What the watchdog saw during a stall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// The stall's length.
+    pub length_ns: u64,
+    /// Times the watchdog looked.
+    pub looks: u64,
+    /// Looks at which the device under the target had requests in flight.
+    pub looks_device_busy: u64,
+    /// Looks at which a thread of ours waited for block I/O to complete.
+    pub looks_block_wait: u64,
+    /// Looks at which a thread of ours was blocked elsewhere in the kernel: locks, journal, freeze.
+    pub looks_filesystem_wait: u64,
+    /// Looks at which requests were with the kernel asynchronously and no thread was blocked.
+    pub looks_ring_wait: u64,
+    /// Time by which the watchdog itself woke late.
+    pub watchdog_late_ns: u64,
+    /// Longest time that one of our threads spent waiting for a processor (schedstat).
+    pub run_delay_ns: u64,
+    /// Time stolen from this machine by its host, over the processors (/proc/stat), per processor.
+    pub steal_ns: u64,
+}
+
+impl Evidence {
+    /// Decides the cause. A half is the least that may name one: what held for less than half of
+    /// the stall did not make it last.
+    pub fn cause(&self) -> Cause {
+        let off_cpu_ns = self.watchdog_late_ns.max(self.run_delay_ns).max(self.steal_ns);
+        if 2 * off_cpu_ns >= self.length_ns {
+            return Cause::Generator;
+        }
+        let most = |looks: u64| self.looks > 0 && 2 * looks >= self.looks;
+        if most(self.looks_device_busy) {
+            Cause::Device
+        } else if most(self.looks_filesystem_wait) {
+            Cause::Filesystem
+        } else if most(self.looks_block_wait + self.looks_ring_wait) {
+            Cause::Device
+        } else {
+            Cause::Unknown
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn quiet(from_ms: u64, busy_ms: Option<u64>, to_ms: u64) -> Quiet {
+        let reads = u32::from(busy_ms.is_some());
+        Quiet {
+            from_ns: from_ms * MS,
+            busy_from_ns: busy_ms.map(|ms| ms * MS),
+            to_ns: to_ms * MS,
+            operations: [reads, 0, 0, 0, 0],
+        }
+    }
+
+    fn worker(quiets: &[Quiet], last: Quiet) -> WorkerQuiet {
+        WorkerQuiet { quiets: quiets.to_vec(), last }
+    }
+
+    fn stalls_ms(workers: &[WorkerQuiet], end_ms: u64) -> Vec<(u64, u64, u32)> {
+        let found = find_stalls(workers, end_ms * MS, 50 * MS);
+        found.iter().map(|s| (s.start_ns / MS, s.end_ns / MS, s.depth())).collect()
+    }
+
+    #[test]
+    fn one_worker_that_waits_is_a_stall() {
+        let only = worker(&[quiet(100, Some(100), 400)], quiet(990, None, 1000));
+        assert_eq!(stalls_ms(&[only], 1000), [(100, 400, 1)]);
+    }
+
+    #[test]
+    fn an_idle_worker_is_no_stall() {
+        let idle = worker(&[quiet(100, None, 400)], quiet(400, None, 1000));
+        assert_eq!(stalls_ms(&[idle], 1000), []);
+    }
+
+    #[test]
+    fn a_stall_starts_when_the_first_request_is_outstanding() {
+        let late = worker(&[quiet(100, Some(300), 400)], quiet(400, Some(970), 1000));
+        assert_eq!(stalls_ms(&[late], 1000), [(300, 400, 1)]);
+    }
+
+    #[test]
+    fn any_workers_completion_ends_it() {
+        let waits = worker(&[quiet(100, Some(100), 400)], quiet(990, None, 1000));
+        let completes = worker(
+            &[quiet(100, Some(110), 180), quiet(200, Some(200), 300)],
+            quiet(990, None, 1000),
+        );
+        let both = [waits, completes];
+        assert_eq!(stalls_ms(&both, 1000), [(100, 180, 2), (200, 300, 2)]);
+    }
+
+    #[test]
+    fn an_idle_neighbour_does_not_hide_it() {
+        let waits = worker(&[quiet(100, Some(100), 400)], quiet(990, None, 1000));
+        let idle = worker(&[], quiet(0, None, 1000));
+        assert_eq!(stalls_ms(&[waits, idle], 1000), [(100, 400, 1)]);
+    }
+
+    #[test]
+    fn a_hang_at_the_end_lasts_to_the_end() {
+        let hangs = worker(&[], quiet(600, Some(600), 600));
+        let ended_early = worker(&[], quiet(300, None, 310));
+        assert_eq!(stalls_ms(&[hangs, ended_early], 1000), [(600, 1000, 1)]);
+    }
+
+    fn evidence(change: impl FnOnce(&mut Evidence)) -> Cause {
+        let mut evidence = Evidence { length_ns: 1000 * MS, looks: 200, ..Evidence::default() };
+        change(&mut evidence);
+        evidence.cause()
+    }
+
+    #[test]
+    fn the_cause_follows_the_evidence() {
+        assert_eq!(evidence(|e| e.looks_device_busy = 190), Cause::Device);
+        assert_eq!(evidence(|e| e.looks_block_wait = 190), Cause::Device);
+        assert_eq!(evidence(|e| e.looks_ring_wait = 190), Cause::Device);
+        assert_eq!(evidence(|e| e.looks_filesystem_wait = 190), Cause::Filesystem);
+        assert_eq!(evidence(|e| e.run_delay_ns = 900 * MS), Cause::Generator);
+        assert_eq!(evidence(|e| e.watchdog_late_ns = 900 * MS), Cause::Generator);
+        assert_eq!(evidence(|e| e.steal_ns = 600 * MS), Cause::Generator);
+        assert_eq!(evidence(|_| ()), Cause::Unknown);
+    }
+
+    /// A journal that waits for its device blocks threads in the file system: the device's fault.
+    #[test]
+    fn a_busy_device_outweighs_a_thread_blocked_above_it() {
+        let cause = evidence(|e| {
+            e.looks_device_busy = 180;
+            e.looks_filesystem_wait = 200;
+        });
+        assert_eq!(cause, Cause::Device);
+    }
+}

@@ -1,0 +1,286 @@
+//! Completions by time: a histogram for every slice and operation kind, within bounded memory.
+//!
+//! Slices without completions take no room. Slices that are being filled are kept open; older ones
+//! are kept encoded (two or three bytes a bucket). When a long or scattered sample would outgrow
+//! its budget, neighbouring slices are merged in pairs: resolution in time is halved, and nothing
+//! else is lost. The bound for an hour is stated and tested: 64 MiB.
+
+use std::collections::BTreeMap;
+
+use crate::histogram::Histogram;
+use crate::operation::Operation;
+
+/// Room for encoded slices. Open slices, the recorders of 64 workers and the map's own nodes fit
+/// beside it into 64 MiB.
+const BUDGET_BYTES: usize = 40 << 20;
+
+/// What one encoded row costs beside its bytes: map node, box, counters.
+const ROW_OVERHEAD_BYTES: usize = 96;
+
+/// Slices kept open behind the newest one; workers flush within one slice of each other.
+const OPEN_SLICES: u64 = 3;
+
+type Key = (u64, usize);
+
+/// One operation kind in one slice, as handed out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SliceRow {
+    /// The slice covers `[index, index + 1) * slice_ns` from the sample's start.
+    pub index: u64,
+    /// What completed.
+    pub operation: Operation,
+    /// How many.
+    pub completed: u64,
+    /// How much they moved.
+    pub transferred_bytes: u64,
+    /// Their response times, encoded.
+    pub response: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct OpenRow {
+    transferred_bytes: u64,
+    response: Histogram,
+}
+
+#[derive(Debug)]
+struct ClosedRow {
+    completed: u64,
+    transferred_bytes: u64,
+    response: Box<[u8]>,
+}
+
+/// The timeline of one sample, shared by its workers.
+#[derive(Debug)]
+pub struct Timeline {
+    base_slice_ns: u64,
+    /// Times that neighbouring slices were merged in pairs.
+    halvings: u32,
+    open: BTreeMap<Key, OpenRow>,
+    closed: BTreeMap<Key, ClosedRow>,
+    closed_bytes: usize,
+    budget_bytes: usize,
+}
+
+impl Timeline {
+    /// An empty timeline with slices of `slice_ns`.
+    pub fn new(slice_ns: u64) -> Timeline {
+        Timeline::with_budget(slice_ns, BUDGET_BYTES)
+    }
+
+    fn with_budget(slice_ns: u64, budget_bytes: usize) -> Timeline {
+        Timeline {
+            base_slice_ns: slice_ns.max(1),
+            halvings: 0,
+            open: BTreeMap::new(),
+            closed: BTreeMap::new(),
+            closed_bytes: 0,
+            budget_bytes,
+        }
+    }
+
+    /// Length of a slice now; it doubles when memory would run out.
+    pub fn slice_ns(&self) -> u64 {
+        self.base_slice_ns << self.halvings
+    }
+
+    /// Adds what one worker completed in one slice. `base_index` counts slices of the length that
+    /// the timeline was made with. `fill` adds to the slice's histogram.
+    pub fn add(
+        &mut self,
+        base_index: u64,
+        operation: Operation,
+        transferred_bytes: u64,
+        fill: impl FnOnce(&mut Histogram),
+    ) {
+        let key = (base_index >> self.halvings, operation.index());
+        if let Some(closed) = self.closed.remove(&key) {
+            self.closed_bytes -= closed.cost_bytes();
+            self.open.insert(key, closed.reopen());
+        }
+        let row = self.open.entry(key).or_default();
+        row.transferred_bytes += transferred_bytes;
+        fill(&mut row.response);
+        self.close_before(key.0.saturating_sub(OPEN_SLICES));
+    }
+
+    /// Completions since a time from the sample's start: (completed, bytes, response times).
+    pub fn since(&self, from_ns: u64) -> (u64, u64, Histogram) {
+        let from = (from_ns / self.slice_ns(), 0);
+        let (mut transferred_bytes, mut response) = (0, Histogram::new());
+        for row in self.closed.range(from..).map(|(_, row)| row) {
+            transferred_bytes += row.transferred_bytes;
+            response.merge(&row.histogram());
+        }
+        for row in self.open.range(from..).map(|(_, row)| row) {
+            transferred_bytes += row.transferred_bytes;
+            response.merge(&row.response);
+        }
+        (response.entries(), transferred_bytes, response)
+    }
+
+    /// The length of a slice in ns, and all rows in order of time.
+    pub fn into_rows(mut self) -> (u64, Vec<SliceRow>) {
+        self.close_before(u64::MAX);
+        let row_of = |((index, kind), row): (Key, ClosedRow)| SliceRow {
+            index,
+            operation: Operation::ALL[kind],
+            completed: row.completed,
+            transferred_bytes: row.transferred_bytes,
+            response: row.response.into_vec(),
+        };
+        (self.slice_ns(), std::mem::take(&mut self.closed).into_iter().map(row_of).collect())
+    }
+
+    /// Bytes held, by the timeline's own reckoning.
+    pub fn memory_bytes(&self) -> usize {
+        let open_bytes: usize =
+            self.open.values().map(|row| row.response.memory_bytes() + ROW_OVERHEAD_BYTES).sum();
+        self.closed_bytes + open_bytes
+    }
+
+    fn close_before(&mut self, index: u64) {
+        while let Some(entry) = self.open.first_entry() {
+            if entry.key().0 >= index {
+                break;
+            }
+            let (key, row) = entry.remove_entry();
+            // A merge of pairs may have left the slice's first half closed already.
+            let closed = match self.closed.remove(&key) {
+                Some(first_half) => {
+                    self.closed_bytes -= first_half.cost_bytes();
+                    row.close().joined(&first_half)
+                }
+                None => row.close(),
+            };
+            self.closed_bytes += closed.cost_bytes();
+            self.closed.insert(key, closed);
+        }
+        while self.closed_bytes > self.budget_bytes && self.closed.len() > Operation::ALL.len() {
+            self.merge_pairs();
+        }
+    }
+
+    fn merge_pairs(&mut self) {
+        self.halvings += 1;
+        let mut merged: BTreeMap<Key, ClosedRow> = BTreeMap::new();
+        for ((index, kind), row) in std::mem::take(&mut self.closed) {
+            let key = (index / 2, kind);
+            let row = match merged.remove(&key) {
+                Some(first) => first.joined(&row),
+                None => row,
+            };
+            merged.insert(key, row);
+        }
+        self.closed = merged;
+        self.closed_bytes = self.closed.values().map(ClosedRow::cost_bytes).sum();
+        for ((index, kind), row) in std::mem::take(&mut self.open) {
+            let joined = self.open.entry((index / 2, kind)).or_default();
+            joined.transferred_bytes += row.transferred_bytes;
+            joined.response.merge(&row.response);
+        }
+    }
+}
+
+impl OpenRow {
+    fn close(self) -> ClosedRow {
+        ClosedRow {
+            completed: self.response.entries(),
+            transferred_bytes: self.transferred_bytes,
+            response: self.response.encode().into_boxed_slice(),
+        }
+    }
+}
+
+impl ClosedRow {
+    fn cost_bytes(&self) -> usize {
+        self.response.len() + ROW_OVERHEAD_BYTES
+    }
+
+    /// The row's own bytes, written by `encode` above: they cannot be damaged.
+    fn histogram(&self) -> Histogram {
+        Histogram::decode(&self.response).unwrap_or_default()
+    }
+
+    fn reopen(self) -> OpenRow {
+        OpenRow { transferred_bytes: self.transferred_bytes, response: self.histogram() }
+    }
+
+    fn joined(self, other: &ClosedRow) -> ClosedRow {
+        let mut row = self.reopen();
+        row.transferred_bytes += other.transferred_bytes;
+        row.response.merge(&other.histogram());
+        row.close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn add(timeline: &mut Timeline, index: u64, latency_ns: u64) {
+        timeline.add(index, Operation::Read, 512, |histogram| histogram.record(latency_ns));
+    }
+
+    fn total(rows: &[SliceRow]) -> Histogram {
+        let mut pooled = Histogram::new();
+        for row in rows {
+            pooled.merge(&Histogram::decode(&row.response).unwrap());
+        }
+        pooled
+    }
+
+    proptest! {
+        /// However late a worker flushes and however small the budget: nothing is lost.
+        #[test]
+        fn every_completion_is_in_some_slice(
+            entries in proptest::collection::vec((0u64..200, 1u64..1_000_000_000), 1..300),
+            budget_bytes in 500usize..50_000,
+        ) {
+            let mut timeline = Timeline::with_budget(100, budget_bytes);
+            let mut pooled = Histogram::new();
+            for &(index, latency_ns) in &entries {
+                add(&mut timeline, index, latency_ns);
+                pooled.record(latency_ns);
+            }
+            let (slice_ns, rows) = timeline.into_rows();
+            prop_assert_eq!(total(&rows), pooled);
+            prop_assert!(rows.windows(2).all(|pair| pair[0].index < pair[1].index));
+            let last_ns = rows.last().map(|row| row.index * slice_ns);
+            let latest_ns = entries.iter().map(|&(index, _)| index * 100).max();
+            prop_assert!(last_ns <= latest_ns && latest_ns < last_ns.map(|ns| ns + slice_ns));
+        }
+    }
+
+    /// An hour at 100 ms in which every slice scatters a thousand reads and a thousand writes
+    /// over four decades of latency: far worse than any device.
+    #[test]
+    fn an_hour_of_scattered_latencies_stays_within_64_mib() {
+        let mut timeline = Timeline::new(100_000_000);
+        let mut state = 1u64;
+        let mut worst_bytes = 0;
+        for index in 0..36_000 {
+            for operation in [Operation::Read, Operation::Write] {
+                timeline.add(index, operation, 512_000, |histogram| {
+                    for _ in 0..1_000 {
+                        state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+                        let exponent = 10_000.0 * 10f64.powf((state >> 40) as f64 / 4194304.0);
+                        histogram.record(exponent as u64);
+                    }
+                });
+            }
+            worst_bytes = worst_bytes.max(timeline.memory_bytes());
+        }
+        assert!(worst_bytes < 64 << 20, "{worst_bytes} bytes");
+        assert!(timeline.slice_ns() > 100_000_000, "the budget was never reached: test more");
+    }
+
+    #[test]
+    fn the_last_second_can_be_read_while_it_is_filled() {
+        let mut timeline = Timeline::new(100_000_000);
+        (0..50).for_each(|index| add(&mut timeline, index, 1_000));
+        let (completed, transferred_bytes, response) = timeline.since(4_000_000_000);
+        assert_eq!((completed, transferred_bytes, response.max_ns()), (10, 5_120, 1_000));
+    }
+}

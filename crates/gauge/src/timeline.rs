@@ -94,11 +94,11 @@ impl Timeline {
         fill: impl FnOnce(&mut Histogram),
     ) {
         let key = (base_index >> self.halvings, operation.index());
+        let row = self.open.entry(key).or_default();
         if let Some(closed) = self.closed.remove(&key) {
             self.closed_bytes -= closed.cost_bytes();
-            self.open.insert(key, closed.reopen());
+            row.take_in(&closed);
         }
-        let row = self.open.entry(key).or_default();
         row.transferred_bytes += transferred_bytes;
         fill(&mut row.response);
         self.close_before(key.0.saturating_sub(OPEN_SLICES));
@@ -183,6 +183,11 @@ impl Timeline {
 }
 
 impl OpenRow {
+    fn take_in(&mut self, closed: &ClosedRow) {
+        self.transferred_bytes += closed.transferred_bytes;
+        self.response.merge(&closed.histogram());
+    }
+
     fn close(self) -> ClosedRow {
         ClosedRow {
             completed: self.response.entries(),
@@ -202,14 +207,10 @@ impl ClosedRow {
         Histogram::decode(&self.response).unwrap_or_default()
     }
 
-    fn reopen(self) -> OpenRow {
-        OpenRow { transferred_bytes: self.transferred_bytes, response: self.histogram() }
-    }
-
     fn joined(self, other: &ClosedRow) -> ClosedRow {
-        let mut row = self.reopen();
-        row.transferred_bytes += other.transferred_bytes;
-        row.response.merge(&other.histogram());
+        let mut row = OpenRow::default();
+        row.take_in(&self);
+        row.take_in(other);
         row.close()
     }
 }

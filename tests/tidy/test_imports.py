@@ -1,0 +1,227 @@
+"""Imports run down only, heavy libraries wait until they are used, SQL stays in its room."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+
+import pytest
+
+from tidy.sources import PRODUCT, Source, assert_kept, breach, ours
+
+# design.md section 3. A room may import itself, the rooms named here, and the modules that stand
+# beside the rooms (such as seatrial.errors), which import no room.
+MAY_IMPORT = {
+    "_core": set[str](),
+    "study": {"_core"},
+    "context": {"_core"},
+    "targets": {"_core", "study", "context"},
+    "results": {"_core", "study"},
+    "analysis": {"_core", "study", "results"},
+    "measure": {"_core", "study", "targets", "context", "results"},
+    "importers": {"_core", "study", "results"},
+    "report": {"_core", "study", "results", "analysis"},
+    "live": {"_core", "study", "results", "analysis", "report"},
+}
+TOP_ROOM = "cli"
+CRATES_MAY_USE = {
+    "seatrial-gauge": set[str](),
+    "seatrial-load": {"seatrial-gauge"},
+    "seatrial-replay": {"seatrial-gauge"},
+    "seatrial-model": {"seatrial-gauge"},
+}
+TOP_CRATE = "seatrial-pyext"
+HEAVY = {"numpy", "scipy", "rich"}
+SQL = re.compile(
+    r"\s*(SELECT\s|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|PRAGMA\s"
+    r"|(CREATE|ALTER|DROP)\s+(TABLE|INDEX|VIEW))"
+)
+
+
+def room_of(path: str) -> str:
+    """The room of a product file; empty for a module that stands beside the rooms."""
+    head, slash, _ = path.removeprefix(PRODUCT).partition("/")
+    return head if slash else ""
+
+
+def imports(source: Source, tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Dotted names that a syntax tree imports, with their lines; ``from a import b`` is a.b."""
+    package = source.path.removeprefix("python/").split("/")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield from ((f"{base}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def upward_imports(sources: list[Source]) -> Iterator[str]:
+    rooms = {*MAY_IMPORT, TOP_ROOM}
+    for source in sources:
+        room = room_of(source.path)
+        if room == TOP_ROOM or source.path.endswith(("seatrial/__init__.py", "__main__.py")):
+            continue
+        allowed = MAY_IMPORT.get(room, set()) | {room}
+        for name, line in imports(source, source.tree()):
+            root, _, rest = name.partition(".")
+            wanted = rest.partition(".")[0]
+            if root == "seatrial" and wanted in rooms - allowed:
+                yield breach(
+                    source, line, f"{room or 'a module beside the rooms'} imports {wanted}"
+                )
+
+
+def unknown_rooms(sources: list[Source]) -> Iterator[str]:
+    for source in sources:
+        if room_of(source.path) not in {*MAY_IMPORT, TOP_ROOM, ""}:
+            yield breach(source, 1, "is in a room that tests/tidy/test_imports.py does not know")
+
+
+def upward_crates(manifests: list[Source]) -> Iterator[str]:
+    for source in manifests:
+        manifest = tomllib.loads(source.text)
+        name = manifest.get("package", {}).get("name", TOP_CRATE)
+        used = {
+            crate
+            for section in ("dependencies", "dev-dependencies", "build-dependencies")
+            for crate in manifest.get(section, {})
+            if crate.startswith("seatrial-")
+        }
+        if name != TOP_CRATE and (above := used - CRATES_MAY_USE.get(name, set())):
+            yield breach(source, 1, f"{name} depends on {', '.join(sorted(above))}")
+
+
+def eager_heavy_imports(sources: list[Source]) -> Iterator[str]:
+    for source in sources:
+        for statement in eager_statements(source.tree()):
+            for name, line in imports(source, statement):
+                if name.partition(".")[0] in HEAVY:
+                    yield breach(source, line, f"imports {name} before it is used")
+
+
+def eager_statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """The import statements that run when a module is imported."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from eager_statements(node)
+
+
+def sql_elsewhere(sources: list[Source]) -> Iterator[str]:
+    for source in sources:
+        if room_of(source.path) == "results":
+            continue
+        tree = source.tree()
+        for name, line in imports(source, tree):
+            if name.partition(".")[0] == "sqlite3":
+                yield breach(source, line, "only results/ knows the store's SQL")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and SQL.match(str(node.value)):
+                yield breach(source, node.lineno, "SQL outside results/")
+
+
+def test_imports_run_down() -> None:
+    assert_kept(upward_imports(ours(".py", ".pyi", under=PRODUCT)))
+
+
+def test_every_room_is_known() -> None:
+    assert_kept(unknown_rooms(ours(".py", ".pyi", under=PRODUCT)))
+
+
+def test_crates_depend_downward() -> None:
+    manifests = [source for source in ours(".toml") if source.path.endswith("/Cargo.toml")]
+    assert manifests
+    assert_kept(upward_crates(manifests))
+
+
+def test_heavy_libraries_are_imported_where_used() -> None:
+    assert_kept(eager_heavy_imports(ours(".py", under=PRODUCT)))
+
+
+def test_sql_stays_in_its_room() -> None:
+    assert_kept(sql_elsewhere(ours(".py", under=PRODUCT)))
+
+
+def test_help_loads_nothing_heavy() -> None:
+    script = (
+        "import sys\n"
+        "from seatrial.cli.main import main\n"
+        "sys.argv = ['seatrial', '--help']\n"
+        "try:\n    main()\n"
+        "except SystemExit as end:\n    assert not end.code, end.code\n"
+        f"loaded = sorted({HEAVY!r} & set(sys.modules))\n"
+        "assert not loaded, f'seatrial --help loads {loaded}'\n"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("analysis/a.py", "from seatrial.measure import io"),
+        ("analysis/a.py", "def f():\n    import seatrial.cli.main"),
+        ("results/a.py", "from seatrial import analysis"),
+        ("results/a.py", "from ..analysis import model"),
+        ("study/a.py", "from seatrial.targets.file import FileTarget"),
+        ("errors.py", "from seatrial.study.cell import Cell"),
+        ("report/a.py", "from seatrial.context import fingerprint"),
+    ],
+)
+def test_upward_import_is_seen(path: str, text: str) -> None:
+    assert list(upward_imports([Source(PRODUCT + path, text)]))
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("cli/a.py", "from seatrial.measure import io"),
+        ("analysis/a.py", "from seatrial.results.model import Run\nfrom .model import Finding"),
+        ("results/a.py", "from seatrial import _core\nfrom seatrial.errors import SeatrialError"),
+        ("__init__.py", "def open(path):\n    from seatrial.results import store"),
+    ],
+)
+def test_downward_import_is_left_alone(path: str, text: str) -> None:
+    assert not list(upward_imports([Source(PRODUCT + path, text)]))
+
+
+def test_unknown_room_is_seen() -> None:
+    assert list(unknown_rooms([Source(PRODUCT + "attic/a.py", "")]))
+
+
+def test_upward_crate_is_seen() -> None:
+    gauge = '[package]\nname = "seatrial-gauge"\n[dev-dependencies]\nseatrial-load = "1"\n'
+    assert list(upward_crates([Source("crates/gauge/Cargo.toml", gauge)]))
+    assert not list(upward_crates([Source("x", gauge.replace("gauge", "pyext"))]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import numpy as np",
+        "try:\n    from scipy import stats\nexcept ImportError: ...",
+        "class A:\n    import rich.table",
+    ],
+)
+def test_eager_heavy_import_is_seen(text: str) -> None:
+    assert list(eager_heavy_imports([Source(PRODUCT + "analysis/a.py", text)]))
+
+
+def test_lazy_heavy_import_is_left_alone() -> None:
+    text = "if TYPE_CHECKING:\n    import numpy\ndef f():\n    from scipy import stats\n"
+    assert not list(eager_heavy_imports([Source(PRODUCT + "analysis/a.py", text)]))
+
+
+@pytest.mark.parametrize("text", ["import sqlite3", 'query = "SELECT id FROM run"'])
+def test_sql_elsewhere_is_seen(text: str) -> None:
+    assert list(sql_elsewhere([Source(PRODUCT + "report/a.py", text)]))
+    assert not list(sql_elsewhere([Source(PRODUCT + "results/a.py", text)]))

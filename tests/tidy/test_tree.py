@@ -1,0 +1,161 @@
+"""What may lie in the tree: finished text, of no particular machine, from no particular place."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tidy.sources import ROOT, Source, assert_kept, breach, is_text, paths, texts
+
+PICTURE_BYTES_MAX = 500_000
+# Put together from halves, so that neither this file nor a search of the tree trips over them.
+OPEN_WORDS = ("TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error")
+OPEN_ENDS = re.compile("|".join(OPEN_WORDS))
+MACHINE_FOLDERS = ("work", "root", "farm", "home", "tmp")
+MACHINE_PATH = re.compile(rf"(?<![\w.~-])/(?:{'|'.join(MACHINE_FOLDERS)})/[a-z]")
+INDEX_HOSTS = (
+    "py" + "pi.org",
+    "python" + "hosted.org",
+    "registry.npm" + "js.org",
+    "registry.yarn" + "pkg.com",
+    "crates" + ".io",
+    "deb.deb" + "ian.org",
+    "proxy.go" + "lang.org",
+)
+INDEX_HOST = re.compile("|".join(rf"{re.escape(host)}(?!-index)" for host in INDEX_HOSTS))
+LOCK_FILES = ("requirements.lock", "Cargo.lock", "package-lock.json")
+CRATE_INDEX = 'source = "registry+https://github.com/rust-lang/crates.io-index"'
+PACKAGE_ADDRESS = re.compile(r'"resolved"|\w+://')
+FUNDING = re.compile(r'^\s*"url": "https://')
+
+
+def open_ends(sources: list[Source]) -> Iterator[str]:
+    yield from matches(OPEN_ENDS, sources, "is left open; finish it or write an issue")
+
+
+def machine_paths(sources: list[Source]) -> Iterator[str]:
+    """Paths of somebody's machine, outside tests (where a path may be an example)."""
+    outside_tests = [source for source in sources if not source.path.startswith("tests/")]
+    yield from matches(MACHINE_PATH, outside_tests, "is a path of one machine")
+
+
+def index_hosts(sources: list[Source]) -> Iterator[str]:
+    yield from matches(INDEX_HOST, sources, "names the host of a package index")
+
+
+def matches(pattern: re.Pattern[str], sources: list[Source], complaint: str) -> Iterator[str]:
+    for source in sources:
+        if "vendor" in Path(source.path).parts:
+            continue
+        for number, line in enumerate(source.lines, start=1):
+            if match := pattern.search(line):
+                yield breach(source, number, f"{match.group()} {complaint}")
+
+
+def addresses_in_locks(sources: list[Source]) -> Iterator[str]:
+    """Addresses in lock files: who installs decides where packages come from."""
+    for source in sources:
+        if Path(source.path).name not in LOCK_FILES:
+            continue
+        for number, line in enumerate(source.lines, start=1):
+            harmless = line == CRATE_INDEX or FUNDING.match(line)
+            if PACKAGE_ADDRESS.search(line) and not harmless:
+                yield breach(source, number, "an address in a lock file")
+
+
+def stray_binaries(files: list[tuple[str, bytes]]) -> Iterator[str]:
+    for path, data in files:
+        picture = path.startswith("docs/") and path.endswith(".png")
+        if picture and len(data) > PICTURE_BYTES_MAX:
+            yield f"{path}: a picture of {len(data)} bytes; at most {PICTURE_BYTES_MAX}"
+        elif not picture and not is_text(data):
+            yield f"{path}: a binary file in the tree"
+
+
+def altered_vendored_files(folder: Path) -> Iterator[str]:
+    """Scripts and styles of a vendor folder that its .sha256 files do not vouch for."""
+    pins = {}
+    for listing in folder.glob("*.sha256"):
+        for line in listing.read_text().splitlines():
+            checksum, name = line.split()
+            pins[name] = checksum
+    code = [path for path in folder.iterdir() if path.suffix in (".js", ".css", ".mjs")]
+    for path in [*code, *(folder / name for name in pins if not (folder / name).exists())]:
+        found = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "absent"
+        if pins.get(path.name) != found:
+            yield f"{path.name}: is not the pinned one (found {found})"
+
+
+def test_nothing_is_left_open() -> None:
+    assert_kept(open_ends(list(texts())))
+
+
+def test_no_path_of_one_machine() -> None:
+    assert_kept(machine_paths(list(texts())))
+
+
+def test_no_host_of_a_package_index() -> None:
+    assert_kept(index_hosts(list(texts())))
+
+
+def test_locks_hold_no_addresses() -> None:
+    assert_kept(addresses_in_locks(list(texts())))
+
+
+def test_no_binaries() -> None:
+    assert_kept(stray_binaries([(path, (ROOT / path).read_bytes()) for path in paths()]))
+
+
+def test_vendored_files_are_the_pinned_ones() -> None:
+    folders = {(ROOT / path).parent for path in paths() if "vendor" in Path(path).parts}
+    assert folders
+    for folder in folders:
+        assert_kept(altered_vendored_files(folder))
+
+
+@pytest.mark.parametrize("word", OPEN_WORDS)
+def test_open_end_is_seen(word: str) -> None:
+    assert list(open_ends([Source("a.rs", f"// {word}: later")]))
+
+
+@pytest.mark.parametrize("path", ["/" + "work/main", "/" + "home/ann/x", "'/" + "tmp/x'"])
+def test_machine_path_is_seen(path: str) -> None:
+    assert list(machine_paths([Source("a.py", f"path = {path}")]))
+    assert not list(machine_paths([Source("tests/a.py", f"path = {path}")]))
+
+
+def test_path_of_any_machine_is_left_alone() -> None:
+    text = "/mnt/ssd, tests/work/x, ~/home/x, https://example.org/tmp/x"
+    assert not list(machine_paths([Source("a.md", text)]))
+
+
+@pytest.mark.parametrize("host", INDEX_HOSTS)
+def test_index_host_is_seen(host: str) -> None:
+    assert list(index_hosts([Source("README.md", f"https://{host}/x")]))
+
+
+def test_address_in_lock_is_seen() -> None:
+    address = '"resolved": "https://example.org/a.tgz"'
+    assert list(addresses_in_locks([Source("tools/a/package-lock.json", address)]))
+    assert list(addresses_in_locks([Source("requirements.lock", "a @ https://example.org/a")]))
+    assert not list(addresses_in_locks([Source("Cargo.lock", CRATE_INDEX)]))
+
+
+def test_binary_is_seen() -> None:
+    assert list(stray_binaries([("a.bin", b"\xff\x00")]))
+    assert list(stray_binaries([("docs/a.png", b"\xff" * (PICTURE_BYTES_MAX + 1))]))
+    assert not list(stray_binaries([("docs/a.png", b"\xff"), ("a.py", b"x = 1")]))
+
+
+def test_altered_vendored_file_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "chart.js").write_text("draw()")
+    assert list(altered_vendored_files(tmp_path))
+    checksum = hashlib.sha256(b"draw()").hexdigest()
+    (tmp_path / "chart.sha256").write_text(f"{checksum}  chart.js\n")
+    assert not list(altered_vendored_files(tmp_path))
+    (tmp_path / "chart.js").write_text("draw(); spy()")
+    assert list(altered_vendored_files(tmp_path))

@@ -16,6 +16,7 @@ GIVES_UP = re.compile(
     r"\.(?:unwrap|expect)(?:_err)?\s*\(|\bprocess::exit\b"
     r"|\b(?:panic|todo|unimplemented)!"
 )
+CONDITION = re.compile(r"\b(?:if|while)\b")
 IGNORED_TEST = re.compile(r"#\[ignore\s*\]")
 STATEMENT_END = re.compile(r"[;{}]\s*$")
 
@@ -59,6 +60,24 @@ def giving_up(sources: list[Source]) -> Iterator[str]:
             yield breach(source, source.line_at(match.start()), f"{call}: return an error instead")
 
 
+def let_chains(sources: list[Source]) -> Iterator[str]:
+    """Conditions that join ``let`` by ``&&``: Rust 1.88, and the manifest promises 1.85."""
+    for source in sources:
+        masked = rust.code(source.text)
+        for match in CONDITION.finditer(masked):
+            opening = rust.body_start(masked, match.end())
+            condition = outermost(masked[match.end() : opening]) if opening else ""
+            if re.search(r"\blet\b", condition) and "&&" in condition:
+                yield breach(source, source.line_at(match.start()), "a let chain needs Rust 1.88")
+
+
+def outermost(code: str) -> str:
+    """The code less what stands in parentheses or brackets."""
+    while code != (code := re.sub(r"[(\[][^()\[\]]*[)\]]", "", code)):
+        pass
+    return code
+
+
 def silently_ignored(sources: list[Source]) -> Iterator[str]:
     for source in sources:
         for match in IGNORED_TEST.finditer(rust.code(source.text)):
@@ -75,6 +94,10 @@ def test_every_pyclass_is_frozen() -> None:
 
 def test_nothing_gives_up_outside_tests() -> None:
     assert_kept(giving_up(ours(".rs")))
+
+
+def test_no_let_chains() -> None:
+    assert_kept(let_chains(ours(".rs")))
 
 
 def test_no_test_is_ignored_without_reason() -> None:
@@ -128,6 +151,22 @@ def test_giving_up_is_seen(call: str) -> None:
 def test_giving_up_in_tests_is_left_alone() -> None:
     text = "fn f() { g().unwrap_or(1); }\n#[cfg(test)]\nmod tests { fn t() { g().unwrap(); } }"
     assert not list(giving_up([Source("crates/a/src/lib.rs", text)]))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["if let Some(x) = y\n    && x > 1 {", "while a(1) && let Some(x) = y() {"],
+)
+def test_let_chain_is_seen(condition: str) -> None:
+    assert list(let_chains([Source("a.rs", f"fn f() {{ {condition} }} }}")]))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["if a && b {", "if let Some(x) = (a && b).then(|| [c && d]) {", "if a { let b = c && d;"],
+)
+def test_plain_condition_is_left_alone(condition: str) -> None:
+    assert not list(let_chains([Source("a.rs", f"fn f() {{ {condition} }} }}")]))
 
 
 def test_ignored_test_is_seen() -> None:

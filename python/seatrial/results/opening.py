@@ -1,0 +1,249 @@
+"""Opens a results file: tells ours from others, never harms one, and names what is wrong."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from seatrial.errors import NewerResultsFileError, ResultsFileError
+from seatrial.results import schema
+
+LOCK_TIMEOUT_S = 10.0
+"""How long to wait for another process that holds the file: far longer than a sample's commit."""
+
+_MAGIC = b"SQLite format 3\0"
+_HEAD_BYTES = 100
+_APPLICATION_ID_AT = 68
+
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_UNWRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+_DEVICE = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+
+
+def reader(path: Path) -> sqlite3.Connection:
+    """Open a file for reading only; it is never changed, and never made when missing.
+
+    A file of an older schema is copied into memory and brought up to date there.
+
+    Raises:
+        ResultsFileError: Missing, not ours, newer than this version, damaged or locked.
+    """
+    _check_head(path, may_be_missing=False)
+    with explained(path):
+        connection = _connect_reader(path)
+        with _closed_on_error(connection):
+            found = schema.version(connection)
+            _check_ours(path, schema.application_id(connection), found)
+            if found < len(schema.MIGRATIONS):
+                connection = _migrated_copy(connection)
+            connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def writer(path: Path, *, create: bool) -> sqlite3.Connection:
+    """Open a file for reading and writing, in WAL mode, each commit synced to the medium.
+
+    An existing file is checked as a whole before the first byte is written, so that a damaged one
+    stays as it was found; then it is brought to the newest schema.
+
+    Raises:
+        ResultsFileError: Missing (unless ``create``), not ours, newer than this version, damaged,
+            locked, or in a place where nothing can be written.
+    """
+    _check_head(path, may_be_missing=create)
+    with explained(path):
+        connection = _connect(path, "rwc" if create else "rw")
+        with _closed_on_error(connection):
+            found = schema.version(connection)
+            if not (create and _is_empty(connection)):
+                _check_ours(path, schema.application_id(connection), found)
+                _check_whole(path, connection)
+            if found < len(schema.MIGRATIONS):
+                schema.migrate(connection)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def close(connection: sqlite3.Connection) -> None:
+    """Close a file; the last to close it leaves one plain file that needs nothing beside it.
+
+    A file in WAL mode makes every later reader leave a ``-shm`` and a ``-wal`` beside it, and
+    cannot be read where none can be made; so WAL mode ends with the last writer. A reader, a
+    writer while others have the file open, and one of a damaged file cannot change the mode.
+    """
+    with suppress(sqlite3.Error):
+        connection.execute("PRAGMA busy_timeout = 0")
+        connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
+
+
+@contextmanager
+def explained(path: Path, connection: sqlite3.Connection | None = None) -> Iterator[None]:
+    """Turn what SQLite raises within the block into a :class:`ResultsFileError` with its cause.
+
+    Where SQLite says that the file is damaged, ``connection`` is asked what exactly is.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _explanation(path, error, connection) from error
+
+
+def damaged(path: Path, detail: str) -> ResultsFileError:
+    """Return the error of a file that is ours but does not hold what was written to it."""
+    return ResultsFileError(
+        seen=f"The results file {path} is damaged: {detail}.",
+        cause="It was cut short, overwritten, or copied while a run was writing to it; nothing in "
+        "it was changed now.",
+        next_step=f'Copy what can still be read: sqlite3 "{path}" .recover | sqlite3 rescued.db',
+    )
+
+
+def _explanation(
+    path: Path, error: sqlite3.Error, connection: sqlite3.Connection | None
+) -> ResultsFileError:
+    # The low byte is the error; the others only qualify it.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    if code in _LOCKED:
+        return ResultsFileError(
+            seen=f"The results file {path} stayed locked for {LOCK_TIMEOUT_S:.0f} s.",
+            cause="Another process is writing to it and does not finish.",
+            next_step=f'Find that process: fuser -v "{path}"',
+        )
+    if code in _UNWRITABLE:
+        return ResultsFileError(
+            seen=f"The results file {path} cannot be written: {error}.",
+            cause=f"The file or the directory {path.parent} is read-only for this user, or it was "
+            "opened for reading.",
+            next_step="Name a results file in a directory of your own: --results FILE",
+        )
+    if code in _DEVICE:
+        return ResultsFileError(
+            seen=f"The results file {path} could not be read or written: {error}.",
+            cause="The file system that holds it is full or has failed.",
+            next_step=f'Look for space and errors: df -h "{path.parent}"; dmesg | tail',
+        )
+    return damaged(path, _damage(error, connection))
+
+
+def _damage(error: sqlite3.Error, connection: sqlite3.Connection | None) -> str:
+    """Return what SQLite's own check finds, or the error itself where it finds nothing."""
+    if connection is not None:
+        try:
+            first = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+        except sqlite3.Error:
+            first = "ok"
+        if first != "ok":
+            return f"{error} ({' '.join(first.split())})"
+    return str(error)
+
+
+def _check_head(path: Path, *, may_be_missing: bool) -> None:
+    """Refuse by the first bytes what is not ours, before SQLite sees the file at all."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except FileNotFoundError:
+        if may_be_missing and path.parent.is_dir():
+            return
+        raise _missing(path) from None
+    except OSError as error:
+        raise ResultsFileError(
+            seen=f"The results file {path} cannot be read: {error.strerror}.",
+            cause="It is a directory, or this user may not read it.",
+            next_step=f'Look at it: ls -ld "{path}"',
+        ) from error
+    if may_be_missing and not head:
+        return
+    stated = int.from_bytes(head[_APPLICATION_ID_AT : _APPLICATION_ID_AT + 4], "big")
+    if not head.startswith(_MAGIC) or stated not in {0, schema.APPLICATION_ID}:
+        raise _not_ours(path)
+
+
+def _check_ours(path: Path, application_id: int, version: int) -> None:
+    if application_id != schema.APPLICATION_ID:
+        raise _not_ours(path)
+    newest = len(schema.MIGRATIONS)
+    if version > newest:
+        raise NewerResultsFileError(
+            seen=f"The results file {path} has schema {version}, newer than {newest}.",
+            cause="A newer version of Seatrial wrote it.",
+            next_step="Read it with that version, or update this one: pip install -U seatrial",
+        )
+
+
+def _check_whole(path: Path, connection: sqlite3.Connection) -> None:
+    first = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    if first != "ok":
+        raise damaged(path, " ".join(first.split()))
+
+
+@contextmanager
+def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+
+
+def _connect(path: Path, mode: str, options: str = "") -> sqlite3.Connection:
+    uri = f"file:{quote(os.fspath(path.absolute()))}?mode={mode}{options}"
+    connection = sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def _connect_reader(path: Path) -> sqlite3.Connection:
+    """Open for reading; on a read-only medium, where WAL mode cannot work, as immutable.
+
+    SQLite wants to make a ``-shm`` file beside a file in WAL mode. Where it cannot, the file is
+    read as it stands, which is all of it unless a ``-wal`` file with unmerged commits is there.
+    """
+    connection = _connect(path, "ro")
+    try:
+        schema.version(connection)
+    except sqlite3.OperationalError as error:
+        log = path.with_name(f"{path.name}-wal")
+        unmerged = log.exists() and log.stat().st_size > 0
+        if error.sqlite_errorcode & 0xFF not in _UNWRITABLE or unmerged:
+            raise
+        connection.close()
+        return _connect(path, "ro", "&immutable=1")
+    return connection
+
+
+def _migrated_copy(connection: sqlite3.Connection) -> sqlite3.Connection:
+    copy = sqlite3.connect(":memory:", isolation_level=None)
+    copy.row_factory = sqlite3.Row
+    connection.backup(copy)
+    connection.close()
+    schema.migrate(copy)
+    return copy
+
+
+def _missing(path: Path) -> ResultsFileError:
+    return ResultsFileError(
+        seen=f"There is no results file {path}.",
+        cause="Nothing was measured into it yet, or the path is misspelt.",
+        next_step=f'Look for it: ls "{path.parent}"',
+    )
+
+
+def _not_ours(path: Path) -> ResultsFileError:
+    return ResultsFileError(
+        seen=f"{path} is not a results file of Seatrial.",
+        cause="It is another kind of file, an empty one, or its first bytes were overwritten; it "
+        "was left as it is.",
+        next_step=f'See what it is: file "{path}"',
+    )

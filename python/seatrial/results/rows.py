@@ -1,0 +1,168 @@
+"""Turns runs, cells and samples into rows of the results file and back.
+
+A column bears the name of the attribute that it holds; ``_json`` at its end says that it holds
+the attribute as JSON. What the columns mean is in docs/results-file.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from sqlite3 import Row
+from typing import Any
+
+import msgspec
+
+from seatrial.results import blobs
+from seatrial.results.model import (
+    Corruption,
+    ErrorSample,
+    OperationResult,
+    Outcome,
+    Run,
+    Sample,
+    Stall,
+    Verification,
+)
+from seatrial.study.cell import Cell
+
+Columns = dict[str, Any]
+PARTS = ("operation", "stall", "error", "corruption", "counter")
+"""The tables that hold the parts of a sample, a row each."""
+
+
+def run_columns(run: Run) -> Columns:
+    """Return the row of table ``run``; the seed is text, as it may exceed SQLite's 63 bits."""
+    columns = _json_columns(run, ("study", "fingerprint_before", "fingerprint_after"))
+    return columns | {"seed": str(run.seed)}
+
+
+def run_of(row: Row) -> Run:
+    """Return the run of a row; raises ValueError when the row is damaged."""
+    columns = _parsed(row)
+    return msgspec.convert(columns | {"seed": int(columns["seed"])}, Run)
+
+
+def cell_columns(run_id: str, cell: Cell) -> Columns:
+    """Return the row of table ``cell`` but for its id."""
+    return _json_columns(cell, ("factors", "spec")) | {"run_id": run_id}
+
+
+def sample_columns(cell_id: int, sample: Sample) -> Columns:
+    """Return the row of table ``sample`` but for its id."""
+    checked = sample.verification
+    return msgspec.structs.asdict(sample.outcome) | {
+        "cell_id": cell_id,
+        "round": sample.round,
+        "position": sample.position,
+        "started_at": sample.started_at,
+        "duration_s": sample.duration_s,
+        "status": sample.status,
+        "engine": sample.engine,
+        "engine_reason": sample.engine_reason,
+        "stalls_dropped": sample.stalls_dropped,
+        "oldest_in_flight_ns": sample.oldest_in_flight_ns,
+        "errors_count": sample.errors_count,
+        "checked_blocks": checked.checked_blocks if checked else None,
+        "corrupt_blocks": checked.corrupt_blocks if checked else None,
+        "slice_ns": sample.timeline.slice_ns,
+        "timeline": blobs.pack_timeline(sample.timeline),
+    }
+
+
+def part_columns(sample: Sample) -> Iterable[tuple[str, Columns]]:
+    """Yield table and row of each part of a sample, but for ``sample_id``, in order."""
+    for operation, result in sample.operations.items():
+        yield "operation", _operation_columns(operation, result)
+    for stall in sample.stalls:
+        yield "stall", _json_columns(stall, ("operations", "evidence"))
+    for error in sample.errors:
+        yield "error", msgspec.structs.asdict(error)
+    for corruption in sample.verification.corruptions if sample.verification else ():
+        yield "corruption", msgspec.structs.asdict(corruption)
+    for name, value in sample.counters.items():
+        yield "counter", {"name": name, "value": value}
+
+
+def sample_of(row: Row, parts: dict[str, list[Row]]) -> Sample:
+    """Return the sample of a row of ``sample`` joined with its cell.
+
+    Args:
+        row: Columns of ``sample``, and those of ``cell`` with ``cell_`` before their names.
+        parts: The rows of each table of :data:`PARTS`, in the order in which they were added.
+
+    Raises:
+        ValueError: The row or one of its parts is damaged.
+    """
+    columns = dict(row)
+    cell = {key[5:]: value for key, value in _parsed(row).items() if key.startswith("cell_")}
+    return Sample(
+        id=columns["id"],
+        run_id=columns["cell_run_id"],
+        cell=msgspec.convert(cell, Cell),
+        round=columns["round"],
+        position=columns["position"],
+        started_at=columns["started_at"],
+        duration_s=columns["duration_s"],
+        status=columns["status"],
+        engine=columns["engine"],
+        engine_reason=columns["engine_reason"],
+        outcome=msgspec.convert(columns, Outcome),
+        operations={part["operation"]: _operation_of(part) for part in parts["operation"]},
+        timeline=blobs.unpack_timeline(columns["slice_ns"], columns["timeline"]),
+        stalls=[msgspec.convert(_parsed(part), Stall) for part in parts["stall"]],
+        stalls_dropped=columns["stalls_dropped"],
+        oldest_in_flight_ns=columns["oldest_in_flight_ns"],
+        errors_count=columns["errors_count"],
+        errors=[msgspec.convert(dict(part), ErrorSample) for part in parts["error"]],
+        counters={part["name"]: part["value"] for part in parts["counter"]},
+        verification=_verification_of(columns, parts["corruption"]),
+    )
+
+
+def _operation_columns(operation: str, result: OperationResult) -> Columns:
+    return msgspec.structs.asdict(result) | {
+        "operation": operation,
+        "response": blobs.pack_histogram(result.response),
+        "service": None if result.service is None else blobs.pack_histogram(result.service),
+    }
+
+
+def _operation_of(row: Row) -> OperationResult:
+    service = row["service"]
+    return OperationResult(
+        completed=row["completed"],
+        failed=row["failed"],
+        transferred_bytes=row["transferred_bytes"],
+        response=blobs.unpack_histogram(row["response"]),
+        service=None if service is None else blobs.unpack_histogram(service),
+    )
+
+
+def _verification_of(columns: Columns, corruptions: list[Row]) -> Verification | None:
+    if columns["checked_blocks"] is None:
+        return None
+    return Verification(
+        checked_blocks=columns["checked_blocks"],
+        corrupt_blocks=columns["corrupt_blocks"],
+        corruptions=[msgspec.convert(dict(row), Corruption) for row in corruptions],
+    )
+
+
+def _json_columns(struct: msgspec.Struct, names: tuple[str, ...]) -> Columns:
+    """Return the attributes of ``struct``, those of ``names`` as JSON under ``<name>_json``."""
+    columns = msgspec.structs.asdict(struct)
+    for name in names:
+        columns[f"{name}_json"] = msgspec.json.encode(columns.pop(name)).decode()
+    return columns
+
+
+def _parsed(row: Row) -> Columns:
+    """Return the columns of ``row``, each ``<name>_json`` read and under ``<name>``."""
+    columns: Columns = {}
+    for key in row.keys():  # noqa: SIM118 - a Row iterates over its values
+        value = row[key]
+        if key.endswith("_json"):
+            columns[key.removesuffix("_json")] = msgspec.json.decode(value)
+        else:
+            columns[key] = value
+    return columns

@@ -1,0 +1,313 @@
+"""The results file: every run and every sample, committed as it ends.
+
+This module and schema.py are the only ones that know SQL. docs/results-file.md describes the
+tables for those who read them with other tools.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from seatrial.errors import ResultsFileError, UsageError
+from seatrial.results import opening, rows
+from seatrial.results.model import Run, Sample
+
+NEWEST_FIRST = "ORDER BY started_at DESC, id DESC"
+
+
+class ResultsFile:
+    """One results file; a context manager that closes it.
+
+    Made by :meth:`open`. All methods raise :class:`~seatrial.errors.ResultsFileError` when the
+    file is damaged, locked, full or read-only.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], *, create: bool = False, read_only: bool = False
+    ) -> ResultsFile:
+        """Open the results file at ``path``.
+
+        Args:
+            path: The file.
+            create: Make it if it is missing.
+            read_only: Neither create nor change it; other processes may go on writing to it.
+
+        Raises:
+            ResultsFileError: Missing, not ours, of a newer schema, damaged, locked or in a place
+                where nothing can be written.
+        """
+        place = Path(path)
+        if read_only:
+            return cls(place, opening.reader(place))
+        return cls(place, opening.writer(place, create=create))
+
+    def close(self) -> None:
+        """Close the file; the last to close it leaves one file with nothing beside it."""
+        opening.close(self._connection)
+
+    def __enter__(self) -> ResultsFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def start_run(self, run: Run) -> None:
+        """Store a run before its first sample.
+
+        Raises:
+            ResultsFileError: A run of this id is there already.
+        """
+        with self._writing():
+            if self._row("SELECT id FROM run WHERE id = ?", run.id) is not None:
+                raise ResultsFileError(
+                    seen=f"The results file {self.path} already holds a run {run.id}.",
+                    cause="Two runs were started with the same id.",
+                    next_step="Start the run again; it draws a new id.",
+                )
+            self._insert("run", rows.run_columns(run))
+
+    def resume_run(self, run_id: str) -> None:
+        """Mark a stored run as running again, after it was killed or interrupted."""
+        self._update_run(run_id, {"status": "running", "ended_at": None})
+
+    def finish_run(
+        self, run_id: str, status: str, ended_at: float, fingerprint_after: dict[str, Any]
+    ) -> None:
+        """Store how a run ended.
+
+        Args:
+            run_id: A stored run.
+            status: ``complete``, ``interrupted`` or ``failed``.
+            ended_at: Unix time in seconds.
+            fingerprint_after: What changed or aged meanwhile.
+        """
+        after = msgspec.json.encode(fingerprint_after).decode()
+        columns = {"status": status, "ended_at": ended_at, "fingerprint_after_json": after}
+        self._update_run(run_id, columns)
+
+    def add_sample(self, run_id: str, sample: Sample) -> Sample:
+        """Store a sample; when this returns, it outlives a kill and a power failure.
+
+        The cell is stored with its first sample.
+
+        Returns:
+            The sample with its ``id`` and ``run_id``.
+
+        Raises:
+            ResultsFileError: The run is not stored, or this cell and round are there already.
+        """
+        with self._writing():
+            self._require_run(run_id)
+            cell_id = self._cell_id(run_id, sample)
+            self._refuse_second(run_id, cell_id, sample)
+            sample_id = self._insert("sample", rows.sample_columns(cell_id, sample))
+            for table, columns in rows.part_columns(sample):
+                self._insert(table, columns | {"sample_id": sample_id})
+        return msgspec.structs.replace(sample, id=sample_id, run_id=run_id)
+
+    def runs(self) -> list[Run]:
+        """Return all runs, the newest first."""
+        with self._reading():
+            found = self._connection.execute(f"SELECT * FROM run {NEWEST_FIRST}").fetchall()  # noqa: S608
+            return [rows.run_of(row) for row in found]
+
+    def run(self, reference: str) -> Run:
+        """Return one run.
+
+        Args:
+            reference: ``last`` for the newest, an id, a label (of several the newest run), or
+                the first characters of an id, if no other id begins so. Tried in this order.
+
+        Raises:
+            UsageError: No run fits, or several ids begin so.
+        """
+        runs = self.runs()
+        if reference == "last" and runs:
+            return runs[0]
+        for fits in (_has_id, _has_label):
+            exact = [run for run in runs if fits(run, reference)]
+            if exact:
+                return exact[0]
+        begun = [run for run in runs if reference and run.id.startswith(reference)]
+        if len(begun) != 1:
+            raise self._no_single_run(reference, begun)
+        return begun[0]
+
+    def samples(self, run_id: str, workload: str | None = None) -> list[Sample]:
+        """Return the samples of a run in the order in which they were measured.
+
+        Args:
+            run_id: The full id of a run; one that is not stored has no samples.
+            workload: Only those of this workload of the study.
+        """
+        chosen = "cell.run_id = ? AND cell.workload = coalesce(?, cell.workload)"
+        with self._reading():
+            parts = {table: self._parts(table, chosen, run_id, workload) for table in rows.PARTS}
+            found = self._connection.execute(
+                f"SELECT sample.*, {CELL_COLUMNS} FROM sample "  # noqa: S608
+                f"JOIN cell ON cell.id = sample.cell_id WHERE {chosen} ORDER BY sample.id",
+                (run_id, workload),
+            )
+            return [
+                rows.sample_of(row, {table: parts[table][row["id"]] for table in rows.PARTS})
+                for row in found
+            ]
+
+    def done(self, run_id: str) -> set[tuple[str, int]]:
+        """Return the cell keys and rounds that a run has samples of, for a resume."""
+        with self._reading():
+            found = self._connection.execute(
+                "SELECT cell.key, sample.round FROM sample "
+                "JOIN cell ON cell.id = sample.cell_id WHERE cell.run_id = ?",
+                (run_id,),
+            )
+            return {(row["key"], row["round"]) for row in found}
+
+    def find_resumable(self, plan_hash: str) -> Run | None:
+        """Return the newest run of a plan if it did not complete, else None.
+
+        A run that completed is never reopened, and no older one is resumed past it.
+        """
+        with self._reading():
+            row = self._row(f"SELECT * FROM run WHERE plan_hash = ? {NEWEST_FIRST}", plan_hash)  # noqa: S608
+            newest = None if row is None else rows.run_of(row)
+        return None if newest is None or newest.status == "complete" else newest
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Run the block in one transaction: all of it is stored, or nothing."""
+        with opening.explained(self.path, self._connection):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Run the block on one state of the file, whatever another process commits meanwhile."""
+        with opening.explained(self.path, self._connection):
+            self._connection.execute("BEGIN DEFERRED")
+            try:
+                yield
+            except ValueError as error:
+                # Rows that SQLite holds to be whole, but whose content is not what we write.
+                raise opening.damaged(self.path, str(error)) from error
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    def _row(self, query: str, *values: str | int) -> sqlite3.Row | None:
+        row: sqlite3.Row | None = self._connection.execute(query, values).fetchone()
+        return row
+
+    def _insert(self, table: str, columns: rows.Columns) -> int:
+        names = ", ".join(columns)
+        places = ", ".join(f":{name}" for name in columns)
+        statement = f"INSERT INTO {table} ({names}) VALUES ({places})"  # noqa: S608 - our names
+        return int(self._connection.execute(statement, columns).lastrowid or 0)
+
+    def _update_run(self, run_id: str, columns: rows.Columns) -> None:
+        changes = ", ".join(f"{name} = :{name}" for name in columns)
+        with self._writing():
+            self._require_run(run_id)
+            self._connection.execute(
+                f"UPDATE run SET {changes} WHERE id = :id",  # noqa: S608 - our names
+                columns | {"id": run_id},
+            )
+
+    def _require_run(self, run_id: str) -> None:
+        if self._row("SELECT id FROM run WHERE id = ?", run_id) is None:
+            raise ResultsFileError(
+                seen=f"The results file {self.path} holds no run {run_id}.",
+                cause="The run was never stored here, or the file was exchanged meanwhile.",
+                next_step="List its runs: seatrial list",
+            )
+
+    def _cell_id(self, run_id: str, sample: Sample) -> int:
+        query = "SELECT id FROM cell WHERE run_id = ? AND key = ?"
+        row = self._row(query, run_id, sample.cell.key)
+        if row is not None:
+            return int(row["id"])
+        return self._insert("cell", rows.cell_columns(run_id, sample.cell))
+
+    def _refuse_second(self, run_id: str, cell_id: int, sample: Sample) -> None:
+        query = "SELECT id FROM sample WHERE cell_id = ? AND round = ?"
+        if self._row(query, cell_id, sample.round) is not None:
+            raise ResultsFileError(
+                seen=f"Run {run_id} already has a sample of {sample.cell.key}, "
+                f"round {sample.round}.",
+                cause="Two processes are measuring the same run, one of them by --resume.",
+                next_step="Let one of them finish; then look at the run: seatrial list",
+            )
+
+    def _parts(
+        self, table: str, chosen: str, run_id: str, workload: str | None
+    ) -> dict[int, list[sqlite3.Row]]:
+        """Return the rows of one table of parts by sample, in the order of their adding."""
+        grouped: dict[int, list[sqlite3.Row]] = defaultdict(list)
+        found = self._connection.execute(
+            f"SELECT {table}.* FROM {table} JOIN sample ON sample.id = {table}.sample_id "  # noqa: S608
+            f"JOIN cell ON cell.id = sample.cell_id WHERE {chosen} ORDER BY {table}.rowid",
+            (run_id, workload),
+        )
+        for row in found:
+            grouped[row["sample_id"]].append(row)
+        return grouped
+
+    def _no_single_run(self, reference: str, begun: list[Run]) -> UsageError:
+        if begun:
+            ids = ", ".join(run.id for run in begun)
+            seen = f"{len(begun)} runs in {self.path} begin with {reference}: {ids}."
+            cause = "The reference is too short to tell them apart."
+        else:
+            seen = f"{self.path} holds no run {reference!r}."
+            cause = "A run is named by its id, the beginning of its id, its label, or last."
+        return UsageError(seen=seen, cause=cause, next_step="List the runs: seatrial list")
+
+
+CELL_COLUMNS = ", ".join(
+    f"cell.{name} AS cell_{name}"
+    for name in (
+        "run_id",
+        "key",
+        "target",
+        "workload",
+        "kind",
+        "operation",
+        "block_size_bytes",
+        "threads",
+        "depth",
+        "factors_json",
+        "spec_json",
+    )
+)
+
+
+def _has_id(run: Run, reference: str) -> bool:
+    return run.id == reference
+
+
+def _has_label(run: Run, reference: str) -> bool:
+    return bool(reference) and run.label == reference

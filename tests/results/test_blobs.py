@@ -1,0 +1,85 @@
+"""Histograms and timelines are stored small, whole, and with their damage found."""
+
+from __future__ import annotations
+
+import math
+import random
+import zlib
+from contextlib import suppress
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seatrial._core import Histogram
+from seatrial.results import blobs
+from seatrial.results.model import Slice, Timeline
+
+SLICE_NS = 100_000_000
+
+
+def noisy_timeline(slices: int, entries: int) -> Timeline:
+    """Log-normal latencies, as of a quiet SSD: about a hundred buckets a slice."""
+    draw = random.Random(7)
+    parts = []
+    for index in range(slices):
+        values = [int(90_000 * math.exp(draw.gauss(0, 0.12))) for _ in range(entries)]
+        histogram = Histogram.of(values)
+        parts.append(
+            Slice(
+                index=index,
+                operation="read",
+                completed=histogram.count,
+                transferred_bytes=histogram.count * 4096,
+                response=histogram.encode(),
+            )
+        )
+    return Timeline(slice_ns=SLICE_NS, slices=parts)
+
+
+def test_a_hundred_slices_of_a_hundred_buckets_stay_below_30_kb():
+    timeline = noisy_timeline(slices=100, entries=1000)
+    buckets = [len(Histogram.decode(part.response).buckets()[0]) for part in timeline.slices]
+    assert sum(buckets) / len(buckets) >= 90
+    assert len(blobs.pack_timeline(timeline)) < 30_000
+
+
+def test_slices_keep_order_gaps_and_kinds():
+    parts = [
+        Slice(index=index, operation=kind, completed=1, transferred_bytes=8, response=b"\1")
+        for index, kind in [(0, "write"), (0, "read"), (7, "sync"), (900, "write")]
+    ]
+    timeline = Timeline(slice_ns=SLICE_NS, slices=parts)
+    assert blobs.unpack_timeline(SLICE_NS, blobs.pack_timeline(timeline)) == timeline
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_come_back_or_are_refused(junk):
+    assert blobs.unpack_histogram(blobs.pack_histogram(junk)) == junk
+    for unpack in (blobs.unpack_histogram, lambda blob: blobs.unpack_timeline(1, blob)):
+        with suppress(ValueError):
+            unpack(junk)
+
+
+def test_a_flipped_bit_is_found():
+    blob = bytearray(blobs.pack_histogram(Histogram.of(list(range(0, 90_000, 70))).encode()))
+    blob[len(blob) // 2] ^= 4
+    with pytest.raises(ValueError, match=r"damaged|cut short"):
+        blobs.unpack_histogram(bytes(blob))
+
+
+def test_columns_of_unequal_length_are_refused():
+    columns = {
+        "operations": ["read"], "index_steps": [0, 1], "operation": [0, 0], "completed": [1],
+        "transferred_bytes": [1, 1], "response": [b"", b""],
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="damaged"):
+        blobs.unpack_timeline(1, zlib.compress(msgspec.msgpack.encode(columns)))
+
+
+def test_a_blob_that_would_fill_the_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(blobs, "BLOB_BYTES_MAX", 1000)
+    assert len(blobs.unpack_histogram(zlib.compress(bytes(1000)))) == 1000
+    with pytest.raises(ValueError, match="larger than any sample can be"):
+        blobs.unpack_histogram(zlib.compress(bytes(1001)))

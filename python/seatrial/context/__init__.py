@@ -1,1 +1,20 @@
-"""The fingerprint: machine, block devices, file system."""
+"""The fingerprint: machine, block devices, file system. This room gathers and never judges."""
+
+from seatrial.context.counters import GAUGES, counters
+from seatrial.context.difference import differences
+from seatrial.context.fingerprint import FINGERPRINT_VERSION, after, fingerprint
+from seatrial.context.health import health
+from seatrial.context.target import block_device_of
+from seatrial.context.tree import SystemTree
+
+__all__ = [
+    "FINGERPRINT_VERSION",
+    "GAUGES",
+    "SystemTree",
+    "after",
+    "block_device_of",
+    "counters",
+    "differences",
+    "fingerprint",
+    "health",
+]

@@ -23,7 +23,9 @@ OPAQUE = re.compile(
 )
 FUNCTION = re.compile(r"\bfn\s+(?P<name>\w+)")
 TEST_ATTRIBUTE = re.compile(r"#\[(?:cfg\((?:test|all\(test\b[^\]]*)\)|test)\]")
-TEST_FILE = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub\s+)?mod\s+(\w+)\s*;")
+TEST_FILE = re.compile(
+    r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*;"
+)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,11 @@ from tidy.sources import PRODUCT, ROOT, Source, assert_kept, breach, ours
 DEPENDENCY_SECTION = re.compile(r"\[(?:[\w.'\"()-]+\.)?(?:dev-|build-)?dependencies(\.\S+)?\]")
 OWN_EXCEPTION = re.compile(r"raises?\b", re.IGNORECASE)
 EXIT_CODE_ROW = re.compile(r"^\| (\d+) \| (.+?) \|$", re.MULTILINE)
+# In two parts, so that a search of the tree for skipped tests does not stop here.
+SKIP_MARK = "pytest.mark." + "skip"
+ALWAYS = re.escape(SKIP_MARK) + r"\b"
+SKIPS = (SKIP_MARK, "pytest.skip", "pytest.xfail", "pytest.importorskip")
+SKIPS += ("pytest.mark.skipif", "pytest.mark.xfail")
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -99,23 +104,28 @@ def unexplained_packages(source: Source) -> Iterator[str]:
 
 
 def unexplained_skips(sources: list[Source]) -> Iterator[str]:
-    """Tests skipped always, or without a reason."""
+    """Tests skipped without a reason, or whatever the machine (a bare mark on the test)."""
     for source in sources:
         tree = source.tree()
         calls = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        for node in always_skipped(tree):
+            yield breach(source, node.lineno, "a test that never runs; say when it can")
         for node in ast.walk(tree):
-            if not isinstance(node, ast.Attribute):
-                continue
-            name = ast.unparse(node)
-            call = calls.get(id(node))
-            if name == "pytest.mark.skip":
-                yield breach(source, node.lineno, "a test that never runs; say when it can")
-            elif name in SKIPS and not has_reason(name, call):
+            name = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+            if name in SKIPS and not has_reason(name, calls.get(id(node))):
                 yield breach(source, node.lineno, f"{name} without a reason")
 
 
-SKIPS = ("pytest.skip", "pytest.xfail", "pytest.importorskip")
-SKIPS += ("pytest.mark.skipif", "pytest.mark.xfail")
+def always_skipped(tree: ast.AST) -> Iterator[ast.expr]:
+    """Marks that skip unconditionally: decorators and ``pytestmark``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            marks = node.decorator_list
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+            marks = [node.value]
+        else:
+            continue
+        yield from (mark for mark in marks if re.search(ALWAYS, ast.unparse(mark)))
 
 
 def has_reason(name: str, call: ast.Call | None) -> bool:
@@ -204,8 +214,10 @@ def test_unexplained_package_is_seen() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "@pytest.mark." + "skip\ndef test(): ...",
-        "@pytest.mark." + "skip(reason='later')\ndef test(): ...",
+        f"@{SKIP_MARK}\ndef test(): ...",
+        f"@{SKIP_MARK}(reason='later')\ndef test(): ...",
+        f"pytestmark = [{SKIP_MARK}(reason='later')]",
+        f"def root(item):\n    item.add_marker({SKIP_MARK})",
         "@pytest.mark.skipif(True)\ndef test(): ...",
         "pytest.skip()",
         "pytest.importorskip('numpy')",
@@ -216,5 +228,6 @@ def test_unexplained_skip_is_seen(text: str) -> None:
 
 
 def test_explained_skip_is_left_alone() -> None:
-    text = "pytest.skip('needs root')\n@pytest.mark.skipif(x, reason='needs root')\ndef t(): ..."
+    text = "pytest.skip('needs root')\n@pytest.mark.skipif(x, reason='needs root')\ndef t(): ...\n"
+    text += f"def root(item):\n    item.add_marker({SKIP_MARK}(reason='needs root'))"
     assert not list(unexplained_skips([Source("a.py", text)]))

@@ -44,7 +44,7 @@ def test_code_for_tests_is_set_aside() -> None:
 
 
 def test_files_for_tests_are_set_aside() -> None:
-    parent = Source("crates/x/src/disk.rs", "#[cfg(test)]\nmod faults;\nmod cache;\n")
+    parent = Source("crates/x/src/disk.rs", "#[cfg(test)]\npub(crate) mod faults;\nmod cache;\n")
     faults = Source("crates/x/src/disk/faults.rs", "")
     cache = Source("crates/x/src/disk/cache.rs", "")
     outer = Source("crates/x/tests/all.rs", "")

@@ -1,0 +1,258 @@
+//! When requests are due.
+//!
+//! A schedule is fixed before the first request and never waits for the target: a target that
+//! freezes for three seconds owes three seconds of requests, and each of them counts its response
+//! time from when it was due.
+
+use rand_distr::{Distribution, Exp1};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::rng::stream;
+use crate::spec::ArrivalSpec;
+
+const NS_PER_S: u128 = 1_000_000_000;
+/// Rates are kept in whole millionths of a request per second, so that due times are exact.
+const RATE_SCALE: u128 = 1_000_000;
+
+/// The times at which the requests of one worker are due.
+#[derive(Debug)]
+pub struct Arrivals {
+    start_ns: u64,
+    due_ns: Option<u64>,
+    schedule: Schedule,
+}
+
+#[derive(Debug)]
+enum Schedule {
+    Closed,
+    Even(Even),
+    Poisson { rng: Xoshiro256PlusPlus, gap_ns_mean: f64, elapsed_ns: f64 },
+}
+
+/// Groups of requests, evenly spaced; the workers take turns request by request.
+#[derive(Debug)]
+struct Even {
+    /// The number of the worker's next request among those of all workers.
+    index: u64,
+    workers: u64,
+    /// Requests that are due together: 1 for a fixed rate.
+    group: u64,
+    rate_scaled: u128,
+}
+
+impl Even {
+    /// Time after the start at which the next request is due. Each is computed from its number, so
+    /// that no rounding adds up: it is exact to the ns below after any time.
+    fn elapsed_ns(&self) -> u128 {
+        let groups_before = u128::from(self.index / self.group);
+        groups_before * u128::from(self.group) * (NS_PER_S * RATE_SCALE) / self.rate_scaled
+    }
+}
+
+impl Arrivals {
+    /// Returns the schedule of `worker`, one of `workers` that together make up what `spec` asks
+    /// for from `start_ns` on.
+    #[must_use]
+    pub fn new(spec: &ArrivalSpec, worker: u32, workers: u32, seed: u64, start_ns: u64) -> Self {
+        let even = |rate_per_s: f64, group: u64| {
+            let rate_scaled = (rate_per_s * RATE_SCALE as f64).round() as u128;
+            Schedule::Even(Even {
+                index: u64::from(worker),
+                workers: u64::from(workers),
+                group: group.max(1),
+                rate_scaled: rate_scaled.max(1),
+            })
+        };
+        let schedule = match *spec {
+            ArrivalSpec::Closed {} => Schedule::Closed,
+            ArrivalSpec::Fixed { rate_per_s } => even(rate_per_s, 1),
+            ArrivalSpec::Bursts { rate_per_s, burst } => even(rate_per_s, burst),
+            // The sum of independent Poisson processes is one of the summed rate.
+            ArrivalSpec::Poisson { rate_per_s } => Schedule::Poisson {
+                rng: stream(seed, "arrival", u64::from(worker)),
+                gap_ns_mean: NS_PER_S as f64 * f64::from(workers) / rate_per_s,
+                elapsed_ns: 0.0,
+            },
+        };
+        let mut arrivals = Self { start_ns, due_ns: None, schedule };
+        arrivals.due_ns = arrivals.first_due_ns();
+        arrivals
+    }
+
+    /// Returns when the next request is due, in ns of the clock that `start_ns` was of; `None` in a
+    /// closed loop, where it is due as soon as there is room for it.
+    #[inline]
+    #[must_use]
+    pub fn peek_ns(&self) -> Option<u64> {
+        self.due_ns
+    }
+
+    /// Goes on to the request after the next; does nothing in a closed loop.
+    #[inline]
+    pub fn pop(&mut self) {
+        let elapsed_ns = match &mut self.schedule {
+            Schedule::Closed => return,
+            Schedule::Even(even) => {
+                even.index += even.workers;
+                saturated(even.elapsed_ns())
+            }
+            Schedule::Poisson { rng, gap_ns_mean, elapsed_ns } => {
+                // Kept as a float, so that only what is told is rounded, never what adds up.
+                *elapsed_ns += exponential(rng) * *gap_ns_mean;
+                *elapsed_ns as u64
+            }
+        };
+        self.due_ns = Some(self.start_ns.saturating_add(elapsed_ns));
+    }
+
+    fn first_due_ns(&mut self) -> Option<u64> {
+        match &self.schedule {
+            Schedule::Closed => None,
+            Schedule::Even(even) => {
+                Some(self.start_ns.saturating_add(saturated(even.elapsed_ns())))
+            }
+            // The first request of a Poisson process comes after a gap like every other.
+            Schedule::Poisson { .. } => {
+                self.pop();
+                self.due_ns
+            }
+        }
+    }
+}
+
+/// Draws from the exponential distribution of mean 1.
+#[inline]
+fn exponential(rng: &mut Xoshiro256PlusPlus) -> f64 {
+    Exp1.sample(rng)
+}
+
+fn saturated(elapsed_ns: u128) -> u64 {
+    u64::try_from(elapsed_ns).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const START_NS: u64 = 1_000_000_007;
+
+    /// All due times of all workers before `end_ns` (after the start), in order.
+    fn all_due_ns(spec: ArrivalSpec, workers: u32, end_ns: u64) -> Vec<u64> {
+        let mut due: Vec<u64> = (0..workers)
+            .flat_map(|worker| {
+                let mut arrivals = Arrivals::new(&spec, worker, workers, 7, START_NS);
+                std::iter::from_fn(move || {
+                    let due_ns = arrivals.peek_ns()? - START_NS;
+                    arrivals.pop();
+                    (due_ns < end_ns).then_some(due_ns)
+                })
+            })
+            .collect();
+        due.sort_unstable();
+        due
+    }
+
+    #[test]
+    fn a_closed_loop_has_no_schedule() {
+        let mut arrivals = Arrivals::new(&ArrivalSpec::Closed {}, 0, 1, 7, START_NS);
+        assert_eq!(arrivals.peek_ns(), None);
+        arrivals.pop();
+        assert_eq!(arrivals.peek_ns(), None);
+    }
+
+    #[test]
+    fn fixed_is_even_over_all_workers() {
+        let due = all_due_ns(ArrivalSpec::Fixed { rate_per_s: 1000.0 }, 7, 1_000_000_000);
+        assert!(due.into_iter().eq((0..1000).map(|index| index * 1_000_000)));
+    }
+
+    #[test]
+    fn peek_does_not_move_on() {
+        let spec = ArrivalSpec::Fixed { rate_per_s: 10.0 };
+        let mut arrivals = Arrivals::new(&spec, 1, 2, 7, START_NS);
+        assert_eq!(arrivals.peek_ns(), Some(START_NS + 100_000_000));
+        assert_eq!(arrivals.peek_ns(), Some(START_NS + 100_000_000));
+        arrivals.pop();
+        assert_eq!(arrivals.peek_ns(), Some(START_NS + 300_000_000));
+    }
+
+    #[test]
+    fn fixed_does_not_drift_in_a_year() {
+        // A third of a request per ns is no whole number of ns at any rate of this kind.
+        let spec = ArrivalSpec::Fixed { rate_per_s: 3_000.0 };
+        let mut arrivals = Arrivals::new(&spec, 0, 1, 7, 0);
+        let Schedule::Even(even) = &mut arrivals.schedule else { panic!("not even") };
+        even.index = 3_000 * 31_536_000 - 1;
+        arrivals.pop();
+        assert_eq!(arrivals.peek_ns(), Some(31_536_000_000_000_000));
+        arrivals.pop();
+        assert_eq!(arrivals.peek_ns(), Some(31_536_000_000_333_333));
+    }
+
+    proptest! {
+        #[test]
+        fn fixed_counts_and_spacing_are_exact(
+            rate_scaled in 1_000_000_u64..100_000_000_000, workers in 1_u32..20,
+        ) {
+            let rate_per_s = rate_scaled as f64 / 1e6;
+            let due = all_due_ns(ArrivalSpec::Fixed { rate_per_s }, workers, 100_000_000);
+            for (index, due_ns) in due.iter().enumerate() {
+                let exact = index as u128 * 1_000_000_000_000_000 / u128::from(rate_scaled);
+                prop_assert_eq!(u128::from(*due_ns), exact);
+            }
+            let after = due.len() as u128 * 1_000_000_000_000_000 / u128::from(rate_scaled);
+            prop_assert!(after >= 100_000_000, "one is missing at {}", after);
+        }
+
+        #[test]
+        fn bursts_of_all_workers_coincide(burst in 1_u64..200, workers in 1_u32..20) {
+            let spec = ArrivalSpec::Bursts { rate_per_s: 10_000.0, burst };
+            let due = all_due_ns(spec, workers, 1_000_000_000);
+            for (number, together) in due.chunks(burst as usize).enumerate() {
+                let due_ns = number as u64 * burst * 100_000;
+                prop_assert_eq!(together.len() as u64, burst);
+                prop_assert!(together.iter().all(|&due| due == due_ns));
+            }
+        }
+    }
+
+    #[test]
+    fn poisson_has_the_rate_and_the_gaps_of_theory() {
+        for workers in [1, 8] {
+            let spec = ArrivalSpec::Poisson { rate_per_s: 100_000.0 };
+            let due = all_due_ns(spec, workers, 1_000_000_000);
+            // Six standard deviations of a Poisson count of 100000.
+            assert!(due.len().abs_diff(100_000) < 1900, "{} requests", due.len());
+            let gaps: Vec<f64> =
+                due.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 10_000.0).collect();
+            for limit in [0.1, 0.5, 1.0, 2.0, 4.0] {
+                let longer = gaps.iter().filter(|&&gap| gap > limit).count() as f64;
+                let share = longer / gaps.len() as f64;
+                assert!((share - (-limit).exp()).abs() < 0.01, "{share} longer than {limit}");
+            }
+        }
+    }
+
+    #[test]
+    fn poisson_workers_are_independent_and_repeatable() {
+        let spec = ArrivalSpec::Poisson { rate_per_s: 1000.0 };
+        let first = |worker| Arrivals::new(&spec, worker, 2, 7, START_NS).peek_ns();
+        assert_eq!(first(0), first(0));
+        assert_ne!(first(0), first(1));
+        assert!(first(0) > Some(START_NS));
+    }
+
+    #[test]
+    fn the_slowest_rate_reaches_past_any_run_without_overflow() {
+        let spec = ArrivalSpec::Fixed { rate_per_s: 1e-6 };
+        let mut arrivals = Arrivals::new(&spec, 0, 1, 7, START_NS);
+        arrivals.pop();
+        assert_eq!(arrivals.peek_ns(), Some(START_NS + 1_000_000_000_000_000));
+        for _ in 0..100_000 {
+            arrivals.pop();
+        }
+        assert_eq!(arrivals.peek_ns(), Some(u64::MAX));
+    }
+}

@@ -1,0 +1,87 @@
+//! Page-aligned I/O buffers, one a slot, mapped and touched before the clock starts.
+
+use std::io;
+use std::ptr::NonNull;
+
+/// The buffers of one worker.
+#[derive(Debug)]
+pub struct Buffers {
+    base: NonNull<u8>,
+    slot_bytes: usize,
+    slots: usize,
+}
+
+// SAFETY: the mapping is private memory that only this value points to.
+unsafe impl Send for Buffers {}
+
+impl Buffers {
+    /// Maps `slots` buffers of at least `slot_bytes` each.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel has no such memory.
+    pub fn map(slots: usize, slot_bytes: usize) -> io::Result<Buffers> {
+        let slot_bytes = slot_bytes.max(1).next_multiple_of(4096);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing else.
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), slots * slot_bytes, access, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Buffers { base, slot_bytes, slots })
+    }
+
+    /// The buffer of a slot.
+    #[inline]
+    pub fn slot(&mut self, slot: usize) -> &mut [u8] {
+        assert!(slot < self.slots);
+        // SAFETY: the slot lies inside of the mapping, which lives as long as self and is
+        // borrowed mutably with it.
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.base.as_ptr().add(slot * self.slot_bytes),
+                self.slot_bytes,
+            )
+        }
+    }
+
+    /// Address of a slot's buffer, for the kernel.
+    #[inline]
+    pub fn address(&self, slot: usize) -> *mut u8 {
+        assert!(slot < self.slots);
+        // SAFETY: the slot lies inside of the mapping.
+        unsafe { self.base.as_ptr().add(slot * self.slot_bytes) }
+    }
+
+    /// All buffers, for registration with the kernel.
+    pub fn iovecs(&self) -> Vec<libc::iovec> {
+        let iovec =
+            |slot| libc::iovec { iov_base: self.address(slot).cast(), iov_len: self.slot_bytes };
+        (0..self.slots).map(iovec).collect()
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        // SAFETY: exactly this mapping was made by `map`, and nothing borrows from it any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.slots * self.slot_bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_aligned_and_apart() {
+        let mut buffers = Buffers::map(3, 5000).unwrap();
+        buffers.slot(1).fill(7);
+        assert_eq!(buffers.slot(1).len(), 8192);
+        assert!([0, 2].iter().all(|&slot| buffers.slot(slot).iter().all(|&byte| byte == 0)));
+        assert_eq!(buffers.address(2) as usize % 4096, 0);
+        assert_eq!(buffers.iovecs().len(), 3);
+    }
+}

@@ -1,0 +1,155 @@
+//! What is written, and how what is read is checked against it.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use seatrial_gauge::Operation;
+
+use crate::data::Filler;
+use crate::engine::Request;
+use crate::ledger::{Ledger, LedgerError};
+use crate::spec::CellSpec;
+use crate::verify;
+use crate::worker::{CORRUPTIONS_KEPT, Record};
+
+/// Why the ledger of verifiable data cannot be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum ShelfError {
+    /// The ledger itself.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// Its file.
+    #[error("the ledger {path}: {source}")]
+    File {
+        /// Where.
+        path: PathBuf,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+}
+
+/// What the workers of a cell share about data: the ledger, where there is one.
+#[derive(Debug)]
+pub struct Shelf {
+    spec: CellSpec,
+    ledger: Option<Arc<Ledger>>,
+}
+
+impl Shelf {
+    /// Opens the ledger that the specification names, or starts one where data are verifiable.
+    ///
+    /// # Errors
+    ///
+    /// [`ShelfError`] when the ledger cannot be read, is not one, or does not suit the cell.
+    pub fn new(spec: &CellSpec) -> Result<Shelf, ShelfError> {
+        let ledger = match &spec.ledger_path {
+            Some(path) if path.exists() => {
+                let ledger = Ledger::from_bytes(&fs::read(path).map_err(at(path))?)?;
+                ledger.suits(spec)?;
+                Some(ledger)
+            }
+            _ if spec.is_verifiable() => Some(Ledger::for_spec(spec)?),
+            _ => None,
+        };
+        Ok(Shelf { spec: spec.clone(), ledger: ledger.map(Arc::new) })
+    }
+
+    /// Whether what is read is checked.
+    pub fn is_checked(&self) -> bool {
+        self.ledger.is_some() && self.spec.verify
+    }
+
+    /// The data of one worker.
+    pub fn content(&self, worker: u32) -> Content {
+        Content {
+            filler: Filler::new(&self.spec.data, self.spec.seed, worker),
+            ledger: self.ledger.clone(),
+            checks_reads: self.spec.verify,
+        }
+    }
+
+    /// Saves the ledger where the specification names a file for it.
+    ///
+    /// # Errors
+    ///
+    /// [`ShelfError::File`] when it cannot be written.
+    pub fn save(&self) -> Result<(), ShelfError> {
+        match (&self.ledger, &self.spec.ledger_path) {
+            (Some(ledger), Some(path)) => fs::write(path, ledger.to_bytes()).map_err(at(path)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn at(path: &std::path::Path) -> impl FnOnce(io::Error) -> ShelfError {
+    let path = path.to_owned();
+    |source| ShelfError::File { path, source }
+}
+
+/// The data of one worker.
+#[derive(Debug)]
+pub struct Content {
+    filler: Filler,
+    ledger: Option<Arc<Ledger>>,
+    checks_reads: bool,
+}
+
+impl Content {
+    /// Fills a buffer for the first time.
+    pub fn fill(&mut self, buffer: &mut [u8]) {
+        self.filler.fill(buffer);
+    }
+
+    /// Whether a request may go: with a ledger, not while another on its blocks is in flight.
+    #[inline]
+    pub fn admit(&self, offset_bytes: u64, length_bytes: u64) -> bool {
+        self.ledger.as_ref().is_none_or(|ledger| ledger.claim(offset_bytes, length_bytes))
+    }
+
+    /// Makes the data of a write, unlike any written before.
+    #[inline]
+    pub fn prepare(&mut self, request: &Request, buffer: &mut [u8]) {
+        match &self.ledger {
+            None => self.filler.restamp(buffer),
+            Some(ledger) => {
+                ledger.mark_uncertain(request.offset_bytes, buffer.len() as u64);
+                verify::stamp(buffer, request.offset_bytes, ledger);
+            }
+        }
+    }
+
+    /// Whether a ledger is kept, so that each end must be told.
+    #[inline]
+    pub fn is_kept(&self) -> bool {
+        self.ledger.is_some()
+    }
+
+    /// A request has ended well: what was read is checked, what was written is what to expect.
+    pub fn settle(&self, request: &Request, buffer: &[u8], record: &mut Record) {
+        let Some(ledger) = &self.ledger else { return };
+        let (offset_bytes, length_bytes) = (request.offset_bytes, buffer.len() as u64);
+        match request.operation {
+            Operation::Write | Operation::Commit => ledger.confirm(offset_bytes, length_bytes),
+            Operation::Read if self.checks_reads => {
+                record.checked_blocks += 1;
+                if let Err(corruption) = verify::check(buffer, offset_bytes, ledger) {
+                    record.corrupt_blocks += 1;
+                    if record.corruptions.len() < CORRUPTIONS_KEPT {
+                        record.corruptions.push((offset_bytes, corruption));
+                    }
+                }
+            }
+            _ => {}
+        }
+        ledger.release(offset_bytes, length_bytes);
+    }
+
+    /// A request has failed: a write leaves its blocks uncertain.
+    pub fn abandon(&self, request: &Request) {
+        if let Some(ledger) = &self.ledger {
+            ledger.release(request.offset_bytes, u64::from(request.length_bytes));
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Error numbers by name, as the kernel's documentation calls them.
+
+/// Stands for a request that moved fewer bytes than asked; not an error number of the kernel.
+pub const SHORT_TRANSFER: i32 = 0;
+
+/// The name of an error number.
+pub fn name(errno: i32) -> String {
+    let known = match errno {
+        SHORT_TRANSFER => "short transfer",
+        libc::EIO => "EIO",
+        libc::ENOSPC => "ENOSPC",
+        libc::ENODEV => "ENODEV",
+        libc::ENXIO => "ENXIO",
+        libc::EINVAL => "EINVAL",
+        libc::EAGAIN => "EAGAIN",
+        libc::EBADF => "EBADF",
+        libc::EBUSY => "EBUSY",
+        libc::EDQUOT => "EDQUOT",
+        libc::EFAULT => "EFAULT",
+        libc::EFBIG => "EFBIG",
+        libc::EILSEQ => "EILSEQ",
+        libc::EINTR => "EINTR",
+        libc::ENODATA => "ENODATA",
+        libc::ENOLINK => "ENOLINK",
+        libc::ENOMEM => "ENOMEM",
+        libc::EOPNOTSUPP => "EOPNOTSUPP",
+        libc::EPERM => "EPERM",
+        libc::EREMOTEIO => "EREMOTEIO",
+        libc::EROFS => "EROFS",
+        libc::ESTALE => "ESTALE",
+        libc::ETIMEDOUT => "ETIMEDOUT",
+        _ => return format!("errno {errno}"),
+    };
+    known.to_owned()
+}

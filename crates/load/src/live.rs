@@ -1,0 +1,77 @@
+//! What a cell does just now, for a progress line.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use seatrial_gauge::{Clock, Timeline, lock};
+
+use crate::watchdog::Pulse;
+
+const WINDOW_NS: u64 = 1_000_000_000;
+
+#[derive(Debug)]
+struct Sources {
+    clock: Clock,
+    start_ns: u64,
+    timeline: Arc<Mutex<Timeline>>,
+    pulse: Arc<Pulse>,
+}
+
+/// The cell's last second, readable at any time.
+#[derive(Debug, Default)]
+pub struct Live(Mutex<Option<Sources>>);
+
+/// One reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LiveReading {
+    /// Since the sample's start.
+    pub elapsed_s: f64,
+    /// Completed requests per second, over the last second.
+    pub completed_per_s: f64,
+    /// Bytes per second, over the last second.
+    pub transferred_bytes_per_s: f64,
+    /// 99th percentile of the response times of the last second.
+    pub p99_ns: u64,
+    /// Stalls so far.
+    pub stalls: u64,
+    /// Age of the oldest outstanding request.
+    pub oldest_in_flight_ns: u64,
+}
+
+impl Live {
+    /// The sample has begun.
+    pub fn begin(
+        &self,
+        clock: Clock,
+        start_ns: u64,
+        timeline: Arc<Mutex<Timeline>>,
+        pulse: Arc<Pulse>,
+    ) {
+        *lock(&self.0) = Some(Sources { clock, start_ns, timeline, pulse });
+    }
+
+    /// The sample has ended.
+    pub fn end(&self) {
+        *lock(&self.0) = None;
+    }
+
+    /// The last second; all zero before the start and after the end.
+    pub fn read(&self) -> LiveReading {
+        let sources = lock(&self.0);
+        let Some(sources) = sources.as_ref() else { return LiveReading::default() };
+        let elapsed_ns = sources.clock.now_ns().saturating_sub(sources.start_ns);
+        let from_ns = elapsed_ns.saturating_sub(WINDOW_NS);
+        let timeline = lock(&sources.timeline);
+        let slice_from_ns = from_ns / timeline.slice_ns() * timeline.slice_ns();
+        let (completed, transferred_bytes, response) = timeline.since(from_ns);
+        let window_s = (elapsed_ns - slice_from_ns).max(1) as f64 / 1e9;
+        LiveReading {
+            elapsed_s: elapsed_ns as f64 / 1e9,
+            completed_per_s: completed as f64 / window_s,
+            transferred_bytes_per_s: transferred_bytes as f64 / window_s,
+            p99_ns: response.percentile_ns(99.0),
+            stalls: sources.pulse.stalls.load(Ordering::Relaxed),
+            oldest_in_flight_ns: sources.pulse.oldest_in_flight_ns.load(Ordering::Relaxed),
+        }
+    }
+}

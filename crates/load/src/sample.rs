@@ -1,0 +1,201 @@
+//! What one measured cell yields: the parts of a sample, before anybody interprets them.
+
+use seatrial_gauge::recorder::KindTotals;
+use seatrial_gauge::{
+    AccountingError, Evidence, Operation, Outcome, RecorderParts, SliceRow, Stall, WorkerQuiet,
+    find_stalls,
+};
+
+use crate::errno;
+use crate::verify::Corruption;
+use crate::watchdog::Sightings;
+use crate::worker::{CORRUPTIONS_KEPT, ERRORS_KEPT, ErrorSample, Record};
+
+/// Stalls kept; the rest is counted.
+const STALLS_KEPT: usize = 1_000;
+
+/// The engine that carried a sample, and why that one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineReport {
+    /// `io_uring`, `psync`, `simulated` or `null`.
+    pub name: &'static str,
+    /// Why, as a phrase.
+    pub reason: String,
+}
+
+/// The parts of a sample.
+#[derive(Debug)]
+pub struct Sample {
+    /// Which engine, and why.
+    pub engine: EngineReport,
+    /// The sample's start, on the clock that all times below count from.
+    pub start_ns: u64,
+    /// The same moment by the wall clock.
+    pub started_unix_s: f64,
+    /// Measured length.
+    pub duration_ns: u64,
+    /// Whether it was stopped before its limit.
+    pub interrupted: bool,
+    /// The accounting equation's terms.
+    pub outcome: Outcome,
+    /// Totals by operation index; empty for kinds that were not offered.
+    pub kinds: [KindTotals; Operation::ALL.len()],
+    /// Length of a timeline slice.
+    pub slice_ns: u64,
+    /// The timeline.
+    pub slices: Vec<SliceRow>,
+    /// Stalls with what was seen during each, in order of time.
+    pub stalls: Vec<(Stall, Evidence)>,
+    /// Stalls beyond what is kept.
+    pub stalls_dropped: u64,
+    /// Age of the oldest request that never ended.
+    pub oldest_in_flight_ns: u64,
+    /// All failed requests.
+    pub errors_count: u64,
+    /// Examples of them.
+    pub errors: Vec<ErrorSample>,
+    /// Readings by name, unit last.
+    pub counters: Vec<(&'static str, f64)>,
+    /// Blocks checked, blocks wrong, examples; `None` where data were not checked.
+    pub verification: Option<Verification>,
+}
+
+/// What checking data against the ledger found.
+#[derive(Debug, Default)]
+pub struct Verification {
+    /// Blocks checked.
+    pub checked_blocks: u64,
+    /// Blocks that were wrong.
+    pub corrupt_blocks: u64,
+    /// Examples with their offsets.
+    pub corruptions: Vec<(u64, Corruption)>,
+}
+
+/// The sums over workers, taken worker by worker.
+#[derive(Debug, Default)]
+pub struct Pool {
+    outcome: Outcome,
+    kinds: [KindTotals; Operation::ALL.len()],
+    quiets: Vec<WorkerQuiet>,
+    quiets_dropped: u64,
+    errors_count: u64,
+    errors: Vec<ErrorSample>,
+    verification: Verification,
+    gave_up_workers: u64,
+}
+
+impl Pool {
+    /// Ends one worker's record at `end_ns` and takes it in.
+    ///
+    /// # Errors
+    ///
+    /// When the worker's requests do not add up.
+    pub fn take_in(&mut self, record: &mut Record, end_ns: u64) -> Result<(), AccountingError> {
+        let parts: RecorderParts = record.recorder.finish(end_ns)?;
+        self.outcome = self.outcome.plus(parts.outcome);
+        for (mine, theirs) in self.kinds.iter_mut().zip(&parts.kinds) {
+            mine.completed += theirs.completed;
+            mine.failed += theirs.failed;
+            mine.transferred_bytes += theirs.transferred_bytes;
+            mine.response.merge(&theirs.response);
+            mine.service.merge(&theirs.service);
+        }
+        self.quiets.push(parts.quiet);
+        self.quiets_dropped += parts.quiets_dropped;
+        self.errors_count += record.errors_count;
+        self.errors.append(&mut record.errors);
+        self.verification.checked_blocks += record.checked_blocks;
+        self.verification.corrupt_blocks += record.corrupt_blocks;
+        self.verification.corruptions.append(&mut record.corruptions);
+        self.gave_up_workers += u64::from(record.gave_up);
+        Ok(())
+    }
+
+    /// The stalls of all workers together, each with the evidence that `sightings` holds.
+    pub fn stalls(
+        &self,
+        end_ns: u64,
+        threshold_ns: u64,
+        evidence: impl Fn(&Stall) -> Evidence,
+    ) -> (Vec<(Stall, Evidence)>, u64) {
+        let found = find_stalls(&self.quiets, end_ns, threshold_ns);
+        let dropped = found.len().saturating_sub(STALLS_KEPT) as u64 + self.quiets_dropped;
+        let kept = found.into_iter().take(STALLS_KEPT);
+        (kept.map(|stall| (stall, evidence(&stall))).collect(), dropped)
+    }
+
+    /// Makes the sample.
+    pub fn into_sample(self, frame: Frame) -> Sample {
+        let (stalls, stalls_dropped) = frame.stalls;
+        let mut errors = self.errors;
+        errors.sort_by_key(|error| error.at_ns);
+        errors.truncate(ERRORS_KEPT);
+        let mut verification = self.verification;
+        verification.corruptions.sort_by_key(|&(offset_bytes, _)| offset_bytes);
+        verification.corruptions.truncate(CORRUPTIONS_KEPT);
+        let mut counters = frame.counters;
+        counters.push(("gave_up_workers", self.gave_up_workers as f64));
+        Sample {
+            engine: frame.engine,
+            start_ns: frame.start_ns,
+            started_unix_s: frame.started_unix_s,
+            duration_ns: frame.duration_ns,
+            interrupted: frame.interrupted,
+            outcome: self.outcome,
+            kinds: self.kinds,
+            slice_ns: frame.slice_ns,
+            slices: frame.slices,
+            stalls,
+            stalls_dropped,
+            oldest_in_flight_ns: frame.oldest_in_flight_ns,
+            errors_count: self.errors_count,
+            errors,
+            counters,
+            verification: frame.checked.then_some(verification),
+        }
+    }
+}
+
+/// What a sample has besides the sums over its workers.
+#[derive(Debug)]
+pub struct Frame {
+    /// Which engine, and why.
+    pub engine: EngineReport,
+    /// The sample's start.
+    pub start_ns: u64,
+    /// The same by the wall clock.
+    pub started_unix_s: f64,
+    /// Its length.
+    pub duration_ns: u64,
+    /// Whether it was stopped.
+    pub interrupted: bool,
+    /// Length of a timeline slice.
+    pub slice_ns: u64,
+    /// The timeline.
+    pub slices: Vec<SliceRow>,
+    /// Stalls with evidence, and how many were dropped.
+    pub stalls: (Vec<(Stall, Evidence)>, u64),
+    /// Age of the oldest request that never ended.
+    pub oldest_in_flight_ns: u64,
+    /// Readings by name.
+    pub counters: Vec<(&'static str, f64)>,
+    /// Whether data were checked.
+    pub checked: bool,
+}
+
+/// The watchdog's readings as counters.
+pub fn watchdog_counters(sightings: &Sightings) -> [(&'static str, f64); 4] {
+    [
+        ("kernel_workers_max", sightings.kernel_workers_max as f64),
+        ("watchdog_lateness_ns_max", sightings.lateness_ns_max as f64),
+        ("watchdog_lateness_ns_total", sightings.lateness_ns_total as f64),
+        ("steal_ns", sightings.steal_ns_total() as f64),
+    ]
+}
+
+impl ErrorSample {
+    /// The error's name, such as `EIO`.
+    pub fn name(&self) -> String {
+        errno::name(self.errno)
+    }
+}

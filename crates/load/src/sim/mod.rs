@@ -1,0 +1,215 @@
+//! The simulated device: a whole sample on a virtual clock, from a seed, in an instant.
+//!
+//! It runs the very worker, recorder and stall finder that measure real devices; only the clock and
+//! the device are models. So it proves the measuring itself: a stall that was put in must come
+//! out, at its time, and percentiles must equal what can be computed.
+
+mod device;
+pub mod model;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use seatrial_gauge::{Evidence, Flight, Recorder, RecorderSettings, Stall, Timeline, lock};
+
+use self::device::{Device, SpanNs};
+use self::model::DeviceModel;
+use crate::address::AddressPlan;
+use crate::arrival::Arrivals;
+use crate::budget::Budget;
+use crate::buffers::Buffers;
+use crate::content::Shelf;
+use crate::engine::{Completion, Engine, Request};
+use crate::sample::{EngineReport, Frame, Pool, Sample};
+use crate::sizes::AccessMix;
+use crate::spec::{ArrivalSpec, CellSpec};
+use crate::trial::TrialError;
+use crate::worker::{Duty, Record, Term, Worker};
+
+/// Virtual time at which a sample starts; not zero, so that a time before it can be told.
+const ORIGIN_NS: u64 = 1_000_000_000;
+
+/// How long after the end requests in flight are waited for, in virtual time.
+const GRACE_NS: u64 = 60_000_000_000;
+
+/// Carries requests to the model on virtual time.
+struct SimEngine {
+    now_ns: u64,
+    device: Device,
+    pauses: Vec<SpanNs>,
+    under_way: BinaryHeap<Reverse<(u64, usize, i32)>>,
+    buffers: Buffers,
+}
+
+impl SimEngine {
+    /// The generator cannot act within a pause of its own: it acts when that is over.
+    fn go_to(&mut self, at_ns: u64) {
+        self.now_ns = self.now_ns.max(at_ns);
+        for pause in &self.pauses {
+            if pause.start_ns <= self.now_ns && self.now_ns < pause.end_ns {
+                self.now_ns = pause.end_ns;
+            }
+        }
+    }
+}
+
+impl Engine for SimEngine {
+    fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    fn submit(&mut self, request: Request, flight: &Flight) {
+        flight.begin(request.slot, request.operation, self.now_ns);
+        let (end_ns, result) = self.device.serve(&request, self.now_ns);
+        self.under_way.push(Reverse((end_ns, request.slot, result)));
+    }
+
+    fn reap(
+        &mut self,
+        wanted: usize,
+        until_ns: u64,
+        _flight: &Flight,
+        ended: &mut Vec<Completion>,
+    ) -> io::Result<()> {
+        while ended.len() < wanted.max(1) {
+            match self.under_way.peek() {
+                Some(&Reverse((end_ns, slot, result))) if end_ns <= until_ns.max(self.now_ns) => {
+                    self.go_to(end_ns);
+                    self.under_way.pop();
+                    ended.push(Completion { slot, at_ns: self.now_ns, result });
+                }
+                _ => {
+                    self.go_to(until_ns);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sleep_until(&mut self, until_ns: u64) {
+        self.go_to(until_ns);
+    }
+
+    fn buffer(&mut self, slot: usize) -> &mut [u8] {
+        self.buffers.slot(slot)
+    }
+}
+
+/// Measures a cell on a simulated device.
+///
+/// # Errors
+///
+/// [`TrialError::Model`] when the model makes no sense or data are to be checked, which a model
+/// does not keep.
+pub fn measure(spec: &CellSpec, stop: &Arc<AtomicBool>) -> Result<Sample, TrialError> {
+    let model = DeviceModel::parse(spec.target.model.as_ref()).map_err(TrialError::Model)?;
+    if spec.verify || spec.is_verifiable() {
+        return Err(TrialError::Model("a simulated device keeps no data to verify".into()));
+    }
+    let freezes = SpanNs::of(&model.freezes, ORIGIN_NS);
+    let pauses = SpanNs::of(&model.generator_pauses, ORIGIN_NS);
+    let depth = spec.threads as usize * spec.depth as usize;
+    let end_ns = ORIGIN_NS + (spec.limit.duration_s * 1e9) as u64;
+    let flight = Arc::new(Flight::new(depth, ORIGIN_NS));
+    let timeline = Arc::new(Mutex::new(Timeline::new(spec.slice_ms * 1_000_000)));
+    let recorder = Recorder::new(settings(spec), flight.clone(), timeline.clone());
+    let record = Arc::new(Mutex::new(Record::new(recorder)));
+    let engine = engine(spec, model, pauses.clone(), depth)?;
+    let mut worker = Worker::new(engine, depth, duty(spec)?, flight.clone(), record.clone());
+    let term = Term { end_ns, grace_end_ns: end_ns + GRACE_NS, stop: stop.clone() };
+    let failed = |source| TrialError::Engine { engine: "simulated", source };
+    worker.run(&term).map_err(failed)?;
+    let now_ns = worker.into_engine().now_ns();
+    let view = flight.view();
+    let unlimited = spec.limit.bytes.is_none() && spec.limit.operations.is_none();
+    let last_end_ns = view.last_end_ns.max(ORIGIN_NS + 1);
+    let measured_end_ns = match (view.depth(), unlimited) {
+        (0, true) => last_end_ns.max(end_ns),
+        (0, false) => last_end_ns,
+        _ => now_ns,
+    };
+    let mut pool = Pool::default();
+    pool.take_in(&mut lock(&record), measured_end_ns)?;
+    let threshold_ns = spec.stall_threshold_ms * 1_000_000;
+    let seen = |stall: &Stall| evidence(stall, &freezes, &pauses);
+    let stalls = pool.stalls(measured_end_ns, threshold_ns, seen);
+    drop(record);
+    let rows = std::mem::replace(&mut *lock(&timeline), Timeline::new(1)).into_rows();
+    Ok(pool.into_sample(Frame {
+        engine: EngineReport { name: "simulated", reason: "the target is a model".into() },
+        start_ns: ORIGIN_NS,
+        started_unix_s: 0.0,
+        duration_ns: measured_end_ns - ORIGIN_NS,
+        interrupted: stop.load(Ordering::Relaxed),
+        slice_ns: rows.0,
+        slices: rows.1,
+        stalls,
+        oldest_in_flight_ns: view.oldest_start_ns.map_or(0, |start_ns| now_ns - start_ns),
+        counters: Vec::new(),
+        checked: false,
+    }))
+}
+
+fn settings(spec: &CellSpec) -> RecorderSettings {
+    RecorderSettings {
+        start_ns: ORIGIN_NS,
+        slice_ns: spec.slice_ms * 1_000_000,
+        stall_threshold_ns: spec.stall_threshold_ms * 1_000_000,
+        scheduled: !matches!(spec.arrival, ArrivalSpec::Closed {}),
+    }
+}
+
+fn engine(
+    spec: &CellSpec,
+    model: DeviceModel,
+    pauses: Vec<SpanNs>,
+    depth: usize,
+) -> Result<SimEngine, TrialError> {
+    let largest_bytes = spec.accesses.iter().map(|access| access.size_bytes_max()).max();
+    let buffers = Buffers::map(depth, largest_bytes.unwrap_or(0) as usize)
+        .map_err(|source| TrialError::Engine { engine: "simulated", source })?;
+    Ok(SimEngine {
+        now_ns: ORIGIN_NS,
+        device: Device::new(model, spec.seed, ORIGIN_NS),
+        pauses,
+        under_way: BinaryHeap::new(),
+        buffers,
+    })
+}
+
+/// One worker draws for all: the model has no threads, only requests in flight.
+fn duty(spec: &CellSpec) -> Result<Duty, TrialError> {
+    let single = CellSpec { threads: 1, ..spec.clone() };
+    let plan = AddressPlan::new(&single)?;
+    Ok(Duty {
+        mix: AccessMix::new(&single, &plan, 0),
+        arrivals: Arrivals::new(&spec.arrival, 0, 1, spec.seed, ORIGIN_NS),
+        content: Shelf::new(&single)?.content(0),
+        sync_every: spec.sync_every,
+        budget: Arc::new(Budget::new(&spec.limit)),
+    })
+}
+
+/// What a watchdog would have seen, had there been one: the model tells.
+fn evidence(stall: &Stall, freezes: &[SpanNs], pauses: &[SpanNs]) -> Evidence {
+    let overlap_ns = |spans: &[SpanNs]| -> u64 {
+        spans.iter().map(|span| span.overlap_ns(stall.start_ns, stall.end_ns)).sum()
+    };
+    let length_ns = stall.length_ns();
+    let paused_ns = overlap_ns(pauses);
+    let frozen_ns = overlap_ns(freezes);
+    let waiting_ns = length_ns.saturating_sub(paused_ns);
+    Evidence {
+        length_ns,
+        looks: length_ns.div_ceil(5_000_000),
+        looks_device_busy: frozen_ns.max(waiting_ns).div_ceil(5_000_000),
+        run_delay_ns: paused_ns,
+        ..Evidence::default()
+    }
+}

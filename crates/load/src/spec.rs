@@ -1,0 +1,353 @@
+//! The specification of one cell, as it crosses from Python in JSON (docs/engine.md).
+//!
+//! [`CellSpec::parse`] is the only door: whatever it lets through can be planned and run without
+//! further checks, but for what only the opened target can tell (its logical block, its rights).
+
+mod check;
+
+use std::path::PathBuf;
+
+use seatrial_gauge::Operation;
+use serde::{Deserialize, Deserializer};
+
+/// One cell: what is done to which target, how, and for how long.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CellSpec {
+    /// What all randomness of the cell derives from.
+    pub seed: u64,
+    /// What is under trial.
+    pub target: TargetSpec,
+    /// The part of the target that requests may touch.
+    pub range: RangeSpec,
+    /// What is requested, by weight; at least one.
+    pub accesses: Vec<AccessSpec>,
+    /// Concurrent workers, 1 to 4096.
+    #[serde(default = "one")]
+    pub threads: u32,
+    /// Requests that each worker keeps in flight, 1 to 4096.
+    #[serde(default = "one")]
+    pub depth: u32,
+    /// Which engine shall run it.
+    #[serde(default)]
+    pub engine: EngineChoice,
+    /// When requests are due.
+    #[serde(default)]
+    pub arrival: ArrivalSpec,
+    /// A sync after so many writes of a worker; 0 for none.
+    #[serde(default)]
+    pub sync_every: u64,
+    /// Which sync that is.
+    #[serde(default)]
+    pub sync_kind: SyncKind,
+    /// What is written.
+    #[serde(default)]
+    pub data: DataSpec,
+    /// Whether what is read is checked against what was written.
+    #[serde(default)]
+    pub verify: bool,
+    /// Where the ledger of verifiable data is kept from one cell to the next.
+    #[serde(default)]
+    pub ledger_path: Option<PathBuf>,
+    /// When the cell ends.
+    pub limit: LimitSpec,
+    /// Length of a timeline slice.
+    #[serde(default = "default_slice_ms")]
+    pub slice_ms: u64,
+    /// How long nothing may complete before it is a stall.
+    #[serde(default = "default_stall_threshold_ms")]
+    pub stall_threshold_ms: u64,
+    /// Whether completions are polled for instead of awaited.
+    #[serde(default)]
+    pub iopoll: bool,
+}
+
+/// What is under trial.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TargetSpec {
+    /// What sort of target it is.
+    pub kind: TargetKind,
+    /// Where it is; needed for a file.
+    #[serde(default)]
+    pub path: Option<PathBuf>,
+    /// Its size; requests never go past it. 0 on the null target means without end.
+    #[serde(default)]
+    pub size_bytes: u64,
+    /// Whether the page cache is bypassed.
+    #[serde(default = "yes")]
+    pub direct: bool,
+    /// Whether each write is durable when it completes (`O_DSYNC`).
+    #[serde(default)]
+    pub dsync: bool,
+    /// Where `copy` operations write to.
+    #[serde(default)]
+    pub copy_to: Option<PathBuf>,
+    /// Whether the file is created and extended by writing.
+    #[serde(default)]
+    pub create: bool,
+    /// The block device below, `major:minor`, where the file alone does not tell it (btrfs).
+    #[serde(default)]
+    pub device: Option<String>,
+    /// The model of a simulated device, which the simulated engine reads.
+    #[serde(default)]
+    pub model: Option<serde_json::Value>,
+}
+
+/// What sort of target it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// A file or a block device.
+    File,
+    /// Nothing: the engine alone.
+    Null,
+    /// A device of which there is but a model, on a virtual clock.
+    Simulated,
+}
+
+/// The part of the target that requests may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RangeSpec {
+    /// Where it begins.
+    pub start_bytes: u64,
+    /// How long it is.
+    pub length_bytes: u64,
+}
+
+/// One kind of request: how often, what, how large, and where.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessSpec {
+    /// How often it is chosen, relative to the other accesses.
+    #[serde(default = "unit_weight")]
+    pub weight: f64,
+    /// What is done: anything but `sync`.
+    #[serde(deserialize_with = "operation")]
+    pub operation: Operation,
+    /// The distribution of block sizes; at least one.
+    pub sizes: Vec<SizeSpec>,
+    /// What every offset is a multiple of.
+    pub align_bytes: u64,
+    /// Where requests go.
+    pub address: AddressSpec,
+}
+
+impl AccessSpec {
+    /// Returns the largest block size in bytes; 0 when there is none.
+    #[must_use]
+    pub fn size_bytes_max(&self) -> u64 {
+        self.sizes.iter().map(|size| size.bytes).max().unwrap_or(0)
+    }
+}
+
+/// One block size of a distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SizeSpec {
+    /// The block size.
+    pub bytes: u64,
+    /// How often it is chosen, relative to the other sizes.
+    #[serde(default = "unit_weight")]
+    pub weight: f64,
+}
+
+/// Where requests go.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum AddressSpec {
+    /// Anywhere in the range with equal probability.
+    Random {},
+    /// One after the other; all threads share one cursor; wraps.
+    Sequential {},
+    /// In strides; all threads share one cursor; wraps, one block further each time.
+    Strided {
+        /// Distance between the starts of two requests that follow each other.
+        stride_bytes: u64,
+    },
+    /// The block of rank k with a probability in proportion to 1 / k^theta.
+    Zipf {
+        /// The exponent, 0 (uniform) to 3.
+        theta: f64,
+    },
+    /// A hot set and the rest.
+    HotCold {
+        /// The share of the range that is hot, above 0 to 1.
+        hot_share: f64,
+        /// The share of the requests that go there, 0 to 1.
+        hot_access_share: f64,
+    },
+}
+
+impl AddressSpec {
+    /// Whether some blocks are preferred, so that all threads must agree on which.
+    #[must_use]
+    pub fn is_skewed(&self) -> bool {
+        matches!(self, Self::Zipf { .. } | Self::HotCold { .. })
+    }
+}
+
+/// Which engine shall run the cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineChoice {
+    /// psync at depth 1, else io_uring, else psync with threads.
+    #[default]
+    Auto,
+    /// io_uring or an error.
+    IoUring,
+    /// pread and pwrite.
+    Psync,
+}
+
+/// When requests are due.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ArrivalSpec {
+    /// Each as soon as one before it has ended.
+    Closed {},
+    /// Evenly spaced.
+    Fixed {
+        /// Requests per second over all threads.
+        rate_per_s: f64,
+    },
+    /// At random, independent of each other.
+    Poisson {
+        /// Requests per second over all threads, on average.
+        rate_per_s: f64,
+    },
+    /// Many at once, the bursts evenly spaced.
+    Bursts {
+        /// Requests per second over all threads, on average.
+        rate_per_s: f64,
+        /// Requests that are due at once, over all threads.
+        burst: u64,
+    },
+}
+
+impl Default for ArrivalSpec {
+    fn default() -> Self {
+        Self::Closed {}
+    }
+}
+
+/// Which sync follows writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncKind {
+    /// Data, and what is needed to find it again.
+    #[default]
+    Fdatasync,
+    /// Data and all of the file's attributes.
+    Fsync,
+}
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum DataSpec {
+    /// Random bytes, which do not compress.
+    Random {},
+    /// Bytes of which a share compresses away.
+    Compressible {
+        /// That share of each 4 KiB, 0 to 1.
+        share: f64,
+    },
+    /// Sectors that tell where they belong and which write they are of.
+    Verifiable {},
+}
+
+impl Default for DataSpec {
+    fn default() -> Self {
+        Self::Random {}
+    }
+}
+
+/// When the cell ends: at whichever comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitSpec {
+    /// After so long.
+    pub duration_s: f64,
+    /// After so many bytes were transferred.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// After so many operations.
+    #[serde(default)]
+    pub operations: Option<u64>,
+}
+
+/// Why a cell's specification cannot be run, in one sentence that names the key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// It is not the JSON of a cell.
+    #[error("the cell's specification cannot be read: {0}; docs/engine.md shows every key")]
+    Malformed(String),
+    /// A value, or a pair of them, makes no sense.
+    #[error("{key} {problem}")]
+    Refused {
+        /// Path of the key, such as `accesses[1].sizes[0].bytes`.
+        key: String,
+        /// What was seen there, what would be right, and what to do.
+        problem: String,
+    },
+}
+
+impl CellSpec {
+    /// Reads and checks the JSON of docs/engine.md.
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] for text that is not such JSON, has an unknown key, or asks for what makes no
+    /// sense; only the first problem is told.
+    pub fn parse(json: &str) -> Result<Self, SpecError> {
+        let spec: Self =
+            serde_json::from_str(json).map_err(|error| SpecError::Malformed(error.to_string()))?;
+        check::check(&spec)?;
+        Ok(spec)
+    }
+
+    /// Whether written blocks can be told apart later, which is when a ledger is kept and each
+    /// worker keeps to blocks of its own.
+    #[must_use]
+    pub fn is_verifiable(&self) -> bool {
+        matches!(self.data, DataSpec::Verifiable {})
+    }
+}
+
+/// Reads what an access may do; `sync` is not among it, as it has no size and no address.
+fn operation<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Operation, D::Error> {
+    const NAMES: &[&str] = &["read", "write", "commit", "copy"];
+    let name = String::deserialize(deserializer)?;
+    match name.as_str() {
+        "read" => Ok(Operation::Read),
+        "write" => Ok(Operation::Write),
+        "commit" => Ok(Operation::Commit),
+        "copy" => Ok(Operation::Copy),
+        _ => Err(serde::de::Error::unknown_variant(&name, NAMES)),
+    }
+}
+
+const fn one() -> u32 {
+    1
+}
+
+const fn yes() -> bool {
+    true
+}
+
+const fn unit_weight() -> f64 {
+    1.0
+}
+
+const fn default_slice_ms() -> u64 {
+    100
+}
+
+const fn default_stall_threshold_ms() -> u64 {
+    50
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! What a cell's specification must fulfil, each with the sentence for when it does not.
+
+use std::ops::RangeInclusive;
+
+use seatrial_gauge::Operation;
+
+use super::{
+    AccessSpec, AddressSpec, ArrivalSpec, CellSpec, DataSpec, LimitSpec, SpecError, TargetKind,
+};
+use crate::address::Grid;
+use crate::verify::SECTOR_BYTES;
+
+/// Threads of a cell, and requests in flight of a thread.
+const CONCURRENCY: RangeInclusive<u32> = 1..=4096;
+/// Linux transfers at most 2 GiB less a page in one request; half of it leaves no doubt.
+const SIZE_BYTES_MAX: u64 = 1 << 30;
+/// Offsets are signed in every system call.
+const OFFSET_BYTES_MAX: u64 = i64::MAX as u64;
+/// The finest rate that arrivals are computed with is a millionth of a request per second.
+const RATE_PER_S: RangeInclusive<f64> = 1e-6..=1e9;
+/// A year; longer is a slip of the unit.
+const DURATION_S_MAX: f64 = 365.0 * 86_400.0;
+
+type Checked = Result<(), SpecError>;
+
+/// Finds the first thing in `spec` that makes no sense.
+pub(super) fn check(spec: &CellSpec) -> Checked {
+    check_counts(spec)?;
+    check_limit(&spec.limit)?;
+    check_arrival(&spec.arrival)?;
+    check_target(spec)?;
+    check_range(spec)?;
+    for (number, access) in spec.accesses.iter().enumerate() {
+        let key = format!("accesses[{number}]");
+        check_access(&key, access)?;
+        check_fits(&key, access, spec)?;
+    }
+    check_data(spec)?;
+    let grid = Grid::of(spec)?;
+    check_verifiable(spec, grid)
+}
+
+fn check_counts(spec: &CellSpec) -> Checked {
+    for (key, value) in [("threads", spec.threads), ("depth", spec.depth)] {
+        ensure(CONCURRENCY.contains(&value), key, || {
+            format!("is {value}; it must be 1 to {}", CONCURRENCY.end())
+        })?;
+    }
+    for (key, value_ms) in
+        [("slice_ms", spec.slice_ms), ("stall_threshold_ms", spec.stall_threshold_ms)]
+    {
+        ensure(value_ms > 0, key, || "is 0; give at least 1 ms".into())?;
+    }
+    ensure(!spec.accesses.is_empty(), "accesses", || {
+        "is empty, so nothing would be requested; give at least one".into()
+    })
+}
+
+fn check_limit(limit: &LimitSpec) -> Checked {
+    let duration_s = limit.duration_s;
+    ensure(duration_s > 0.0 && duration_s <= DURATION_S_MAX, "limit.duration_s", || {
+        format!("is {duration_s}; it must be above 0 s and at most a year ({DURATION_S_MAX} s)")
+    })?;
+    for (key, value) in [("limit.bytes", limit.bytes), ("limit.operations", limit.operations)] {
+        ensure(value != Some(0), key, || {
+            "is 0, so the cell would end before it began; give more or leave it out".into()
+        })?;
+    }
+    Ok(())
+}
+
+fn check_arrival(arrival: &ArrivalSpec) -> Checked {
+    let (rate_per_s, burst) = match *arrival {
+        ArrivalSpec::Closed {} => return Ok(()),
+        ArrivalSpec::Fixed { rate_per_s } | ArrivalSpec::Poisson { rate_per_s } => (rate_per_s, 1),
+        ArrivalSpec::Bursts { rate_per_s, burst } => (rate_per_s, burst),
+    };
+    ensure(RATE_PER_S.contains(&rate_per_s), "arrival.rate_per_s", || {
+        let (min, max) = (RATE_PER_S.start(), RATE_PER_S.end());
+        format!("is {rate_per_s}; a rate must be {min} to {max} requests per second")
+    })?;
+    ensure(burst > 0, "arrival.burst", || "is 0; a burst has at least 1 request".into())
+}
+
+fn check_target(spec: &CellSpec) -> Checked {
+    let target = &spec.target;
+    let is_file = target.kind == TargetKind::File;
+    ensure(!is_file || target.path.is_some(), "target.path", || {
+        "is missing; a file target needs the path of a file or of a block device".into()
+    })?;
+    let is_modelled = target.kind == TargetKind::Simulated;
+    ensure(!is_modelled || target.model.is_some(), "target.model", || {
+        "is missing; a simulated target needs the model of its device".into()
+    })?;
+    let copies = spec.accesses.iter().any(|access| access.operation == Operation::Copy);
+    ensure(!(is_file && copies) || target.copy_to.is_some(), "target.copy_to", || {
+        "is missing, but an access copies; give the path of the file to copy to".into()
+    })
+}
+
+fn check_range(spec: &CellSpec) -> Checked {
+    let (range, size_bytes) = (spec.range, spec.target.size_bytes);
+    let end_bytes = range.start_bytes.checked_add(range.length_bytes);
+    let is_offset = end_bytes.is_some_and(|end| end <= OFFSET_BYTES_MAX);
+    ensure(is_offset, "range", || {
+        let (start, length) = (range.start_bytes, range.length_bytes);
+        format!("starts at byte {start} and is {length} bytes long, which is past any target")
+    })?;
+    let fits = end_bytes.is_some_and(|end| end <= size_bytes);
+    ensure(fits || spec.target.kind == TargetKind::Null, "range", || {
+        let end_bytes = end_bytes.unwrap_or(u64::MAX);
+        format!(
+            "ends at byte {end_bytes}, but the target has {size_bytes} bytes; \
+             shorten the range or enlarge the target"
+        )
+    })
+}
+
+fn check_access(key: &str, access: &AccessSpec) -> Checked {
+    check_weight(&format!("{key}.weight"), access.weight)?;
+    let align_bytes = access.align_bytes;
+    ensure(align_bytes > 0, format!("{key}.align_bytes"), || {
+        "is 0; give 512, or whatever every offset shall be a multiple of".into()
+    })?;
+    ensure(!access.sizes.is_empty(), format!("{key}.sizes"), || {
+        "is empty; give at least one block size".into()
+    })?;
+    let is_sequential = access.address == AddressSpec::Sequential {};
+    for (number, size) in access.sizes.iter().enumerate() {
+        let (key, bytes) = (format!("{key}.sizes[{number}]"), size.bytes);
+        check_weight(&format!("{key}.weight"), size.weight)?;
+        ensure((1..=SIZE_BYTES_MAX).contains(&bytes), format!("{key}.bytes"), || {
+            format!("is {bytes}; a block has 1 to {SIZE_BYTES_MAX} bytes (1 GiB)")
+        })?;
+        ensure(is_sequential || bytes % align_bytes == 0, format!("{key}.bytes"), || {
+            format!(
+                "is {bytes}, which is not a multiple of align_bytes ({align_bytes}); \
+                 change one of them, or address sequentially"
+            )
+        })?;
+    }
+    check_address(&format!("{key}.address"), &access.address)
+}
+
+fn check_weight(key: &str, weight: f64) -> Checked {
+    ensure(weight > 0.0 && weight.is_finite(), key, || {
+        format!("is {weight}; a weight must be above 0: leave out what shall never be chosen")
+    })
+}
+
+fn check_address(key: &str, address: &AddressSpec) -> Checked {
+    match *address {
+        // A stride is a matter of the range: see check_fits.
+        AddressSpec::Random {} | AddressSpec::Sequential {} | AddressSpec::Strided { .. } => Ok(()),
+        AddressSpec::Zipf { theta } => {
+            ensure((0.0..=3.0).contains(&theta), format!("{key}.theta"), || {
+                format!("is {theta}; it must be 0 (uniform) to 3; 0.99 is customary")
+            })
+        }
+        AddressSpec::HotCold { hot_share, hot_access_share } => {
+            ensure(hot_share > 0.0 && hot_share <= 1.0, format!("{key}.hot_share"), || {
+                format!("is {hot_share}; the hot share of the range must be above 0 and at most 1")
+            })?;
+            let is_share = (0.0..=1.0).contains(&hot_access_share);
+            ensure(is_share, format!("{key}.hot_access_share"), || {
+                format!("is {hot_access_share}; a share of the requests must be 0 to 1")
+            })
+        }
+    }
+}
+
+/// At least one block of every size fits, behind the first offset that is a multiple of the
+/// access's alignment; and so does the stride.
+fn check_fits(key: &str, access: &AccessSpec, spec: &CellSpec) -> Checked {
+    let (align_bytes, size_bytes) = (access.align_bytes, access.size_bytes_max());
+    let start_bytes = spec.range.start_bytes.checked_next_multiple_of(align_bytes);
+    let end_bytes = start_bytes.and_then(|start| start.checked_add(size_bytes));
+    let range_end_bytes = spec.range.start_bytes.saturating_add(spec.range.length_bytes);
+    let fits = end_bytes.is_some_and(|end| end <= range_end_bytes);
+    ensure(fits, format!("{key}.sizes"), || {
+        let length_bytes = spec.range.length_bytes;
+        format!(
+            "has a block of {size_bytes} bytes, which does not fit into the range of \
+             {length_bytes} bytes at a multiple of {align_bytes}; enlarge the range"
+        )
+    })?;
+    let AddressSpec::Strided { stride_bytes } = access.address else { return Ok(()) };
+    let strides = stride_bytes > 0
+        && stride_bytes % align_bytes == 0
+        && stride_bytes <= spec.range.length_bytes;
+    ensure(strides, format!("{key}.address.stride_bytes"), || {
+        format!(
+            "is {stride_bytes}; a stride must be a multiple of align_bytes ({align_bytes}) and \
+             not longer than the range"
+        )
+    })
+}
+
+fn check_data(spec: &CellSpec) -> Checked {
+    if let DataSpec::Compressible { share } = spec.data {
+        ensure((0.0..=1.0).contains(&share), "data.share", || {
+            format!("is {share}; the share that compresses away must be 0 to 1")
+        })?;
+    }
+    ensure(!spec.verify || spec.is_verifiable(), "verify", || {
+        "is true, but the data cannot be verified; set data.kind to \"verifiable\"".into()
+    })
+}
+
+fn check_verifiable(spec: &CellSpec, grid: Option<Grid>) -> Checked {
+    if !spec.is_verifiable() {
+        return Ok(());
+    }
+    for (number, access) in spec.accesses.iter().enumerate() {
+        let key = format!("accesses[{number}]");
+        let align_bytes = access.align_bytes;
+        ensure(align_bytes % SECTOR_BYTES == 0, format!("{key}.align_bytes"), || {
+            format!("is {align_bytes}; verifiable data needs multiples of {SECTOR_BYTES}")
+        })?;
+        for size in &access.sizes {
+            let bytes = size.bytes;
+            ensure(bytes % SECTOR_BYTES == 0, format!("{key}.sizes"), || {
+                format!("has {bytes}; verifiable data needs multiples of {SECTOR_BYTES}")
+            })?;
+            ensure(bytes % align_bytes == 0, format!("{key}.sizes"), || {
+                format!(
+                    "has {bytes}; verifiable data needs multiples of align_bytes ({align_bytes})"
+                )
+            })?;
+        }
+    }
+    let (grains, grain_bytes) = grid.map_or((0, 0), |grid| (grid.grains, grid.grain_bytes));
+    ensure(grains >= u64::from(spec.threads), "range.length_bytes", || {
+        format!(
+            "has room for {grains} blocks of {grain_bytes} bytes; verifiable data needs one for \
+             each of the {} threads, as each keeps to its own",
+            spec.threads
+        )
+    })
+}
+
+/// `Ok` when `holds`, else the refusal of `key` with what `problem` says.
+fn ensure(holds: bool, key: impl Into<String>, problem: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(SpecError::Refused { key: key.into(), problem: problem() }) }
+}

@@ -1,0 +1,106 @@
+//! What a worker's requests go to: the opened file or device, or the null target.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use seatrial_gauge::Operation;
+
+use crate::spec::{CellSpec, TargetKind, TargetSpec};
+
+/// A target that could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open {path}: {source}")]
+pub struct OpenError {
+    /// What was to be opened.
+    pub path: String,
+    /// Why not.
+    pub source: io::Error,
+}
+
+/// An opened target.
+#[derive(Debug)]
+pub struct Target {
+    file: File,
+    copy_to: Option<File>,
+    kind: TargetKind,
+    dsync: bool,
+}
+
+impl Target {
+    /// Opens what the specification names; for writing only where it writes.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`] with the path and the kernel's reason.
+    pub fn open(spec: &CellSpec) -> Result<Target, OpenError> {
+        let writes = spec
+            .accesses
+            .iter()
+            .any(|access| matches!(access.operation, Operation::Write | Operation::Commit));
+        let target = &spec.target;
+        let null = Path::new("/dev/null");
+        let file = match (&target.path, target.kind) {
+            (Some(path), TargetKind::File) => open_file(path, target, writes)?,
+            _ => open_file(null, &TargetSpec { direct: false, ..target.clone() }, writes)?,
+        };
+        let copy_to = match &target.copy_to {
+            Some(path) => {
+                Some(open_file(path, &TargetSpec { create: true, ..target.clone() }, true)?)
+            }
+            None => None,
+        };
+        Ok(Target { file, copy_to, kind: target.kind, dsync: target.dsync })
+    }
+
+    /// The descriptor that requests go to.
+    #[inline]
+    pub fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// The descriptor that copies are written to.
+    #[inline]
+    pub fn copy_fd(&self) -> RawFd {
+        self.copy_to.as_ref().map_or(-1, AsRawFd::as_raw_fd)
+    }
+
+    /// Whether a write is durable when it completes.
+    pub fn is_dsync(&self) -> bool {
+        self.dsync
+    }
+
+    /// Whether there is nothing behind the engine.
+    #[inline]
+    pub fn is_null(&self) -> bool {
+        self.kind == TargetKind::Null
+    }
+
+    /// The block device below: `major:minor`; `None` where the file system tells none.
+    pub fn device(&self) -> Option<String> {
+        let metadata = self.file.metadata().ok()?;
+        let device =
+            if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
+        let (major, minor) = (libc::major(device), libc::minor(device));
+        (major > 0).then(|| format!("{major}:{minor}"))
+    }
+}
+
+fn open_file(path: &Path, target: &TargetSpec, writes: bool) -> Result<File, OpenError> {
+    let mut flags = libc::O_CLOEXEC;
+    if target.direct {
+        flags |= libc::O_DIRECT;
+    }
+    if target.dsync {
+        flags |= libc::O_DSYNC;
+    }
+    OpenOptions::new()
+        .read(true)
+        .write(writes)
+        .create(target.create && writes)
+        .custom_flags(flags)
+        .open(path)
+        .map_err(|source| OpenError { path: path.display().to_string(), source })
+}

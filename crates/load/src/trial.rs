@@ -1,0 +1,487 @@
+//! One cell under way: workers, watchdog, and the one who waits for them.
+//!
+//! The conductor prepares every worker, gives them one start and one end, and closes the sample
+//! when they are done. A worker that never comes back from the kernel is left behind: its record is
+//! shared, so the sample is closed without it and says what is still in flight.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use seatrial_gauge::{
+    AccountingError, Clock, Flight, FlightView, Recorder, RecorderSettings, Timeline, lock,
+};
+
+use crate::address::AddressPlan;
+use crate::arrival::Arrivals;
+use crate::budget::Budget;
+use crate::buffers::Buffers;
+use crate::choice::{Carrier, EngineChosen};
+use crate::content::{Shelf, ShelfError};
+use crate::live::Live;
+use crate::procfs;
+use crate::psync::PsyncEngine;
+use crate::sample::{Frame, Pool, Sample, watchdog_counters};
+use crate::sim;
+use crate::sizes::AccessMix;
+use crate::spec::{ArrivalSpec, CellSpec, SpecError, TargetKind};
+use crate::target::{OpenError, Target};
+use crate::uring::{UringEngine, open_ring};
+use crate::watchdog::{Pulse, Sightings, Watched, watch};
+use crate::worker::{Duty, Record, Term, Worker};
+
+/// How long requests that are in flight when the sample ends are waited for.
+const GRACE_NS: u64 = 10_000_000_000;
+
+/// Why a cell could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// The specification makes no sense.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The ledger of verifiable data cannot be kept.
+    #[error(transparent)]
+    Shelf(#[from] ShelfError),
+    /// The target cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The engine failed.
+    #[error("the {engine} engine failed: {source}")]
+    Engine {
+        /// Which engine.
+        engine: &'static str,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// A defect of ours.
+    #[error(transparent)]
+    Accounting(#[from] AccountingError),
+    /// The simulated device's model makes no sense.
+    #[error("target.model: {0}")]
+    Model(String),
+}
+
+type Ended = Arc<(Mutex<Option<Result<Sample, TrialError>>>, Condvar)>;
+
+/// A cell under way.
+#[derive(Debug)]
+pub struct Trial {
+    stop: Arc<AtomicBool>,
+    live: Arc<Live>,
+    ended: Ended,
+}
+
+impl Trial {
+    /// Starts a cell in threads of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`TrialError`] when the target cannot be opened or no thread can be started.
+    pub fn start(spec: CellSpec) -> Result<Trial, TrialError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let live = Arc::new(Live::default());
+        let ended: Ended = Arc::default();
+        let target = match spec.target.kind {
+            TargetKind::Simulated => None,
+            _ => Some(Target::open(&spec)?),
+        };
+        let (conductor_stop, conductor_live) = (stop.clone(), live.clone());
+        let conductor_ended = ended.clone();
+        let conduct = move || {
+            let result = match target {
+                None => sim::measure(&spec, &conductor_stop),
+                Some(target) => measure(spec, target, &conductor_stop, &conductor_live),
+            };
+            *lock(&conductor_ended.0) = Some(result);
+            conductor_ended.1.notify_all();
+        };
+        thread::Builder::new().name("conductor".into()).spawn(conduct).map_err(thread_failed)?;
+        Ok(Trial { stop, live, ended })
+    }
+
+    /// Waits at most so long; true when the cell has ended.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let ended = lock(&self.ended.0);
+        let waited = self.ended.1.wait_timeout_while(ended, timeout, |result| result.is_none());
+        waited.is_ok_and(|(result, _)| result.is_some())
+    }
+
+    /// Asks the workers to end; what was measured is kept.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// The cell's last second.
+    pub fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// Takes the result; `None` while the cell is under way or once it was taken.
+    pub fn take_result(&self) -> Option<Result<Sample, TrialError>> {
+        lock(&self.ended.0).take()
+    }
+}
+
+fn thread_failed(source: io::Error) -> TrialError {
+    TrialError::Engine { engine: "threads", source }
+}
+
+/// What every worker thread is given.
+struct Crew {
+    spec: CellSpec,
+    clock: Clock,
+    target: Target,
+    carrier: Carrier,
+    plan: AddressPlan,
+    shelf: Shelf,
+    budget: Arc<Budget>,
+    workers: u32,
+    depth: usize,
+}
+
+/// What a worker learns when all are ready.
+struct Go {
+    flight: Arc<Flight>,
+    record: Arc<Mutex<Record>>,
+    start_ns: u64,
+    term: Term,
+}
+
+/// A worker that is ready for its start: its thread's number, and where to send the start.
+struct Ready {
+    thread: i32,
+    start: Sender<Go>,
+}
+
+/// A started worker, as the conductor sees it.
+struct Hand {
+    flight: Arc<Flight>,
+    record: Arc<Mutex<Record>>,
+    thread: i32,
+}
+
+fn measure(
+    spec: CellSpec,
+    target: Target,
+    stop: &Arc<AtomicBool>,
+    live: &Live,
+) -> Result<Sample, TrialError> {
+    let chosen = EngineChosen::for_spec(&spec, &target);
+    let crew = Arc::new(Crew::gather(spec, target, &chosen)?);
+    let (ready_workers, endings) = crew.prepare()?;
+    let timeline = Arc::new(Mutex::new(Timeline::new(crew.spec.slice_ms * 1_000_000)));
+    let processor_before_ns = procfs::processor_ns();
+    let started_unix_s = unix_s();
+    let start_ns = crew.clock.now_ns();
+    let end_ns = start_ns + (crew.spec.limit.duration_s * 1e9) as u64;
+    let grace_end_ns = end_ns + GRACE_NS;
+    let term = Term { end_ns, grace_end_ns, stop: stop.clone() };
+    let hands = crew.send_off(ready_workers, start_ns, &term, &timeline);
+    let watch = Watch::begin(&crew, &hands);
+    live.begin(crew.clock, start_ns, timeline.clone(), watch.pulse.clone());
+    let failure = await_endings(&crew, &endings, hands.len(), grace_end_ns, stop);
+    let sightings = watch.end();
+    live.end();
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    let closing = Closing { crew: &crew, hands: &hands, start_ns, end_ns, stop };
+    let (pool, measured_end_ns, oldest_in_flight_ns) = closing.pool()?;
+    crew.shelf.save()?;
+    let threshold_ns = crew.spec.stall_threshold_ms * 1_000_000;
+    let stalls = pool.stalls(measured_end_ns, threshold_ns, |stall| sightings.evidence(stall));
+    let (slice_ns, slices) = take_rows(&timeline);
+    Ok(pool.into_sample(Frame {
+        engine: chosen.report,
+        start_ns,
+        started_unix_s,
+        duration_ns: measured_end_ns - start_ns,
+        interrupted: stop.load(Ordering::Relaxed),
+        slice_ns,
+        slices,
+        stalls,
+        oldest_in_flight_ns,
+        counters: counters(processor_before_ns, &sightings),
+        checked: crew.shelf.is_checked(),
+    }))
+}
+
+impl Crew {
+    fn gather(spec: CellSpec, target: Target, chosen: &EngineChosen) -> Result<Crew, TrialError> {
+        let mut spec = spec;
+        spec.threads = chosen.workers;
+        let plan = AddressPlan::new(&spec)?;
+        Ok(Crew {
+            clock: Clock::new(procfs::kernel_trusts_tsc()),
+            target,
+            carrier: chosen.carrier,
+            plan,
+            shelf: Shelf::new(&spec)?,
+            budget: Arc::new(Budget::new(&spec.limit)),
+            workers: chosen.workers,
+            depth: chosen.depth,
+            spec,
+        })
+    }
+
+    /// Starts all worker threads and waits until each is ready for its start.
+    fn prepare(self: &Arc<Crew>) -> Result<(Vec<Ready>, Receiver<io::Result<()>>), TrialError> {
+        let (ready_sender, ready_receiver) = mpsc::channel();
+        let (ending_sender, endings) = mpsc::channel();
+        for worker in 0..self.workers {
+            let (crew, ready, ending) = (self.clone(), ready_sender.clone(), ending_sender.clone());
+            let body = move || {
+                let outcome = crew.work(worker, &ready);
+                // The conductor may have left: then nobody is there to be told.
+                let _ = ending.send(outcome);
+            };
+            let named = thread::Builder::new().name(format!("worker-{worker}"));
+            named.spawn(body).map_err(thread_failed)?;
+        }
+        drop((ready_sender, ending_sender));
+        let mut workers = Vec::new();
+        while workers.len() < self.workers as usize {
+            match ready_receiver.recv() {
+                Ok(ready) => workers.push(ready),
+                Err(_) => {
+                    let first = endings.iter().find_map(Result::err);
+                    return Err(self.engine_failed(first));
+                }
+            }
+        }
+        Ok((workers, endings))
+    }
+
+    fn engine_failed(&self, source: Option<io::Error>) -> TrialError {
+        let source = source.unwrap_or_else(|| io::Error::other("a worker thread ended early"));
+        TrialError::Engine { engine: self.carrier.name(), source }
+    }
+
+    /// The life of one worker thread.
+    fn work(&self, worker: u32, ready: &Sender<Ready>) -> io::Result<()> {
+        fine_timer();
+        let buffers = Buffers::map(self.depth, self.buffer_bytes())?;
+        match self.carrier {
+            Carrier::Psync => {
+                let engine =
+                    PsyncEngine::new(self.clock, &self.target, self.spec.sync_kind, buffers);
+                self.serve(worker, engine, ready)
+            }
+            Carrier::Uring => {
+                let mut ring = open_ring(self.depth, self.spec.iopoll)?;
+                let engine = UringEngine::new(
+                    self.clock,
+                    &mut ring,
+                    &self.target,
+                    self.spec.sync_kind,
+                    buffers,
+                )?;
+                self.serve(worker, engine, ready)
+            }
+        }
+    }
+
+    fn serve<E: crate::engine::Engine>(
+        &self,
+        worker: u32,
+        mut engine: E,
+        ready: &Sender<Ready>,
+    ) -> io::Result<()> {
+        let mut content = self.shelf.content(worker);
+        for slot in 0..self.depth {
+            content.fill(engine.buffer(slot));
+        }
+        let mix = AccessMix::new(&self.spec, &self.plan, worker);
+        let (start, started) = mpsc::channel();
+        let this = Ready { thread: procfs::this_thread(), start };
+        let announced = ready.send(this).is_ok();
+        let Some(go) = announced.then(|| started.recv().ok()).flatten() else { return Ok(()) };
+        let duty = Duty {
+            mix,
+            arrivals: Arrivals::new(
+                &self.spec.arrival,
+                worker,
+                self.workers,
+                self.spec.seed,
+                go.start_ns,
+            ),
+            content,
+            sync_every: self.spec.sync_every,
+            budget: self.budget.clone(),
+        };
+        let mut worker = Worker::new(engine, self.depth, duty, go.flight.clone(), go.record);
+        let outcome = worker.run(&go.term);
+        if go.flight.view().depth() > 0 {
+            // The kernel still owns the buffers of requests that have not ended.
+            std::mem::forget(worker.into_engine());
+        }
+        outcome
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        let largest = self.spec.accesses.iter().map(|access| access.size_bytes_max()).max();
+        largest.unwrap_or(0) as usize
+    }
+
+    fn send_off(
+        &self,
+        workers: Vec<Ready>,
+        start_ns: u64,
+        term: &Term,
+        timeline: &Arc<Mutex<Timeline>>,
+    ) -> Vec<Hand> {
+        let settings = RecorderSettings {
+            start_ns,
+            slice_ns: self.spec.slice_ms * 1_000_000,
+            stall_threshold_ns: self.spec.stall_threshold_ms * 1_000_000,
+            scheduled: !matches!(self.spec.arrival, ArrivalSpec::Closed {}),
+        };
+        let mut hands = Vec::new();
+        for ready in workers {
+            let flight = Arc::new(Flight::new(self.depth, start_ns));
+            let recorder = Recorder::new(settings, flight.clone(), timeline.clone());
+            let record = Arc::new(Mutex::new(Record::new(recorder)));
+            let (hand_flight, hand_record) = (flight.clone(), record.clone());
+            // A worker that has died meanwhile is reported by its ending.
+            let _ = ready.start.send(Go { flight, record, start_ns, term: term.clone() });
+            hands.push(Hand { flight: hand_flight, record: hand_record, thread: ready.thread });
+        }
+        hands
+    }
+}
+
+/// Waits for every worker, but not for ever; the first failure of an engine, if any.
+fn await_endings(
+    crew: &Crew,
+    endings: &Receiver<io::Result<()>>,
+    workers: usize,
+    grace_end_ns: u64,
+    stop: &AtomicBool,
+) -> Option<TrialError> {
+    const POLL: Duration = Duration::from_millis(20);
+    const STOP_GRACE_NS: u64 = 2_000_000_000;
+    let mut failure = None;
+    let mut last_ns = grace_end_ns;
+    let mut left = workers;
+    while left > 0 && crew.clock.now_ns() < last_ns {
+        if stop.load(Ordering::Relaxed) && last_ns == grace_end_ns {
+            last_ns = last_ns.min(crew.clock.now_ns() + STOP_GRACE_NS);
+        }
+        match endings.recv_timeout(POLL) {
+            Ok(outcome) => {
+                left -= 1;
+                if let Err(source) = outcome {
+                    stop.store(true, Ordering::Relaxed);
+                    failure = failure.or(Some(crew.engine_failed(Some(source))));
+                }
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return failure.or_else(|| Some(crew.engine_failed(None)));
+            }
+        }
+    }
+    failure
+}
+
+/// The watchdog's thread.
+struct Watch {
+    ended: Arc<AtomicBool>,
+    pulse: Arc<Pulse>,
+    thread: Option<JoinHandle<Sightings>>,
+}
+
+impl Watch {
+    /// Without a watchdog thread the sample is still measured; its stalls have no cause then.
+    fn begin(crew: &Crew, hands: &[Hand]) -> Watch {
+        let ended = Arc::new(AtomicBool::new(false));
+        let pulse = Arc::new(Pulse::default());
+        let device = crew.spec.target.device.clone().or_else(|| crew.target.device());
+        let watched = Watched {
+            workers: hands.iter().map(|hand| (hand.flight.clone(), hand.thread)).collect(),
+            device: device.filter(|_| !crew.target.is_null()),
+            uses_ring: crew.carrier == Carrier::Uring,
+            ended: ended.clone(),
+            stall_threshold_ns: crew.spec.stall_threshold_ms * 1_000_000,
+            pulse: pulse.clone(),
+        };
+        let clock = crew.clock;
+        let body = move || {
+            fine_timer();
+            watch(clock, &watched)
+        };
+        let thread = thread::Builder::new().name("watchdog".into()).spawn(body).ok();
+        Watch { ended, pulse, thread }
+    }
+
+    fn end(self) -> Sightings {
+        self.ended.store(true, Ordering::Release);
+        self.thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+/// The conductor's last act.
+struct Closing<'c> {
+    crew: &'c Crew,
+    hands: &'c [Hand],
+    start_ns: u64,
+    end_ns: u64,
+    stop: &'c AtomicBool,
+}
+
+impl Closing<'_> {
+    /// The sums over workers, the sample's measured end, the age of the oldest unended request.
+    fn pool(&self) -> Result<(Pool, u64, u64), TrialError> {
+        let now_ns = self.crew.clock.now_ns();
+        let views = self.hands.iter().map(|hand| hand.flight.view());
+        let all = views.fold(FlightView::default(), FlightView::plus);
+        let ended_by_limit = all.last_end_ns < self.end_ns && all.depth() == 0;
+        let stopped = self.stop.load(Ordering::Relaxed);
+        let measured_end_ns = if all.depth() > 0 {
+            now_ns
+        } else if stopped || (ended_by_limit && self.has_limit()) {
+            all.last_end_ns.max(self.start_ns + 1)
+        } else {
+            all.last_end_ns.max(self.end_ns)
+        };
+        let mut pool = Pool::default();
+        for hand in self.hands {
+            pool.take_in(&mut lock(&hand.record), measured_end_ns)?;
+        }
+        let oldest_ns = all.oldest_start_ns.map_or(0, |start_ns| now_ns.saturating_sub(start_ns));
+        Ok((pool, measured_end_ns, oldest_ns))
+    }
+
+    fn has_limit(&self) -> bool {
+        let limit = &self.crew.spec.limit;
+        limit.bytes.is_some() || limit.operations.is_some()
+    }
+}
+
+fn take_rows(timeline: &Mutex<Timeline>) -> (u64, Vec<seatrial_gauge::SliceRow>) {
+    let whole = std::mem::replace(&mut *lock(timeline), Timeline::new(1));
+    whole.into_rows()
+}
+
+fn counters(processor_before_ns: (u64, u64), sightings: &Sightings) -> Vec<(&'static str, f64)> {
+    let (user_ns, system_ns) = procfs::processor_ns();
+    let mut counters = vec![
+        ("cpu_user_ns", (user_ns - processor_before_ns.0) as f64),
+        ("cpu_system_ns", (system_ns - processor_before_ns.1) as f64),
+    ];
+    counters.extend(watchdog_counters(sightings));
+    counters
+}
+
+/// Lets the kernel wake this thread on time rather than within 50 us of it.
+fn fine_timer() {
+    // SAFETY: the option takes one number and concerns only this thread.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000) };
+}
+
+fn unix_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}

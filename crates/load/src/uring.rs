@@ -1,0 +1,223 @@
+//! The kernel's asynchronous interface: batches of submits and reaps in one system call.
+//!
+//! Buffers, the file and the ring itself are registered where the kernel allows it, so that a
+//! request pins no pages and takes no reference. All requests of a batch become visible to the
+//! kernel in one call, and all ends that it saw become visible to us when it returns; so one clock
+//! reading on each side of the call is exact for what an application sees, and every request still
+//! gets its own histogram entry.
+
+use std::io;
+
+use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{CompletionQueue, IoUring, SubmissionQueue, Submitter, opcode, squeue};
+use seatrial_gauge::{Clock, Flight, Operation};
+
+use crate::buffers::Buffers;
+use crate::engine::{Completion, Engine, Request};
+use crate::psync::sleep_until;
+use crate::spec::SyncKind;
+use crate::target::Target;
+
+/// Longest wait in one system call, so that a stop is noticed.
+const WAIT_NS_MAX: u64 = 100_000_000;
+
+/// Longest wait for a batch to fill once one request of it may have ended.
+const BATCH_WAIT_NS_MAX: u64 = 5_000_000;
+
+/// Opens a ring with the cheapest flags that the kernel knows.
+///
+/// # Errors
+///
+/// The kernel's reason, such as EPERM where a sysctl or seccomp forbids io_uring.
+pub fn open_ring(depth: usize, iopoll: bool) -> io::Result<IoUring> {
+    let entries = u32::try_from(depth.next_power_of_two()).unwrap_or(u32::MAX);
+    let mut lean = IoUring::builder();
+    lean.setup_single_issuer().setup_coop_taskrun();
+    let mut leanest = lean.clone();
+    leanest.setup_defer_taskrun().setup_no_sqarray();
+    let mut plain = IoUring::builder();
+    if iopoll {
+        for builder in [&mut leanest, &mut lean, &mut plain] {
+            builder.setup_iopoll();
+        }
+    }
+    leanest.build(entries).or_else(|_| lean.build(entries)).or_else(|_| plain.build(entries))
+}
+
+/// Says by name why io_uring cannot be used; `None` when it can.
+pub fn unavailable_reason() -> Option<String> {
+    let error = open_ring(1, false).err()?;
+    let errno = error.raw_os_error().unwrap_or(0);
+    let forbidden = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled")
+        .is_ok_and(|value| value.trim() != "0");
+    Some(match errno {
+        libc::ENOSYS => "the kernel has no io_uring".to_owned(),
+        libc::EPERM if forbidden => "the sysctl kernel.io_uring_disabled forbids it".to_owned(),
+        libc::EPERM => "a seccomp filter forbids it".to_owned(),
+        libc::ENOMEM => "the locked-memory limit (ulimit -l) is too low".to_owned(),
+        _ => error.to_string(),
+    })
+}
+
+/// The target's place among the registered files.
+const TARGET: Fixed = Fixed(0);
+
+/// The io_uring engine of one worker, over a ring that the worker's own thread opened.
+pub struct UringEngine<'r> {
+    clock: Clock,
+    submitter: Submitter<'r>,
+    submissions: SubmissionQueue<'r>,
+    completions: CompletionQueue<'r>,
+    buffers: Buffers,
+    buffers_registered: bool,
+    is_null: bool,
+    fsync_flags: FsyncFlags,
+    /// Taken since the last system call.
+    waiting: Vec<(usize, Operation)>,
+}
+
+impl<'r> UringEngine<'r> {
+    /// An engine over `ring`.
+    ///
+    /// # Errors
+    ///
+    /// When the target cannot be registered. That buffers cannot be (a low locked-memory limit)
+    /// only costs time.
+    pub fn new(
+        clock: Clock,
+        ring: &'r mut IoUring,
+        target: &Target,
+        sync_kind: SyncKind,
+        buffers: Buffers,
+    ) -> io::Result<UringEngine<'r>> {
+        let (mut submitter, submissions, completions) = ring.split();
+        submitter.register_files(&[target.fd()])?;
+        // Before Linux 5.18 there is no such registration, and every call looks the ring up.
+        let _ = submitter.register_ring_fd();
+        // SAFETY: the buffers move into the engine, and the worker does not drop the engine
+        // before all requests have ended.
+        let buffers_registered = unsafe { submitter.register_buffers(&buffers.iovecs()) }.is_ok();
+        Ok(UringEngine {
+            clock,
+            submitter,
+            submissions,
+            completions,
+            buffers,
+            buffers_registered,
+            is_null: target.is_null(),
+            fsync_flags: match sync_kind {
+                SyncKind::Fdatasync => FsyncFlags::DATASYNC,
+                SyncKind::Fsync => FsyncFlags::empty(),
+            },
+            waiting: Vec::new(),
+        })
+    }
+
+    /// Whether requests go without pinning pages.
+    pub fn buffers_registered(&self) -> bool {
+        self.buffers_registered
+    }
+
+    #[inline]
+    fn entry(&self, request: &Request) -> squeue::Entry {
+        let address = self.buffers.address(request.slot);
+        let (offset, length) = (request.offset_bytes, request.length_bytes);
+        let index = request.slot as u16;
+        let entry = match (request.operation, self.buffers_registered) {
+            _ if self.is_null => opcode::Nop::new().build(),
+            (Operation::Sync, _) => opcode::Fsync::new(TARGET).flags(self.fsync_flags).build(),
+            (Operation::Read, true) => {
+                opcode::ReadFixed::new(TARGET, address, length, index).offset(offset).build()
+            }
+            (Operation::Read, false) => {
+                opcode::Read::new(TARGET, address, length).offset(offset).build()
+            }
+            (_, true) => {
+                opcode::WriteFixed::new(TARGET, address, length, index).offset(offset).build()
+            }
+            (_, false) => opcode::Write::new(TARGET, address, length).offset(offset).build(),
+        };
+        // A completion brings back the slot, and for the null target the length.
+        entry.user_data(request.slot as u64 | u64::from(length) << 32)
+    }
+
+    fn publish_starts(&mut self, flight: &Flight) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let started_ns = self.clock.now_ns();
+        for (slot, operation) in self.waiting.drain(..) {
+            flight.begin(slot, operation, started_ns);
+        }
+    }
+
+    fn enter(&mut self, wanted: usize, timeout_ns: u64) -> io::Result<()> {
+        let timeout = Timespec::new()
+            .sec(timeout_ns / 1_000_000_000)
+            .nsec((timeout_ns % 1_000_000_000) as u32);
+        let arguments = SubmitArgs::new().timespec(&timeout);
+        self.submissions.sync();
+        match self.submitter.submit_with_args(wanted, &arguments) {
+            Ok(_) => Ok(()),
+            Err(error) if is_passing(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    #[inline]
+    fn collect(&mut self, ended: &mut Vec<Completion>) {
+        self.completions.sync();
+        let at_ns = self.clock.now_ns();
+        for entry in &mut self.completions {
+            let tag = entry.user_data();
+            let length_bytes = (tag >> 32) as i32;
+            let failed_or_real = entry.result() < 0 || !self.is_null;
+            let result = if failed_or_real { entry.result() } else { length_bytes };
+            ended.push(Completion { slot: (tag & 0xffff_ffff) as usize, at_ns, result });
+        }
+    }
+}
+
+impl Engine for UringEngine<'_> {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    #[inline]
+    fn submit(&mut self, request: Request, _flight: &Flight) {
+        let entry = self.entry(&request);
+        // SAFETY: the buffer behind the entry lives until the request has ended.
+        let pushed = unsafe { self.submissions.push(&entry) };
+        debug_assert!(pushed.is_ok(), "a ring has room for every slot");
+        self.waiting.push((request.slot, request.operation));
+    }
+
+    fn reap(
+        &mut self,
+        wanted: usize,
+        until_ns: u64,
+        flight: &Flight,
+        ended: &mut Vec<Completion>,
+    ) -> io::Result<()> {
+        self.publish_starts(flight);
+        let left_ns = until_ns.saturating_sub(self.clock.now_ns());
+        let longest_ns = if wanted > 1 { BATCH_WAIT_NS_MAX } else { WAIT_NS_MAX };
+        self.enter(wanted, left_ns.min(longest_ns))?;
+        self.collect(ended);
+        Ok(())
+    }
+
+    fn sleep_until(&mut self, until_ns: u64) {
+        sleep_until(&self.clock, until_ns);
+    }
+
+    fn buffer(&mut self, slot: usize) -> &mut [u8] {
+        self.buffers.slot(slot)
+    }
+}
+
+/// A time-out, a signal, or a kernel that wants completions reaped before it takes more.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY))
+}

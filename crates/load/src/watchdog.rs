@@ -1,0 +1,344 @@
+//! Looks at the workers from outside while they work, because a worker that hangs cannot.
+//!
+//! The watchdog wakes every 5 ms. It measures how late it woke itself, and as soon as requests have
+//! been outstanding for 20 ms without a completion it looks closer: at the device's requests in
+//! flight and at what each thread waits for. From these looks the cause of every stall is decided
+//! when the sample has ended ([`seatrial_gauge::stall::Evidence`]).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use seatrial_gauge::{Clock, Evidence, Flight, FlightView, Stall};
+
+use crate::procfs::{self, ThreadState};
+
+const TICK_NS: u64 = 5_000_000;
+
+/// Quiet for so long, the watchdog looks closer.
+const SUSPICION_NS: u64 = 20_000_000;
+
+/// Ticks between readings of the slowly changing: steal, kernel workers.
+const SLOW_TICKS: u64 = 20;
+
+/// Looks and late wakes kept; a sample that fills them is one long stall anyway.
+const KEPT_MAX: usize = 200_000;
+
+/// What one close look saw.
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    at_ns: u64,
+    device_busy: bool,
+    block_wait: bool,
+    kernel_wait: bool,
+    ring_wait: bool,
+}
+
+/// A time in which the watchdog should have woken and did not.
+#[derive(Clone, Copy, Debug)]
+struct Late {
+    due_ns: u64,
+    woke_ns: u64,
+}
+
+/// Time our threads waited for a processor in a quiet time.
+#[derive(Clone, Copy, Debug)]
+struct OffCpu {
+    from_ns: u64,
+    to_ns: u64,
+    run_delay_ns: u64,
+}
+
+/// Steal as read at a moment, in total.
+#[derive(Clone, Copy, Debug)]
+struct StealReading {
+    at_ns: u64,
+    steal_ns: u64,
+}
+
+/// All that the watchdog saw during a sample.
+#[derive(Debug, Default)]
+pub struct Sightings {
+    looks: Vec<Look>,
+    lates: Vec<Late>,
+    off_cpu: Vec<OffCpu>,
+    steal: Vec<StealReading>,
+    /// Most kernel threads that carried io_uring requests at once.
+    pub kernel_workers_max: u64,
+    /// Latest that the watchdog woke.
+    pub lateness_ns_max: u64,
+    /// Sum of its lateness.
+    pub lateness_ns_total: u64,
+}
+
+/// What the watchdog watches.
+#[derive(Debug)]
+pub struct Watched {
+    /// Flight and thread of each worker.
+    pub workers: Vec<(Arc<Flight>, i32)>,
+    /// Block device below the target, `major:minor`.
+    pub device: Option<String>,
+    /// Whether io_uring may have handed requests to kernel threads.
+    pub uses_ring: bool,
+    /// Ends the watch.
+    pub ended: Arc<AtomicBool>,
+    /// A quiet time is a stall when it lasts longer than this.
+    pub stall_threshold_ns: u64,
+    /// What is published for the live view.
+    pub pulse: Arc<Pulse>,
+}
+
+/// What the watchdog publishes while the sample lasts.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    /// Age of the oldest outstanding request.
+    pub oldest_in_flight_ns: AtomicU64,
+    /// Stalls so far, one that still lasts included.
+    pub stalls: AtomicU64,
+}
+
+/// Watches until told to end; runs in a thread of its own.
+pub fn watch(clock: Clock, watched: &Watched) -> Sightings {
+    let mut watch = Watch {
+        clock,
+        watched,
+        sightings: Sightings::default(),
+        kernel_workers: Vec::new(),
+        suspected: None,
+    };
+    let mut due_ns = clock.now_ns();
+    for tick in 0u64.. {
+        if watched.ended.load(Ordering::Acquire) {
+            break;
+        }
+        watch.tick(tick, due_ns);
+        due_ns = (due_ns + TICK_NS).max(clock.now_ns());
+        std::thread::sleep(Duration::from_nanos(due_ns.saturating_sub(clock.now_ns())));
+    }
+    watch.end_suspicion();
+    watch.read_steal();
+    watch.sightings
+}
+
+/// A quiet time that is being watched closely, with each thread's run delay at its beginning.
+struct Suspicion {
+    from_ns: u64,
+    is_stall: bool,
+    run_delays_ns: HashMap<i32, u64>,
+}
+
+struct Watch<'w> {
+    clock: Clock,
+    watched: &'w Watched,
+    sightings: Sightings,
+    kernel_workers: Vec<i32>,
+    suspected: Option<Suspicion>,
+}
+
+impl Watch<'_> {
+    fn tick(&mut self, tick: u64, due_ns: u64) {
+        let now_ns = self.clock.now_ns();
+        self.note_lateness(due_ns, now_ns);
+        if tick % SLOW_TICKS == 0 {
+            self.read_steal();
+            self.count_kernel_workers();
+        }
+        let views = self.watched.workers.iter().map(|(flight, _)| flight.view());
+        let all = views.fold(FlightView::default(), FlightView::plus);
+        let oldest_ns = all.oldest_start_ns.map_or(0, |start_ns| now_ns.saturating_sub(start_ns));
+        self.watched.pulse.oldest_in_flight_ns.store(oldest_ns, Ordering::Relaxed);
+        let quiet_from_ns = all.oldest_start_ns.map(|start_ns| start_ns.max(all.last_end_ns));
+        match quiet_from_ns {
+            Some(from_ns) if now_ns.saturating_sub(from_ns) >= SUSPICION_NS => {
+                self.suspect(from_ns);
+                self.count_stall(now_ns - from_ns);
+                self.look(now_ns);
+            }
+            _ => self.end_suspicion(),
+        }
+    }
+
+    fn note_lateness(&mut self, due_ns: u64, woke_ns: u64) {
+        let late_ns = woke_ns.saturating_sub(due_ns);
+        self.sightings.lateness_ns_max = self.sightings.lateness_ns_max.max(late_ns);
+        self.sightings.lateness_ns_total += late_ns;
+        if late_ns >= TICK_NS && self.sightings.lates.len() < KEPT_MAX {
+            self.sightings.lates.push(Late { due_ns, woke_ns });
+        }
+    }
+
+    fn read_steal(&mut self) {
+        let kept = &mut self.sightings.steal;
+        if let Some(steal_ns) = procfs::steal_ns().filter(|_| kept.len() < KEPT_MAX) {
+            kept.push(StealReading { at_ns: self.clock.now_ns(), steal_ns });
+        }
+    }
+
+    fn count_kernel_workers(&mut self) {
+        if self.watched.uses_ring {
+            self.kernel_workers = procfs::kernel_workers();
+            let count = self.kernel_workers.len() as u64;
+            self.sightings.kernel_workers_max = self.sightings.kernel_workers_max.max(count);
+        }
+    }
+
+    fn suspect(&mut self, from_ns: u64) {
+        if self.suspected.as_ref().is_some_and(|suspicion| suspicion.from_ns == from_ns) {
+            return;
+        }
+        self.end_suspicion();
+        self.count_kernel_workers();
+        let run_delays_ns = self.run_delays();
+        self.suspected = Some(Suspicion { from_ns, is_stall: false, run_delays_ns });
+    }
+
+    fn count_stall(&mut self, quiet_ns: u64) {
+        let Some(suspicion) = self.suspected.as_mut() else { return };
+        if !suspicion.is_stall && quiet_ns >= self.watched.stall_threshold_ns {
+            suspicion.is_stall = true;
+            self.watched.pulse.stalls.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn end_suspicion(&mut self) {
+        let Some(suspicion) = self.suspected.take() else { return };
+        let longest_ns = self.run_delays().into_iter().filter_map(|(thread, delay_ns)| {
+            delay_ns.checked_sub(*suspicion.run_delays_ns.get(&thread)?)
+        });
+        let run_delay_ns = longest_ns.max().unwrap_or(0);
+        let to_ns = self.clock.now_ns();
+        if self.sightings.off_cpu.len() < KEPT_MAX {
+            let from_ns = suspicion.from_ns;
+            self.sightings.off_cpu.push(OffCpu { from_ns, to_ns, run_delay_ns });
+        }
+    }
+
+    fn run_delays(&self) -> HashMap<i32, u64> {
+        let read = |thread: i32| Some((thread, procfs::run_delay_ns(thread)?));
+        self.threads().filter_map(read).collect()
+    }
+
+    fn threads(&self) -> impl Iterator<Item = i32> {
+        let own = self.watched.workers.iter().map(|&(_, thread)| thread);
+        own.chain(self.kernel_workers.iter().copied())
+    }
+
+    fn look(&mut self, at_ns: u64) {
+        if self.sightings.looks.len() == KEPT_MAX {
+            return;
+        }
+        let mut look = Look { at_ns, ..Look::default() };
+        let in_flight = self.watched.device.as_deref().and_then(procfs::device_in_flight);
+        look.device_busy = in_flight.is_some_and(|requests| requests > 0);
+        let busy =
+            |(flight, thread): &(Arc<Flight>, i32)| (flight.view().depth() > 0).then_some(*thread);
+        let waiting = self.watched.workers.iter().filter_map(busy);
+        for thread in waiting.chain(self.kernel_workers.iter().copied()) {
+            match procfs::thread_state(thread) {
+                Some(ThreadState::BlockWait) => look.block_wait = true,
+                Some(ThreadState::KernelWait) => look.kernel_wait = true,
+                Some(ThreadState::RingWait) => look.ring_wait = true,
+                Some(ThreadState::Runnable) | None => {}
+            }
+        }
+        self.sightings.looks.push(look);
+    }
+}
+
+impl Sightings {
+    /// What was seen during a stall.
+    pub fn evidence(&self, stall: &Stall) -> Evidence {
+        let within = |at_ns: u64| stall.start_ns <= at_ns && at_ns <= stall.end_ns;
+        let looks: Vec<&Look> = self.looks.iter().filter(|look| within(look.at_ns)).collect();
+        let count = |seen: fn(&Look) -> bool| looks.iter().filter(|look| seen(look)).count() as u64;
+        let overlap_ns = |from_ns: u64, to_ns: u64| {
+            to_ns.min(stall.end_ns).saturating_sub(from_ns.max(stall.start_ns))
+        };
+        let overlapping = self.off_cpu.iter().filter(|off| overlap_ns(off.from_ns, off.to_ns) > 0);
+        Evidence {
+            length_ns: stall.length_ns(),
+            looks: looks.len() as u64,
+            looks_device_busy: count(|look| look.device_busy),
+            looks_block_wait: count(|look| look.block_wait && !look.kernel_wait),
+            looks_filesystem_wait: count(|look| look.kernel_wait),
+            looks_ring_wait: count(|look| look.ring_wait && !look.kernel_wait && !look.block_wait),
+            watchdog_late_ns: self
+                .lates
+                .iter()
+                .map(|late| overlap_ns(late.due_ns, late.woke_ns))
+                .sum(),
+            run_delay_ns: overlapping.map(|off| off.run_delay_ns).max().unwrap_or(0),
+            steal_ns: self.steal_during(stall),
+        }
+    }
+
+    /// Steal over the sample.
+    pub fn steal_ns_total(&self) -> u64 {
+        match (self.steal.first(), self.steal.last()) {
+            (Some(first), Some(last)) => last.steal_ns.saturating_sub(first.steal_ns),
+            _ => 0,
+        }
+    }
+
+    /// Steal between the readings that lie around a stall, by its share of that time.
+    fn steal_during(&self, stall: &Stall) -> u64 {
+        let before = self.steal.iter().rev().find(|reading| reading.at_ns <= stall.start_ns);
+        let after = self.steal.iter().find(|reading| reading.at_ns >= stall.end_ns);
+        match (before.or(self.steal.first()), after.or(self.steal.last())) {
+            (Some(before), Some(after)) if after.at_ns > before.at_ns => {
+                after.steal_ns.saturating_sub(before.steal_ns).min(stall.length_ns())
+            }
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seatrial_gauge::{Cause, Operation};
+
+    const MS: u64 = 1_000_000;
+
+    /// A worker that starts a request and then sleeps looks like one that the kernel holds.
+    #[test]
+    fn a_blocked_worker_is_seen_while_it_is_blocked() {
+        let clock = Clock::new(false);
+        let start_ns = clock.now_ns();
+        let flight = Arc::new(Flight::new(1, start_ns));
+        flight.begin(0, Operation::Read, start_ns);
+        let ended = Arc::new(AtomicBool::new(false));
+        let pulse = Arc::new(Pulse::default());
+        let watched = Watched {
+            workers: vec![(flight, procfs::this_thread())],
+            device: None,
+            uses_ring: false,
+            ended: ended.clone(),
+            stall_threshold_ns: 50 * MS,
+            pulse: pulse.clone(),
+        };
+        let sightings = std::thread::scope(|scope| {
+            let watchdog = scope.spawn(|| watch(clock, &watched));
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(pulse.oldest_in_flight_ns.load(Ordering::Relaxed) > 100 * MS);
+            assert_eq!(pulse.stalls.load(Ordering::Relaxed), 1, "reported while it lasts");
+            ended.store(true, Ordering::Release);
+            watchdog.join().unwrap()
+        });
+        let stall = Stall { start_ns, end_ns: clock.now_ns(), operations: [1, 0, 0, 0, 0] };
+        let evidence = sightings.evidence(&stall);
+        assert!(evidence.looks > 5, "{evidence:?}");
+        assert_ne!(evidence.cause(), Cause::Device, "{evidence:?}");
+    }
+
+    #[test]
+    fn a_late_watchdog_blames_the_generator() {
+        let sightings = Sightings {
+            lates: vec![Late { due_ns: 100 * MS, woke_ns: 3_000 * MS }],
+            ..Sightings::default()
+        };
+        let stall = Stall { start_ns: 98 * MS, end_ns: 3_001 * MS, operations: [1, 0, 0, 0, 0] };
+        assert_eq!(sightings.evidence(&stall).cause(), Cause::Generator);
+    }
+}

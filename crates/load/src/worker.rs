@@ -1,0 +1,363 @@
+//! The loop of one worker: start what is due, wait, record what has ended.
+//!
+//! The same loop runs over every engine. It is the hot path: per request it draws an address,
+//! fills a slot, and makes one histogram entry (in [`seatrial_gauge::Recorder::complete`]).
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use seatrial_gauge::{Flight, Operation, Recorder, lock};
+
+use crate::arrival::Arrivals;
+use crate::budget::Budget;
+use crate::content::Content;
+use crate::engine::{Completion, Engine, Request, batch_max};
+use crate::errno::SHORT_TRANSFER;
+use crate::sizes::{Access, AccessMix};
+use crate::verify::Corruption;
+
+/// Failed requests kept as examples.
+pub const ERRORS_KEPT: usize = 32;
+
+/// Corrupt blocks kept as examples.
+pub const CORRUPTIONS_KEPT: usize = 32;
+
+/// Draws before a worker takes it that all blocks it may use are in flight already.
+const DRAWS_MAX: u32 = 1_000;
+
+/// A worker that meets so many errors in a row gives up: nothing is there any more.
+const FAILURES_IN_A_ROW_MAX: u32 = 1_000;
+
+/// Batches are halved while filling one takes longer than this, so that a slow device is reaped
+/// one request at a time and its stalls keep exact edges.
+const BATCH_FILL_NS_MAX: u64 = 1_000_000;
+
+/// Longest sleep before the stop flag is looked at again.
+const NAP_NS: u64 = 50_000_000;
+
+/// One failed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorSample {
+    /// What it was to do.
+    pub operation: Operation,
+    /// Where.
+    pub offset_bytes: u64,
+    /// How much.
+    pub length_bytes: u32,
+    /// The kernel's error number; [`SHORT_TRANSFER`] when it moved fewer bytes than asked.
+    pub errno: i32,
+    /// When.
+    pub at_ns: u64,
+}
+
+/// What a worker has recorded; shared, so that a sample can be closed while its worker hangs.
+#[derive(Debug)]
+pub struct Record {
+    /// Latencies, timeline, quiet times, accounting.
+    pub recorder: Recorder,
+    /// Examples of failed requests.
+    pub errors: Vec<ErrorSample>,
+    /// All failed requests.
+    pub errors_count: u64,
+    /// Blocks checked against what was written to them.
+    pub checked_blocks: u64,
+    /// Blocks that were wrong.
+    pub corrupt_blocks: u64,
+    /// Examples of them, with their offsets.
+    pub corruptions: Vec<(u64, Corruption)>,
+    /// Whether the worker stopped because nothing but errors came back.
+    pub gave_up: bool,
+}
+
+impl Record {
+    /// An empty record.
+    pub fn new(recorder: Recorder) -> Record {
+        Record {
+            recorder,
+            errors: Vec::new(),
+            errors_count: 0,
+            checked_blocks: 0,
+            corrupt_blocks: 0,
+            corruptions: Vec::new(),
+            gave_up: false,
+        }
+    }
+}
+
+/// The times and flags that all workers of a sample share.
+#[derive(Clone, Debug)]
+pub struct Term {
+    /// When the sample ends.
+    pub end_ns: u64,
+    /// Until when requests that are still in flight are waited for.
+    pub grace_end_ns: u64,
+    /// Ends the sample early.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What one worker does.
+#[derive(Debug)]
+pub struct Duty {
+    /// Which requests.
+    pub mix: AccessMix,
+    /// When.
+    pub arrivals: Arrivals,
+    /// What is written, and how what is read is checked.
+    pub content: Content,
+    /// A sync after so many writes; 0 for none.
+    pub sync_every: u64,
+    /// What the cell may still do.
+    pub budget: Arc<Budget>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    request: Request,
+    intended_ns: u64,
+}
+
+/// One worker over its engine.
+pub struct Worker<E> {
+    engine: E,
+    duty: Duty,
+    flight: Arc<Flight>,
+    record: Arc<Mutex<Record>>,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    ended: Vec<Completion>,
+    now_ns: u64,
+    batch: usize,
+    writes_since_sync: u64,
+    failures_in_a_row: u32,
+    spent: bool,
+}
+
+impl<E: Engine> Worker<E> {
+    /// A worker with `depth` slots.
+    pub fn new(
+        engine: E,
+        depth: usize,
+        duty: Duty,
+        flight: Arc<Flight>,
+        record: Arc<Mutex<Record>>,
+    ) -> Worker<E> {
+        let idle =
+            Request { slot: 0, operation: Operation::Read, offset_bytes: 0, length_bytes: 0 };
+        Worker {
+            now_ns: engine.now_ns(),
+            engine,
+            duty,
+            flight,
+            record,
+            slots: vec![Slot { request: idle, intended_ns: 0 }; depth],
+            free: (0..depth).rev().collect(),
+            ended: Vec::with_capacity(depth),
+            batch: 1,
+            writes_since_sync: 0,
+            failures_in_a_row: 0,
+            spent: false,
+        }
+    }
+
+    /// Works until the term ends, then waits for what is in flight.
+    ///
+    /// # Errors
+    ///
+    /// When the engine itself fails.
+    pub fn run(&mut self, term: &Term) -> io::Result<()> {
+        self.now_ns = self.engine.now_ns();
+        while self.now_ns < term.end_ns && !self.spent && !term.stop.load(Ordering::Relaxed) {
+            self.start_due();
+            if self.is_idle() {
+                self.sleep(term.end_ns);
+            } else {
+                self.wait(term.end_ns)?;
+            }
+        }
+        let stopped_ns = if term.stop.load(Ordering::Relaxed) { self.now_ns } else { term.end_ns };
+        self.offer_missed(stopped_ns);
+        self.drain(term.grace_end_ns)
+    }
+
+    /// The engine, once the worker has ended.
+    pub fn into_engine(self) -> E {
+        self.engine
+    }
+
+    fn is_idle(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+
+    #[inline]
+    fn start_due(&mut self) {
+        while let Some(&slot) = self.free.last() {
+            if self.duty.sync_every > 0 && self.writes_since_sync >= self.duty.sync_every {
+                self.writes_since_sync = 0;
+                self.start(Request { slot, ..SYNC }, self.now_ns);
+                continue;
+            }
+            let intended_ns = match self.duty.arrivals.peek_ns() {
+                None => self.now_ns,
+                Some(due_ns) if due_ns <= self.now_ns => due_ns,
+                Some(_) => return,
+            };
+            let Some(request) = self.next_request(slot) else {
+                self.spent = true;
+                return;
+            };
+            self.duty.arrivals.pop();
+            self.start(request, intended_ns);
+        }
+    }
+
+    /// The next request; `None` when a limit is reached.
+    #[inline]
+    fn next_request(&mut self, slot: usize) -> Option<Request> {
+        let access = self.draw_admitted()?;
+        let length_bytes = access.length_bytes;
+        if !self.duty.budget.take(length_bytes) {
+            return None;
+        }
+        let request = Request {
+            slot,
+            operation: access.operation,
+            offset_bytes: access.offset_bytes,
+            length_bytes,
+        };
+        if access.operation.writes() {
+            self.writes_since_sync += 1;
+            let buffer = &mut self.engine.buffer(slot)[..length_bytes as usize];
+            self.duty.content.prepare(&request, buffer);
+        }
+        Some(request)
+    }
+
+    #[inline]
+    fn draw_admitted(&mut self) -> Option<Access> {
+        (0..DRAWS_MAX).find_map(|_| {
+            let access = self.duty.mix.next();
+            self.duty
+                .content
+                .admit(access.offset_bytes, u64::from(access.length_bytes))
+                .then_some(access)
+        })
+    }
+
+    #[inline]
+    fn start(&mut self, request: Request, intended_ns: u64) {
+        self.free.pop();
+        self.slots[request.slot] = Slot { request, intended_ns };
+        self.flight.offer();
+        self.engine.submit(request, &self.flight);
+    }
+
+    fn sleep(&mut self, end_ns: u64) {
+        let due_ns = self.duty.arrivals.peek_ns().unwrap_or(end_ns);
+        self.engine.sleep_until(due_ns.min(end_ns).min(self.now_ns + NAP_NS));
+        self.now_ns = self.engine.now_ns();
+    }
+
+    #[inline]
+    fn wait(&mut self, end_ns: u64) -> io::Result<()> {
+        let next_due_ns = match self.duty.arrivals.peek_ns() {
+            Some(due_ns) if !self.free.is_empty() => due_ns,
+            _ => end_ns,
+        };
+        let in_flight = self.slots.len() - self.free.len();
+        let began_ns = self.now_ns;
+        self.reap(self.batch.min(in_flight), next_due_ns.min(end_ns))?;
+        if self.duty.arrivals.peek_ns().is_none() {
+            self.adapt_batch(self.now_ns.saturating_sub(began_ns));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn adapt_batch(&mut self, took_ns: u64) {
+        if took_ns > BATCH_FILL_NS_MAX {
+            self.batch = (self.batch / 2).max(1);
+        } else if self.batch < batch_max(self.slots.len()) {
+            self.batch += 1;
+        }
+    }
+
+    fn reap(&mut self, wanted: usize, until_ns: u64) -> io::Result<()> {
+        self.engine.reap(wanted, until_ns, &self.flight, &mut self.ended)?;
+        match self.ended.last() {
+            Some(last) => self.now_ns = last.at_ns,
+            None => self.now_ns = self.engine.now_ns(),
+        }
+        self.record_ended();
+        Ok(())
+    }
+
+    #[inline]
+    fn record_ended(&mut self) {
+        let mut record = lock(&self.record);
+        for completion in self.ended.drain(..) {
+            let slot = &self.slots[completion.slot];
+            self.free.push(completion.slot);
+            if completion.result == slot.request.length_bytes as i32 {
+                self.failures_in_a_row = 0;
+                let moved_bytes = u64::from(slot.request.length_bytes);
+                record.recorder.complete(
+                    completion.slot,
+                    slot.intended_ns,
+                    completion.at_ns,
+                    moved_bytes,
+                );
+                if self.duty.content.is_kept() {
+                    let length = slot.request.length_bytes as usize;
+                    let buffer = &self.engine.buffer(completion.slot)[..length];
+                    self.duty.content.settle(&slot.request, buffer, &mut record);
+                }
+            } else {
+                self.failures_in_a_row += 1;
+                self.duty.content.abandon(&slot.request);
+                note_failure(&mut record, &completion, &slot.request);
+            }
+        }
+        if self.failures_in_a_row >= FAILURES_IN_A_ROW_MAX {
+            self.spent = true;
+            record.gave_up = true;
+        }
+    }
+
+    /// Under a schedule, requests whose time came and which were never started are offered all
+    /// the same: the accounting calls them late_skipped.
+    fn offer_missed(&mut self, until_ns: u64) {
+        if self.spent {
+            return;
+        }
+        while self.duty.arrivals.peek_ns().is_some_and(|due_ns| due_ns < until_ns) {
+            self.duty.arrivals.pop();
+            self.flight.offer();
+        }
+    }
+
+    fn drain(&mut self, grace_end_ns: u64) -> io::Result<()> {
+        while !self.is_idle() && self.now_ns < grace_end_ns {
+            self.reap(1, grace_end_ns)?;
+        }
+        Ok(())
+    }
+}
+
+const SYNC: Request =
+    Request { slot: 0, operation: Operation::Sync, offset_bytes: 0, length_bytes: 0 };
+
+#[cold]
+fn note_failure(record: &mut Record, completion: &Completion, request: &Request) {
+    record.recorder.fail(completion.slot, completion.at_ns);
+    record.errors_count += 1;
+    if record.errors.len() < ERRORS_KEPT {
+        record.errors.push(ErrorSample {
+            operation: request.operation,
+            offset_bytes: request.offset_bytes,
+            length_bytes: request.length_bytes,
+            errno: if completion.result < 0 { -completion.result } else { SHORT_TRANSFER },
+            at_ns: completion.at_ns,
+        });
+    }
+}

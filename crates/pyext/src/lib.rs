@@ -1,0 +1,39 @@
+//! The thin PyO3 layer, module `seatrial._core`. No logic lives here: it turns Python's values
+//! into the crates' and back.
+
+mod histogram;
+mod running;
+mod sample;
+
+use pyo3::prelude::*;
+use seatrial_gauge::Clock;
+use seatrial_load::{procfs, uring};
+
+/// Measuring, replaying and modelling: the parts that must be fast.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::histogram::PyHistogram;
+    #[pymodule_export]
+    use super::running::{PyRunning, start};
+    #[pymodule_export]
+    use super::{clock_source, io_uring_status};
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
+
+/// Return an empty string when io_uring works, else the reason by name.
+#[pyfunction]
+fn io_uring_status() -> String {
+    uring::unavailable_reason().unwrap_or_default()
+}
+
+/// Return ``tsc`` or ``monotonic``.
+#[pyfunction]
+fn clock_source() -> &'static str {
+    Clock::new(procfs::kernel_trusts_tsc()).source().name()
+}

@@ -1,0 +1,213 @@
+"""The folder in which a run keeps its trial files: checked, marked, journalled, removed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from seatrial.context.mounts import mount_of
+from seatrial.context.tree import LIVE
+from seatrial.errors import SpaceError, TargetError
+from seatrial.targets.direct import direct_alignment, require_multiple
+from seatrial.targets.marker import MARKER_NAME, folder_name, marked_run, write_marker
+from seatrial.targets.sizes import size_text
+from seatrial.targets.undo import UndoJournal, Undone
+
+RESERVE_SHARE: Final = 0.05
+RESERVE_BYTES: Final = 64 * 1024 * 1024
+
+
+class TrialFolder:
+    """``DIRECTORY/.seatrial-<run>/``: all files that a run makes on a target.
+
+    Opening it checks the directory first, in this order: that it is one, that the space suffices,
+    that it can be written, that O_DIRECT works. Opening it again under the same run finds its
+    files, or an empty folder when they were cleaned away. Leaving it as a context removes it.
+
+    Attributes:
+        path: The folder.
+        logical_block_bytes: Smallest block that O_DIRECT takes there; 1 without O_DIRECT. Known
+            once it is open.
+    """
+
+    def __init__(self, directory: Path | str, run_id: str, journal: UndoJournal) -> None:
+        self.directory = Path(directory)
+        self.run_id = run_id
+        self.path = self.directory.resolve() / folder_name(run_id)
+        self.logical_block_bytes = 1
+        self._journal = journal
+        self._entry = 0
+
+    def open(
+        self, needed_bytes: int, *, direct: bool = True, shrink_option: str = "--size"
+    ) -> Self:
+        """Check the directory and make or find the folder.
+
+        Args:
+            needed_bytes: What all trial files together will hold.
+            direct: Whether the files are to be opened with O_DIRECT.
+            shrink_option: The option that makes the trial smaller, named when space is short.
+
+        Raises:
+            TargetError: when the directory does not exist, is none or cannot be written.
+            SpaceError: when too little space is free.
+            DirectError: when O_DIRECT is wanted and not supported.
+            UsageError: when the undo journal cannot be written.
+        """
+        check_directory(self.directory)
+        check_space(self.path, needed_bytes, shrink_option)
+        self._make()
+        try:
+            self.logical_block_bytes = direct_alignment(self.path) if direct else 1
+        except TargetError:
+            if not self.files():
+                self.remove()
+            raise
+        return self
+
+    def file(self, name: str) -> Path:
+        """Return the path of a trial file; it need not exist yet.
+
+        Raises:
+            ValueError: when the name is not a plain file name of the run's own.
+        """
+        if name in {"", ".", "..", MARKER_NAME} or "/" in name or "\0" in name:
+            raise ValueError(f"not a name of a trial file: {name!r}")
+        return self.path / name
+
+    def files(self) -> list[Path]:
+        """Return the trial files that exist, in order of their names."""
+        return sorted(entry for entry in self.path.iterdir() if entry.name != MARKER_NAME)
+
+    def require_multiple(self, what: str, size_bytes: int) -> None:
+        """Check that a size or offset (bytes) is a whole number of logical blocks.
+
+        Raises:
+            AlignmentError: when it is not.
+        """
+        require_multiple(what, size_bytes, self.logical_block_bytes)
+
+    def remove(self) -> Undone:
+        """Remove the folder and all in it; what fails stays in the journal for ``clean``."""
+        return self._journal.undo(self._entry)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+    def _make(self) -> None:
+        if _is_foreign(self.path, self.run_id):
+            raise _taken(self.path)
+        mount = mount_of(LIVE, str(self.directory))
+        # A file system that the run itself mounted goes with its own entry.
+        is_own = mount is None or self._journal.has_mounted(mount.point)
+        self._entry = self._journal.record(
+            "file",
+            path=str(self.path),
+            run_id=self.run_id,
+            mount_point="" if is_own or mount is None else mount.point,
+        )
+        try:
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            write_marker(self.path, self.run_id)
+        except OSError as error:
+            self._journal.undo(self._entry)
+            raise _not_writable(self.directory, error) from None
+
+
+def check_directory(directory: Path) -> None:
+    """Check that a directory exists and is one.
+
+    Raises:
+        TargetError: when not, with the command that makes it.
+    """
+    if directory.is_dir():
+        return
+    if os.path.lexists(directory):
+        raise TargetError(
+            seen=f"{directory} is not a directory",
+            cause="A trial makes its own files, so it needs a directory to make them in",
+            next_step=f"Name the directory, such as {directory.parent}",
+        )
+    raise TargetError(
+        seen=f"The directory {directory} does not exist",
+        cause="The name is mistyped, or the file system is not mounted",
+        next_step=f"Make it with `mkdir -p {directory}`, or see `findmnt` for what is mounted",
+    )
+
+
+def check_space(folder: Path, needed_bytes: int, shrink_option: str = "--size") -> None:
+    """Check that a folder's file system holds a trial and a reserve of 5 % or 64 MiB beside it.
+
+    What the folder's own files hold already, from before a resume, counts as there.
+
+    Raises:
+        SpaceError: when it does not; the sentence gives both sizes.
+        TargetError: when the directory above cannot be asked.
+    """
+    try:
+        status = os.statvfs(folder.parent)
+        held_bytes = (
+            sum(entry.stat().st_blocks * 512 for entry in folder.iterdir() if entry.is_file())
+            if folder.is_dir()
+            else 0
+        )
+    except OSError as error:
+        raise _not_writable(folder.parent, error) from None
+    free_bytes = status.f_bavail * status.f_frsize
+    reserve_bytes = max(int(needed_bytes * RESERVE_SHARE), RESERVE_BYTES)
+    wanted_bytes = max(needed_bytes - held_bytes, 0) + reserve_bytes
+    if wanted_bytes <= free_bytes:
+        return
+    fits_bytes = max(free_bytes - reserve_bytes + held_bytes, 0)
+    raise SpaceError(
+        seen=f"The trial needs {size_text(wanted_bytes)} in {folder.parent}, of which"
+        f" {size_text(reserve_bytes)} stay free, but only {size_text(free_bytes)} are free",
+        cause="A file system filled to the brim would measure its own distress, and harm others",
+        next_step=f"Free some space, or make the trial smaller with {shrink_option}"
+        f" (at most {size_text(fits_bytes)})",
+    )
+
+
+def _is_foreign(folder: Path, run_id: str) -> bool:
+    """Tell whether something that the run did not make is in the folder's place.
+
+    An empty folder without marker is what a kill between the two steps leaves.
+    """
+    if not os.path.lexists(folder) or marked_run(folder) == run_id:
+        return False
+    return folder.is_symlink() or not folder.is_dir() or any(folder.iterdir())
+
+
+def _taken(path: Path) -> TargetError:
+    return TargetError(
+        seen=f"{path} exists, but does not bear the marker of this run",
+        cause="Something else made it, or its marker was removed",
+        next_step=f"Look into it, move it away (`mv {path} {path}.old`) and try again",
+    )
+
+
+def _not_writable(directory: Path, error: OSError) -> TargetError:
+    causes = {
+        errno.EROFS: "Its file system is mounted read-only",
+        errno.EACCES: "You have no right to write there",
+        errno.EPERM: "You have no right to write there",
+        errno.ENOSPC: "The file system is full, or has no inodes left",
+        errno.EDQUOT: "Your quota is used up",
+    }
+    return TargetError(
+        seen=f"The directory {directory} cannot be written: {error.strerror}",
+        cause=causes.get(error.errno or 0, "The file system or the device below it fails"),
+        next_step=f"Name a directory of your own, or see `ls -ld {directory}` and"
+        f" `findmnt -T {directory}`",
+    )

@@ -1,0 +1,329 @@
+"""The one guard: every write to anything but a file of the run's own passes here.
+
+What is mounted, held, swapped to or open is refused whatever the user says. What merely could
+hold data is refused unless its serial number, or its path where it has none, is given with
+--destroy. The guard claims the target before it judges for the last time, so nothing can be
+mounted between the judgement and the first write.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal, Self
+
+from seatrial.context.tree import LIVE, SystemTree
+from seatrial.errors import RefusedError, TargetError
+from seatrial.targets.marker import is_in_trial_folder
+from seatrial.targets.signatures import Signature, probe_signatures
+from seatrial.targets.sizes import size_text
+from seatrial.targets.sysblock import node_by_number, number_text
+from seatrial.targets.uses import CLAIMED, Use, exclusive_use, uses_of_device, uses_of_file
+
+_USES_SHOWN_MAX: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What an open file is, so that a path cannot be exchanged unnoticed: fields of fstat(2)."""
+
+    st_dev: int
+    st_ino: int
+    st_rdev: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Self:
+        """Return the identity in the result of a stat call."""
+        return cls(st_dev=status.st_dev, st_ino=status.st_ino, st_rdev=status.st_rdev)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceState:
+    """What is known of a device or file before anything is written to it.
+
+    Attributes:
+        path: Where it really lies, symbolic links followed.
+        kind: ``block`` or ``file``.
+        identity: What it is, whatever its path.
+        size_bytes: Its size; 0 for a device without a medium.
+        is_read_only: Whether the kernel refuses writes to it.
+        serial: Serial number or world-wide name of its disk; empty where it has none.
+        uses: Who uses it now.
+        signatures: What it bears.
+    """
+
+    path: Path
+    kind: Literal["block", "file"]
+    identity: Identity
+    size_bytes: int
+    is_read_only: bool
+    serial: str
+    uses: tuple[Use, ...]
+    signatures: tuple[Signature, ...]
+
+    @property
+    def destroy_word(self) -> str:
+        """What --destroy must be to let its data be lost: the serial number, else the path."""
+        return self.serial or str(self.path)
+
+    def __str__(self) -> str:
+        serial = f"serial {self.serial}" if self.serial else "no serial number"
+        detail = f", {serial}" if self.kind == "block" else ""
+        return f"{self.path} ({size_text(self.size_bytes)}{detail})"
+
+
+@dataclass(kw_only=True)
+class Permit:
+    """Leave to write to one target; holds it claimed until it is closed.
+
+    A block device is held with O_EXCL, so that nobody can mount it or build on it meanwhile.
+
+    Attributes:
+        path: Where the target really lies.
+        identity: What an opener must find there.
+        bytes_to_write: What was announced.
+        is_new: Whether the guard made the (empty) file.
+    """
+
+    path: Path
+    identity: Identity
+    bytes_to_write: int
+    is_new: bool
+    _descriptor: int
+
+    @property
+    def safe_path(self) -> str:
+        """A path that opens the judged target itself, even if its own path was exchanged."""
+        return f"/proc/self/fd/{self._descriptor}"
+
+    def verify(self, descriptor: int) -> None:
+        """Compare what an opener got with what was judged.
+
+        Raises:
+            RefusedError: when it is another file or device.
+        """
+        if Identity.of(os.fstat(descriptor)) != self.identity:
+            raise _exchanged(self.path)
+
+    def close(self) -> None:
+        """Release the claim; safe to call twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def inspect(path: Path | str, tree: SystemTree = LIVE) -> DeviceState:
+    """Return what a block device or regular file is, bears and is used for.
+
+    Nothing is written. Symbolic links are followed first.
+
+    Raises:
+        TargetError: when it does not exist, cannot be read or is neither of the two.
+    """
+    given = Path(path)
+    try:
+        real = given.resolve(strict=True)
+        status = real.stat()
+        if stat.S_ISBLK(status.st_mode):
+            return _inspect_device(real, status, tree)
+        if stat.S_ISREG(status.st_mode):
+            return _inspect_file(real, status, tree)
+    except OSError as error:
+        raise _unreadable(given, error) from None
+    raise TargetError(
+        seen=f"{real} is neither a block device nor a regular file",
+        cause="Only these have addresses that can be read and written at random",
+        next_step="Name a directory, a file or a block device; `lsblk` lists the devices",
+    )
+
+
+def permit_write(
+    path: Path | str,
+    *,
+    destroy: str | None,
+    bytes_to_write: int,
+    tree: SystemTree = LIVE,
+) -> Permit:
+    """Judge whether a run may write to a target, and claim it.
+
+    A file that does not exist is made, empty. A file that is empty or lies in a trial folder holds
+    nobody's data. Everything else must be named with ``destroy``.
+
+    Raises:
+        RefusedError: when it is in use, or holds or could hold data and was not named.
+        TargetError: when it cannot be opened for writing.
+    """
+    real = Path(path).resolve()
+    if not real.exists():
+        return _permit_new(real, bytes_to_write)
+    state = inspect(real, tree)
+    _judge(state, destroy, bytes_to_write)
+    permit = Permit(
+        path=real,
+        identity=state.identity,
+        bytes_to_write=bytes_to_write,
+        is_new=False,
+        _descriptor=_claim(state, bytes_to_write),
+    )
+    try:
+        permit.verify(permit._descriptor)
+        # Whoever came between the first look and the claim is seen by a second look.
+        _judge(replace(state, uses=_uses(state, tree)), destroy, bytes_to_write)
+    except BaseException:
+        permit.close()
+        raise
+    return permit
+
+
+def _inspect_device(real: Path, status: os.stat_result, tree: SystemTree) -> DeviceState:
+    node = node_by_number(number_text(status.st_rdev), tree)
+    claimed = exclusive_use(real)
+    uses = uses_of_device(node.number, tree) or ([claimed] if claimed else [])
+    with real.open("rb", buffering=0) as device:
+        size_bytes = device.seek(0, os.SEEK_END)
+    return DeviceState(
+        path=real,
+        kind="block",
+        identity=Identity.of(status),
+        size_bytes=size_bytes,
+        is_read_only=node.is_read_only,
+        serial=node.serial(),
+        uses=tuple(uses),
+        signatures=tuple(probe_signatures(real)),
+    )
+
+
+def _inspect_file(real: Path, status: os.stat_result, tree: SystemTree) -> DeviceState:
+    return DeviceState(
+        path=real,
+        kind="file",
+        identity=Identity.of(status),
+        size_bytes=status.st_size,
+        is_read_only=not os.access(real, os.W_OK),
+        serial="",
+        uses=tuple(uses_of_file(real, tree)),
+        signatures=tuple(probe_signatures(real)),
+    )
+
+
+def _uses(state: DeviceState, tree: SystemTree) -> tuple[Use, ...]:
+    if state.kind == "block":
+        return tuple(uses_of_device(number_text(state.identity.st_rdev), tree))
+    return tuple(uses_of_file(state.path, tree))
+
+
+def _judge(state: DeviceState, destroy: str | None, bytes_to_write: int) -> None:
+    if state.uses:
+        raise _refused_in_use(state, bytes_to_write)
+    if state.is_read_only:
+        raise TargetError(
+            seen=f"{state.path} is read-only",
+            cause="The kernel or the rights of the file forbid writes to it",
+            next_step=f"Measure reads only, or allow writes (`blockdev --setrw {state.path}` for a"
+            " device)",
+        )
+    holds_no_data = state.kind == "file" and (
+        state.size_bytes == 0 or is_in_trial_folder(state.path)
+    )
+    if not holds_no_data and destroy != state.destroy_word:
+        raise _refused_unnamed(state, destroy, bytes_to_write)
+
+
+def _claim(state: DeviceState, bytes_to_write: int) -> int:
+    """Open the target so that nobody else can claim it; the caller closes it."""
+    # Closing a device that was open for writing would make udev probe it: read-only is enough.
+    flags = os.O_RDONLY | os.O_EXCL if state.kind == "block" else os.O_RDWR
+    try:
+        if not os.access(state.path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return os.open(state.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        if state.kind == "block" and error.errno == errno.EBUSY:
+            raise _refused_in_use(replace(state, uses=(CLAIMED,)), bytes_to_write) from None
+        raise _unwritable(state.path, error) from None
+
+
+def _permit_new(path: Path, bytes_to_write: int) -> Permit:
+    """Make an empty file where there was none, and never in place of another."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    return Permit(
+        path=path,
+        identity=Identity.of(os.fstat(descriptor)),
+        bytes_to_write=bytes_to_write,
+        is_new=True,
+        _descriptor=descriptor,
+    )
+
+
+def _refused_in_use(state: DeviceState, bytes_to_write: int) -> RefusedError:
+    shown = [use.phrase for use in state.uses[:_USES_SHOWN_MAX]]
+    more = len(state.uses) - len(shown)
+    tail = f" and has {more} more uses" if more else ""
+    return RefusedError(
+        seen=f"{size_text(bytes_to_write)} would be written to {state},"
+        f" but it {', '.join(shown)}{tail}",
+        cause="Writing to what is in use would destroy what uses it, so --destroy cannot allow it",
+        next_step=f"Name another target, or first {state.uses[0].release}",
+    )
+
+
+def _refused_unnamed(state: DeviceState, destroy: str | None, bytes_to_write: int) -> RefusedError:
+    bears = " and ".join(str(signature) for signature in state.signatures)
+    what = f"bears {bears}" if bears else "bears no signature that is known"
+    named = f", and --destroy names {destroy}" if destroy else ""
+    word = "serial number" if state.serial else "exact path"
+    return RefusedError(
+        seen=f"{size_text(bytes_to_write)} would be written to {state}, which {what}{named}",
+        cause="All data on it would be lost, so it must be named on purpose",
+        next_step=f"To destroy what it holds, repeat the command with its {word}:"
+        f" `--destroy {state.destroy_word}`",
+    )
+
+
+def _exchanged(path: Path) -> RefusedError:
+    return RefusedError(
+        seen=f"{path} is no longer the target that was checked",
+        cause="Something exchanged the file or device between the check and the opening",
+        next_step="Find out what changes it (`ls -l` and `dmesg` help), then run the command again",
+    )
+
+
+def _unreadable(path: Path, error: OSError) -> TargetError:
+    if isinstance(error, FileNotFoundError):
+        return TargetError(
+            seen=f"{path} does not exist",
+            cause="The name is mistyped, or the device is gone",
+            next_step="`lsblk` lists the block devices",
+        )
+    return TargetError(
+        seen=f"{path} cannot be read: {error.strerror}",
+        cause="Devices are for root and the group disk, and other users' files for them",
+        next_step="Run the command as root (`sudo`), or name a directory of your own",
+    )
+
+
+def _unwritable(path: Path, error: OSError) -> TargetError:
+    return TargetError(
+        seen=f"{path} cannot be opened for writing: {error.strerror}",
+        cause="You may not write there, or the file system is read-only",
+        next_step="Run the command as root (`sudo`), or name a directory of your own",
+    )

@@ -1,0 +1,95 @@
+"""Loop devices: a file as a block device, for layouts and for tests. Root only."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from seatrial.errors import TargetError
+from seatrial.targets.commands import run_command
+from seatrial.targets.undo import UndoJournal, Undone
+from seatrial.targets.undoers import loop_backing
+
+_ATTEMPTS_MAX: Final = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopDevice:
+    """A loop device of a run.
+
+    Attributes:
+        path: The device, such as ``/dev/loop3``.
+        backing: The file behind it.
+        entry: Its number in the undo journal.
+    """
+
+    path: Path
+    backing: Path
+    entry: int
+
+
+def attach(
+    backing: Path | str,
+    journal: UndoJournal,
+    *,
+    logical_block_bytes: int = 512,
+    direct: bool = False,
+    scan_partitions: bool = False,
+) -> LoopDevice:
+    """Attach a file to a free loop device, written to the journal before.
+
+    Args:
+        backing: A regular file.
+        journal: Where the change is recorded.
+        logical_block_bytes: Of the device; 512 to the page size.
+        direct: Whether the loop device reads and writes its file with O_DIRECT.
+        scan_partitions: Whether the kernel reads its partition table.
+
+    Raises:
+        TargetError: when not root, when the file does not exist, or when no loop device is free.
+    """
+    file = Path(backing).resolve()
+    _require_root(file)
+    if not file.is_file():
+        raise TargetError(
+            seen=f"{file} is not a regular file",
+            cause="A loop device stands for the bytes of a file",
+            next_step=f"Make one with `truncate -s 1G {file}`",
+        )
+    options = [f"--sector-size={logical_block_bytes}", f"--direct-io={'on' if direct else 'off'}"]
+    if scan_partitions:
+        options.append("--partscan")
+    # Between asking for a free device and attaching, somebody else may take it: then ask again.
+    for _attempt in range(_ATTEMPTS_MAX):
+        device = run_command("losetup", "--find").strip()
+        entry = journal.record("loop", device=device, backing=str(file))
+        try:
+            run_command("losetup", *options, device, str(file))
+        except TargetError:
+            journal.done(entry)
+            if not loop_backing(Path(device).name):
+                raise
+        else:
+            return LoopDevice(path=Path(device), backing=file, entry=entry)
+    raise TargetError(
+        seen=f"No loop device could be had in {_ATTEMPTS_MAX} attempts",
+        cause="Other processes take every free one at the same time",
+        next_step="See `losetup --list`, then try again",
+    )
+
+
+def detach(loop: LoopDevice, journal: UndoJournal) -> Undone:
+    """Detach a loop device of the run; what fails stays in the journal for ``clean``."""
+    return journal.undo(loop.entry)
+
+
+def _require_root(file: Path) -> None:
+    if os.geteuid() == 0 and Path("/dev/loop-control").exists():
+        return
+    raise TargetError(
+        seen=f"A loop device for {file} cannot be made",
+        cause="Loop devices need root and the kernel's loop module",
+        next_step="Run the command as root (`sudo`), after `modprobe loop` where it is a module",
+    )

@@ -1,0 +1,55 @@
+"""Folders that seatrial made, told by their name and by a marker inside."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+FOLDER_PREFIX: Final = ".seatrial-"
+MARKER_NAME: Final = "SEATRIAL-TRIAL-FOLDER"
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+
+
+def folder_name(run_id: str) -> str:
+    """Return the name of a run's trial folder.
+
+    Raises:
+        ValueError: when the run's name could not safely be part of a path.
+    """
+    if not _RUN_ID.fullmatch(run_id):
+        raise ValueError(f"not a run's name: {run_id!r}")
+    return FOLDER_PREFIX + run_id
+
+
+def write_marker(folder: Path, run_id: str) -> None:
+    """Mark a folder as made by a run, and make the mark last a power cut.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(folder / MARKER_NAME, flags, 0o600)
+    try:
+        os.write(descriptor, f"{run_id}\n".encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def marked_run(folder: Path) -> str | None:
+    """Return the run that made a folder, by its name and its marker; None when none did."""
+    marker = folder / MARKER_NAME
+    if not folder.name.startswith(FOLDER_PREFIX) or marker.is_symlink():
+        return None
+    try:
+        run_id = marker.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return run_id if folder.name == FOLDER_PREFIX + run_id else None
+
+
+def is_in_trial_folder(path: Path) -> bool:
+    """Tell whether a resolved path lies in a folder that some run made."""
+    return any(marked_run(parent) is not None for parent in path.parents)

@@ -1,0 +1,287 @@
+"""How each kind of change to the system is undone: one small function a kind.
+
+Each looks first whether what it finds is still what the run made, and leaves alone what is not.
+Each may be called again after it succeeded, and says then that nothing is left.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from seatrial.context.layers import selected
+from seatrial.context.mounts import mount_of, mounts
+from seatrial.context.tree import LIVE
+from seatrial.errors import TargetError
+from seatrial.targets.commands import run_command
+from seatrial.targets.marker import MARKER_NAME, folder_name, marked_run
+from seatrial.targets.processes import start_ticks
+from seatrial.targets.sysblock import node_by_name
+from seatrial.targets.uses import uses_of_device
+
+_PATIENCE_S: Final = 3.0
+_POLL_S: Final = 0.02
+
+
+class Outcome(StrEnum):
+    """What became of one change."""
+
+    UNDONE = "undone"
+    GONE = "gone"
+    FOREIGN = "foreign"
+    FAILED = "failed"
+    PENDING = "pending"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What an undoer found and did; ``detail`` is a phrase."""
+
+    outcome: Outcome
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undoer:
+    """One kind of change.
+
+    Attributes:
+        undo: Undoes it; its keyword arguments are the details that a record must carry.
+        subject: Which of them names the changed thing.
+        survives_reboot: Whether the change is still there after the machine started anew.
+    """
+
+    undo: Callable[..., Result]
+    subject: str
+    survives_reboot: bool = False
+
+
+def undo_file(*, path: str, run_id: str, mount_point: str) -> Result:
+    """Remove a trial folder, or a file in one, that bears the run's marker.
+
+    ``mount_point`` is where its file system must be mounted; empty when it does not matter.
+    """
+    target = Path(path)
+    if mount_point and not _is_mounted_at(target.parent, mount_point):
+        return _failed(f"the file system of {mount_point} is not mounted; mount it and try again")
+    if not os.path.lexists(target):
+        return _gone("it no longer exists")
+    if target.is_symlink():
+        return _foreign("a symbolic link stands in its place")
+    if target.is_dir():
+        return _remove_folder(target, run_id)
+    if marked_run(target.parent) != run_id:
+        return _foreign("its folder does not bear the marker of the run")
+    target.unlink()
+    return _undone("removed")
+
+
+def undo_loop(*, device: str, backing: str) -> Result:
+    """Detach a loop device whose backing file is still the recorded one."""
+    now = loop_backing(Path(device).name)
+    if not now:
+        return _gone("it is detached")
+    if now != backing:
+        return _foreign(f"it now stands for {now}")
+    node = node_by_name(Path(device).name)
+    uses = uses_of_device(node.number) if node else []
+    if uses:
+        return _failed(f"it {uses[0].phrase}; {uses[0].release}")
+    run_command("losetup", "-d", device)
+    if not _comes_true(lambda: loop_backing(Path(device).name) != backing):
+        return _failed("a process keeps it open; it detaches when that process ends")
+    return _undone("detached")
+
+
+def undo_mount(*, point: str, source: str) -> Result:
+    """Unmount a file system whose source is still the recorded one."""
+    there = [mount for mount in mounts(LIVE) if mount.point == point]
+    if not there:
+        return _gone("it is not mounted")
+    if os.path.realpath(there[-1].source) != os.path.realpath(source):
+        return _foreign(f"{there[-1].source} is mounted there now")
+    give_up_at_s = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            run_command("umount", point)
+        except TargetError as error:
+            if time.monotonic() > give_up_at_s:
+                return _failed(f"{error.cause} `fuser -vm {point}` shows who uses it")
+            time.sleep(_POLL_S * 10)
+        else:
+            return _undone("unmounted")
+
+
+def undo_scheduler(*, device: str, old: str, diskseq: str) -> Result:
+    """Give a block device its former I/O scheduler, unless another disk bears its name now."""
+    folder = f"/sys/block/{device}"
+    now = selected(LIVE.text(f"{folder}/queue/scheduler"))
+    if now is None:
+        return _gone("the device is gone")
+    if (LIVE.text(f"{folder}/diskseq") or "") != diskseq:
+        return _foreign("another disk bears that name now")
+    if now == old:
+        return _gone(f"it is {old}")
+    Path(f"{folder}/queue/scheduler").write_text(old)
+    return _undone(f"set back to {old}")
+
+
+def undo_cgroup(*, path: str, return_to: str) -> Result:
+    """Move all processes of a control group back and remove it."""
+    group = Path(path)
+    if not group.is_dir():
+        return _gone("it no longer exists")
+    if not group.name.startswith("seatrial-"):
+        return _foreign("its name is not one that seatrial gives")
+    for pid in _processes_in(group):
+        _move_process(pid, Path(return_to))
+    if not _comes_true(lambda: not _processes_in(group)):
+        return _failed(f"processes are still in it; see `cat {group}/cgroup.procs`")
+    group.rmdir()
+    return _undone("removed")
+
+
+def undo_process(*, pid: int, start_ticks: int, grace_s: float) -> Result:
+    """End a process by SIGTERM and, after a grace time (s), SIGKILL; never a recycled number."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return _gone("it has ended")
+    try:
+        # Only now that the handle holds the process can its number not be given to another.
+        if _started(pid) != start_ticks:
+            return _gone("it has ended")
+        signal.pidfd_send_signal(handle, signal.SIGTERM)
+        if _has_ended(handle, grace_s):
+            return _undone("ended")
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        if _has_ended(handle, _PATIENCE_S):
+            return _undone(f"killed, for it did not end within {grace_s:g} s")
+        return _failed("it cannot be killed: it may wait for a device that hangs")
+    finally:
+        os.close(handle)
+
+
+def undo_setting(*, path: str, old: str) -> Result:
+    """Write the former value back to a file of /sys or /proc/sys."""
+    setting = Path(os.path.realpath(path))
+    if not any(setting.is_relative_to(root) for root in ("/sys", "/proc/sys")):
+        return _foreign("it is no setting of the kernel")
+    if not setting.exists():
+        return _gone("it no longer exists")
+    if LIVE.text(str(setting)) == old:
+        return _gone(f"it is {old}")
+    setting.write_text(old)
+    return _undone(f"set back to {old}")
+
+
+UNDOERS: Final[dict[str, Undoer]] = {
+    "file": Undoer(undo=undo_file, subject="path", survives_reboot=True),
+    "loop": Undoer(undo=undo_loop, subject="device"),
+    "mount": Undoer(undo=undo_mount, subject="point"),
+    "scheduler": Undoer(undo=undo_scheduler, subject="device"),
+    "cgroup": Undoer(undo=undo_cgroup, subject="path"),
+    "process": Undoer(undo=undo_process, subject="pid"),
+    "setting": Undoer(undo=undo_setting, subject="path"),
+}
+
+
+def loop_backing(name: str) -> str:
+    """Return the backing file of a loop device, such as ``loop3``; empty when it is detached.
+
+    A backing file that was removed meanwhile keeps its name, without the kernel's remark.
+    """
+    backing = LIVE.text(f"/sys/block/{name}/loop/backing_file") or ""
+    return backing.removesuffix(" (deleted)")
+
+
+def _remove_folder(folder: Path, run_id: str) -> Result:
+    marked = marked_run(folder) == run_id
+    names = sorted(entry.name for entry in folder.iterdir())
+    # A kill between making the folder and marking it leaves it empty.
+    if not marked and (folder.name != folder_name(run_id) or names):
+        return _foreign("it does not bear the marker of the run")
+    inside = next(_what_lies_on(folder), None)
+    if inside:
+        return _failed(inside)
+    # The marker goes last, so that a kill on the way leaves the rest still known as ours.
+    for name in names:
+        entry = folder / name
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif name != MARKER_NAME:
+            entry.unlink()
+    (folder / MARKER_NAME).unlink(missing_ok=True)
+    folder.rmdir()
+    return _undone("removed")
+
+
+def _what_lies_on(folder: Path) -> Iterator[str]:
+    """Yield what would be torn away with the folder: mounts in it and loop devices on its files."""
+    for mount in mounts(LIVE):
+        if Path(mount.point).is_relative_to(folder):
+            yield f"a file system is mounted in it; unmount it with `umount {mount.point}`"
+    for name in LIVE.names("/sys/block"):
+        backing = loop_backing(name)
+        if backing and Path(backing).is_relative_to(folder):
+            yield f"/dev/{name} stands for a file in it; detach it with `losetup -d /dev/{name}`"
+
+
+def _is_mounted_at(folder: Path, mount_point: str) -> bool:
+    mount = mount_of(LIVE, str(folder))
+    return mount is not None and mount.point == mount_point
+
+
+def _processes_in(group: Path) -> list[str]:
+    return (LIVE.text(f"{group}/cgroup.procs") or "").split()
+
+
+def _move_process(pid: str, return_to: Path) -> None:
+    """Move a process to the group that it came from; one that has just ended needs no move."""
+    try:
+        (return_to / "cgroup.procs").write_text(pid)
+    except ProcessLookupError:
+        return
+
+
+def _has_ended(handle: int, patience_s: float) -> bool:
+    """Wait for the process behind a handle; an ended one makes the handle readable."""
+    return bool(select.select([handle], [], [], patience_s)[0])
+
+
+def _comes_true(condition: Callable[[], bool]) -> bool:
+    give_up_at_s = time.monotonic() + _PATIENCE_S
+    while not condition():
+        if time.monotonic() > give_up_at_s:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _started(pid: int) -> int | None:
+    return start_ticks(pid)
+
+
+def _undone(detail: str) -> Result:
+    return Result(outcome=Outcome.UNDONE, detail=detail)
+
+
+def _gone(detail: str) -> Result:
+    return Result(outcome=Outcome.GONE, detail=detail)
+
+
+def _foreign(detail: str) -> Result:
+    return Result(outcome=Outcome.FOREIGN, detail=detail)
+
+
+def _failed(detail: str) -> Result:
+    return Result(outcome=Outcome.FAILED, detail=detail)

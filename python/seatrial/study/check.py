@@ -1,0 +1,258 @@
+"""What must hold between the keys of a study, beyond the type of each.
+
+Each check yields what it finds as a ``MisfitError`` whose path starts at the top of the file; the
+loader says the first of them with file and line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from seatrial.study.access import CLASSIC
+from seatrial.study.problems import MisfitError, suggestion
+from seatrial.study.schema import Study
+from seatrial.study.values import many, only
+from seatrial.study.workloads import (
+    Commit,
+    Copy,
+    Map,
+    Mix,
+    Patterned,
+    Sequential,
+    WorkloadBase,
+)
+
+Check = Callable[[Study], Iterator[MisfitError]]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_NAME_RULE: Final = "A name is at most 64 letters, digits, '-' and '_', for cells are called by it"
+
+
+def check(study: Study) -> Iterator[MisfitError]:
+    """Yield everything that does not hold between the keys of a study."""
+    for each in (_rounds, _targets, _names, _accesses, _workloads, _verifying, _thresholds):
+        yield from each(study)
+
+
+def _rounds(study: Study) -> Iterator[MisfitError]:
+    rounds = study.rounds
+    if rounds.min > rounds.max:
+        yield MisfitError(
+            f"is {rounds.min}, more than rounds.max, which is {rounds.max}",
+            "Expected at most rounds.max",
+            "rounds",
+            "min",
+        )
+
+
+def _targets(study: Study) -> Iterator[MisfitError]:
+    if not study.targets:
+        yield MisfitError(
+            "is an empty list", "Expected at least one [[target]], or none named", "target"
+        )
+    for index, target in enumerate(study.targets):
+        place = ("target", index)
+        if not _NAME.fullmatch(target.label):
+            yield MisfitError(f"is {target.label!r}", _NAME_RULE, *place, "label")
+        if target.kind == "simulated" and not target.model:
+            yield MisfitError("has no 'model'", "A simulated target needs a table 'model'", *place)
+        if target.model and target.kind != "simulated":
+            yield MisfitError(
+                f"is given, but the target's kind is {target.kind!r}",
+                "Only a simulated target has a model",
+                *place,
+                "model",
+            )
+    yield from _twice((target.label for target in study.targets), "target", "label")
+
+
+def _names(study: Study) -> Iterator[MisfitError]:
+    labels = [target.label for target in study.targets]
+    for index, workload in enumerate(study.workloads):
+        if not _NAME.fullmatch(workload.label):
+            yield MisfitError(f"is {workload.name!r}", _NAME_RULE, "workload", index, "name")
+        for nth, label in enumerate(workload.targets):
+            if label not in labels:
+                where = ("workload", index, "targets", nth)
+                yield MisfitError(
+                    f"is {label!r}, no target's label", suggestion(label, labels), *where
+                )
+    yield from _twice((workload.label for workload in study.workloads), "workload", "name")
+
+
+def _twice(names: Iterable[str], table: str, key: str) -> Iterator[MisfitError]:
+    """Yield the tables whose name an earlier table of the list bears."""
+    seen: dict[str, int] = {}
+    for index, name in enumerate(names):
+        if name in seen:
+            yield MisfitError(
+                f"is {name!r}, as is {table}[{seen[name]}].{key}",
+                f"Give each {table} a {key} of its own",
+                table,
+                index,
+                key,
+            )
+        seen.setdefault(name, index)
+
+
+def _accesses(study: Study) -> Iterator[MisfitError]:
+    for index, access in enumerate(study.accesses):
+        place = ("access", index)
+        if not _NAME.fullmatch(access.name):
+            yield MisfitError(f"is {access.name!r}", _NAME_RULE, *place, "name")
+        if access.name in CLASSIC:
+            yield MisfitError(
+                f"is {access.name!r}, which seatrial defines itself",
+                "Give it another name, so that results stay comparable",
+                *place,
+                "name",
+            )
+        for nth, line in enumerate(access.lines):
+            if (line.size_bytes is None) == (line.sizes is None):
+                yield MisfitError(
+                    "has both 'size' and 'sizes'" if line.sizes else "has no 'size'",
+                    "Each line has either 'size' or a list 'sizes'",
+                    *place,
+                    "lines",
+                    nth,
+                )
+    yield from _twice((access.name for access in study.accesses), "access", "name")
+
+
+def _workloads(study: Study) -> Iterator[MisfitError]:
+    known = [*CLASSIC, *(access.name for access in study.accesses)]
+    for index, workload in enumerate(study.workloads):
+        place = ("workload", index)
+        for found in (*_repeated(workload), *_needed(workload), *_named(workload, known)):
+            yield MisfitError(found.seen, found.expected, *place, *found.path)
+
+
+def _repeated(workload: WorkloadBase) -> Iterator[MisfitError]:
+    """Yield the lists that hold a value twice: they would make the same cell twice."""
+    for attribute, key in _keys(workload):
+        values = getattr(workload, attribute)
+        if isinstance(values, list | tuple) and len(set(values)) < len(values):
+            twice = next(value for value in values if values.count(value) > 1)
+            yield MisfitError(f"holds {twice!r} twice", "Expected each value once", key)
+
+
+def _keys(workload: WorkloadBase) -> list[tuple[str, str]]:
+    """Return attribute and key of the file of everything that a workload declares."""
+    names = zip(workload.__struct_fields__, workload.__struct_encode_fields__, strict=True)
+    return list(names)
+
+
+_SCHEDULES: Final = ("fixed", "poisson", "bursts")
+_NEEDED: Final = (
+    ("rate_per_s", "rate", "arrival", _SCHEDULES),
+    ("burst", "burst", "arrival", ("bursts",)),
+    ("stride_bytes", "stride", "pattern", ("strided",)),
+)
+"""Attribute and key that must be given with these values of another key, and only then."""
+
+_MODIFIERS: Final = (
+    ("theta", "theta", "pattern", ("zipf",)),
+    ("hot_share", "hot_share", "pattern", ("hot_cold",)),
+    ("hot_access_share", "hot_access_share", "pattern", ("hot_cold",)),
+    ("read_share", "read_share", "operations", ("mixed",)),
+    ("compressible_share", "compressible_share", "data", ("compressible",)),
+)
+"""Attribute and key with a default that have an effect only with these values of another."""
+
+
+def _needed(workload: WorkloadBase) -> Iterator[MisfitError]:
+    """Yield keys that are missing beside another, and keys that would have no effect."""
+    owned = set(workload.__struct_fields__)
+    for attribute, key, having, values in _NEEDED:
+        if attribute not in owned:
+            continue
+        given = getattr(workload, attribute) is not None
+        wanted = [value for value in many(getattr(workload, having)) if value in values]
+        if wanted and not given:
+            yield MisfitError(f"has no {key!r}", f"{having} = {wanted[0]!r} needs the key {key!r}")
+        if given and not wanted:
+            yield _without_effect(key, having, values)
+    for attribute, key, having, values in _MODIFIERS:
+        if attribute not in owned:
+            continue
+        default = _default(workload, attribute)
+        if getattr(workload, attribute) != default and not any(
+            value in values for value in many(getattr(workload, having))
+        ):
+            yield _without_effect(key, having, values)
+
+
+def _default(workload: WorkloadBase, attribute: str) -> object:
+    """Return the default of an attribute that has a plain one."""
+    fields = workload.__struct_fields__
+    defaults = workload.__struct_defaults__
+    return defaults[fields.index(attribute) - len(fields) + len(defaults)]
+
+
+def _without_effect(key: str, having: str, values: tuple[str, ...]) -> MisfitError:
+    """Return the misfit of a key that nothing would heed."""
+    right = " or ".join(f"{having} = {value!r}" for value in values)
+    return MisfitError("has no effect here", f"It belongs to {right}", key)
+
+
+def _named(workload: WorkloadBase, accesses: list[str]) -> Iterator[MisfitError]:
+    """Yield names within a workload that nothing bears, or that cannot be names."""
+    if isinstance(workload, Mix):
+        for index, name in enumerate(many(workload.accesses)):
+            if name not in accesses:
+                path = ("accesses", index) if isinstance(workload.accesses, list) else ("accesses",)
+                yield MisfitError(
+                    f"is {name!r}, no access specification", suggestion(name, accesses), *path
+                )
+    if isinstance(workload, Sequential):
+        for name in workload.files:
+            if not _NAME.fullmatch(name):
+                yield MisfitError(f"is named {name!r}", _NAME_RULE, "files", name)
+    if workload.verify and not only(workload.data, "verifiable"):
+        yield MisfitError("is true", "verify needs data = 'verifiable'", "verify")
+
+
+def _verifying(study: Study) -> Iterator[MisfitError]:
+    """Yield the workloads whose writes would spoil what another workload checks."""
+    checked = [workload for workload in study.workloads if workload.verify]
+    for index, workload in enumerate(study.workloads):
+        if not writes_trial_file(workload) or only(workload.data, "verifiable"):
+            continue
+        for reader in checked:
+            if shares_target(reader, workload):
+                yield MisfitError(
+                    f"is {workload.data!r}, but workload {reader.label!r} verifies the same file",
+                    "Expected data = 'verifiable' in everything that writes it",
+                    "workload",
+                    index,
+                    "data",
+                )
+                break
+
+
+def writes_trial_file(workload: WorkloadBase) -> bool:
+    """Return whether a workload writes to the trial file itself, by its declaration."""
+    if isinstance(workload, Copy | Commit):
+        return False
+    if isinstance(workload, Patterned | Sequential | Map):
+        return not only(workload.operations, "read")
+    return True
+
+
+def shares_target(one: WorkloadBase, other: WorkloadBase) -> bool:
+    """Return whether two workloads run on a common target."""
+    return not one.targets or not other.targets or bool(set(one.targets) & set(other.targets))
+
+
+def _thresholds(study: Study) -> Iterator[MisfitError]:
+    names = [workload.label for workload in study.workloads]
+    for threshold in study.thresholds:
+        if threshold.workload not in names:
+            yield MisfitError(
+                f"speaks of {threshold.workload!r}, no workload's name",
+                suggestion(threshold.workload, names),
+                "thresholds",
+                threshold.name,
+            )

@@ -1,0 +1,63 @@
+"""What a plan will take: rounds, time, bytes written, space."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from seatrial.study.cell import Cell
+from seatrial.study.model import Plan, PlanEstimate
+from seatrial.study.plan import writes
+
+OVERHEAD_S: Final = 0.05  # opening, starting threads, draining, and committing the sample
+FILL_BYTES_PER_S: Final = 250_000_000  # assumed where a file must be written whole
+
+
+def estimate(plan: Plan) -> PlanEstimate:
+    """Return what a plan will take.
+
+    Time is what the cells ask for and a small overhead of each; a file that is written whole is
+    assumed to take 250 MB/s. The bytes written are upper bounds: the engine offers no byte beyond
+    a cell's limit.
+    """
+    rounds, budget = plan.study.rounds, plan.study.budget
+    prepare_bytes = sum(file.size_bytes for file in plan.files if file.prefill)
+    prepare_s = prepare_bytes / FILL_BYTES_PER_S
+    round_s = sum(cell_time_s(cell) for cell in plan.cells)
+    round_bytes = sum(cell_write_bytes(cell) for cell in plan.cells)
+    time_s_bound = float("inf") if budget.time_s is None else budget.time_s
+    return PlanEstimate(
+        cells=len(plan.cells),
+        rounds_min=rounds.min,
+        rounds_max=rounds.max,
+        time_s_min=min(prepare_s + rounds.min * round_s, time_s_bound),
+        time_s_max=min(prepare_s + rounds.max * round_s, time_s_bound),
+        write_bytes_min=prepare_bytes + rounds.min * round_bytes,
+        write_bytes_max=prepare_bytes + rounds.max * round_bytes,
+        file_bytes=sum(
+            file.size_bytes for file in plan.files if plan.target(file.target).holds_files
+        ),
+    )
+
+
+def cell_time_s(cell: Cell) -> float:
+    """Return the seconds that one sample of a cell is expected to take."""
+    duration_s = float(cell.spec["limit"]["duration_s"])
+    if cell.kind == "fill":
+        duration_s = min(duration_s, cell.spec["range"]["length_bytes"] / FILL_BYTES_PER_S)
+    return duration_s + OVERHEAD_S
+
+
+def cell_write_bytes(cell: Cell) -> int:
+    """Return the most bytes that one sample of a cell writes to storage."""
+    if not writes(cell) or cell.spec["target"]["kind"] != "file":
+        return 0
+    return int(cell.spec["limit"]["bytes"])
+
+
+def target_write_bytes(plan: Plan, label: str, rounds: int) -> int:
+    """Return the most bytes that a target is written with in so many rounds."""
+    prepare_bytes = sum(
+        file.size_bytes for file in plan.files if file.prefill and file.target == label
+    )
+    round_bytes = sum(cell_write_bytes(cell) for cell in plan.cells if cell.target == label)
+    return prepare_bytes + rounds * round_bytes

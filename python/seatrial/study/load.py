@@ -1,0 +1,130 @@
+"""Studies from files, from the shipped set, and from mappings."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from seatrial.errors import StudyError
+from seatrial.study.check import check
+from seatrial.study.problems import Source, explain, suggestion
+from seatrial.study.schema import Study
+from seatrial.study.values import decode
+
+BUILTIN: Final = Path(__file__).parent / "builtin"
+"""Where the shipped studies lie, in a checkout and in an installed package alike."""
+
+
+def shipped_studies() -> list[str]:
+    """Return the names of the shipped studies."""
+    return sorted(path.stem for path in BUILTIN.glob("*.toml"))
+
+
+def find_study(name_or_path: str | Path) -> Path:
+    """Return the file of a shipped study (``quick``) or of a path (``my/study.toml``).
+
+    A file of that path goes before a shipped study of the same name.
+
+    Raises:
+        StudyError: when there is neither.
+    """
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    name = str(name_or_path)
+    shipped = BUILTIN / f"{name.removesuffix('.toml')}.toml"
+    if shipped.parent == BUILTIN and shipped.is_file():
+        return shipped
+    raise StudyError(
+        seen=f"There is no study file {name!r}, and no shipped study of that name",
+        cause=suggestion(path.stem, shipped_studies()),
+        next_step="Give the path of a study file, or the name of a shipped study: "
+        f"{', '.join(shipped_studies())}",
+    )
+
+
+def load_study(name_or_path: str | Path) -> Study:
+    """Return a study, checked and completed with defaults.
+
+    Raises:
+        StudyError: when there is no such file, or with file, line and key of what is wrong.
+    """
+    path = find_study(name_or_path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(
+            seen=f"{path} cannot be read: {error}",
+            cause="A study file is a text in UTF-8 that you may read",
+            next_step=f"Look at it with 'file {path}' and 'ls -l {path}'",
+        ) from error
+    return parse_study(text, str(name_or_path))
+
+
+def parse_study(text: str, name: str) -> Study:
+    """Return the study that a TOML text declares.
+
+    Args:
+        text: The text.
+        name: What messages call it: its path.
+
+    Raises:
+        StudyError: with file, line and key of what is wrong.
+    """
+    source = Source(name, text)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise source.not_toml(error) from error
+    return _checked(data, source)
+
+
+def study_from_mapping(data: Mapping[str, Any], name: str) -> Study:
+    """Return the study of a mapping with the keys of a study file.
+
+    Args:
+        data: What ``tomllib`` would read, or what ``study_to_mapping`` gave.
+        name: What messages call it, such as ``the command line``.
+
+    Raises:
+        StudyError: with the key of what is wrong.
+    """
+    return _checked(data, Source(name))
+
+
+def study_to_mapping(study: Study) -> dict[str, Any]:
+    """Return a study as plain values, complete with defaults, sizes in bytes.
+
+    What the results file keeps; ``study_from_mapping`` gives the same study back.
+    """
+    mapping: dict[str, Any] = msgspec.to_builtins(study, enc_hook=int)
+    mapping["thresholds"] = study.thresholds.as_table()
+    for workload in mapping["workload"]:
+        for key, value in workload.items():
+            if isinstance(value, tuple):
+                workload[key] = list(value)
+    return mapping
+
+
+def recheck(study: Study, name: str) -> Study:
+    """Return a study that was changed after it was read, checked again.
+
+    Raises:
+        StudyError: with the key of what no longer holds.
+    """
+    return study_from_mapping(study_to_mapping(study), name)
+
+
+def _checked(data: Mapping[str, Any], source: Source) -> Study:
+    """Return the study of what was read, or raise the first thing that is wrong."""
+    try:
+        study = msgspec.convert(data, Study, dec_hook=decode)
+    except msgspec.ValidationError as error:
+        raise explain(error, data, Study, source) from error
+    for misfit in check(study):
+        raise source.error(misfit.path, misfit.seen, misfit.expected)
+    return study

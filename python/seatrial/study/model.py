@@ -1,0 +1,141 @@
+"""What planning takes and gives: what is known of a target, the files a trial needs, the plan."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from seatrial.study.cell import Cell
+from seatrial.study.schema import Study
+
+TRIAL_FILE: Final = "trial.dat"
+COPY_FILE: Final = "copy.dat"
+LOG_FILE: Final = "wal.dat"
+
+
+class TargetInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What the targets room knows of a target before a plan is made; every part may be unknown.
+
+    Attributes:
+        kind: ``directory``, ``device``, ``file``, ``null`` or ``simulated``; empty if unknown.
+        size_bytes: Length of the device or file; None for a directory or if unknown.
+        drive_bytes: Capacity of the drives behind it, for drive-writes; None if unknown.
+        logical_block_bytes: What O_DIRECT requests must be a multiple of.
+        direct: Whether O_DIRECT works there.
+    """
+
+    kind: str = ""
+    size_bytes: int | None = None
+    drive_bytes: int | None = None
+    logical_block_bytes: int = 512
+    direct: bool = True
+
+
+class PlannedTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A target as the plan takes it.
+
+    Attributes:
+        label: What cells call it.
+        kind: ``directory``, ``device``, ``file``, ``null`` or ``simulated``.
+        path: Directory, device or file; empty if it has none, or if it was not given yet.
+        size_bytes: Length of the trial file, or of the part of the device or file that is used.
+        drive_bytes: Capacity of the drives behind it; None if unknown.
+        logical_block_bytes: What O_DIRECT requests must be a multiple of.
+        direct: Whether O_DIRECT works there.
+        model: Parameters of a simulated device.
+    """
+
+    label: str
+    kind: str
+    path: str
+    size_bytes: int
+    drive_bytes: int | None
+    logical_block_bytes: int
+    direct: bool
+    model: dict[str, object] = {}
+
+    @property
+    def holds_files(self) -> bool:
+        """Whether the trial makes files of its own there."""
+        return self.kind == "directory"
+
+    @property
+    def is_storage(self) -> bool:
+        """Whether bytes are kept there: not so on the null target and on simulated devices."""
+        return self.kind not in ("null", "simulated")
+
+
+class TrialFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One file that the cells of a target need; on a device or file, that target itself.
+
+    A file that is read past the page cache must hold data before: reads of holes and of unwritten
+    extents never reach the medium.
+
+    Attributes:
+        target: Label of the target.
+        name: ``trial.dat``, ``copy.dat`` or ``wal.dat``, as in ``Cell.spec["target"]["file"]``.
+        size_bytes: Its length.
+        prefill: Whether it must be written whole before the first round. Where it is not, a
+            ``fill`` cell writes it at the beginning of every round (a resumed run that finds
+            it missing or short writes it as if it were true), or what is there is only read.
+        data: What to write, as ``Cell.spec["data"]``.
+    """
+
+    target: str
+    name: str
+    size_bytes: int
+    prefill: bool
+    data: dict[str, object]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run will do.
+
+    Attributes:
+        study: The study.
+        targets: Its targets, as far as they are known.
+        cells: Every cell, in the order of the study; keys are unique.
+        files: What the cells need on the targets.
+        notes: What was left out and why, as sentences.
+        plan_hash: Of the cells, the files and the seed: what a resume must find unchanged. Rounds
+            and budget are not part of it, so a run may be resumed with more of either.
+    """
+
+    study: Study
+    targets: list[PlannedTarget]
+    cells: list[Cell]
+    files: list[TrialFile]
+    notes: list[str]
+    plan_hash: str
+
+    def target(self, label: str) -> PlannedTarget:
+        """Return the target of a label; raises KeyError when there is none."""
+        for target in self.targets:
+            if target.label == label:
+                return target
+        raise KeyError(label)
+
+
+class PlanEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan will take.
+
+    Attributes:
+        cells: Cells of one round.
+        rounds_min: Fewest rounds.
+        rounds_max: Most rounds.
+        time_s_min: With the fewest rounds, or the budget if that is less.
+        time_s_max: With the most rounds, or the budget if that is less.
+        write_bytes_min: Upper bound of what is written with the fewest rounds.
+        write_bytes_max: Upper bound of what is written with the most rounds.
+        file_bytes: Space that the files take in directories.
+    """
+
+    cells: int
+    rounds_min: int
+    rounds_max: int
+    time_s_min: float
+    time_s_max: float
+    write_bytes_min: int
+    write_bytes_max: int
+    file_bytes: int

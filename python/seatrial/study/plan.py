@@ -1,0 +1,335 @@
+"""From a study to a plan: its cells, the files that they need, and the order of each round."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from seatrial.errors import AlignmentError, DirectError, SpaceError, StudyError
+from seatrial.study.cell import Cell
+from seatrial.study.cells import cells_of
+from seatrial.study.model import (
+    COPY_FILE,
+    LOG_FILE,
+    TRIAL_FILE,
+    Plan,
+    PlannedTarget,
+    TargetInfo,
+    TrialFile,
+)
+from seatrial.study.problems import DOCS, suggestion
+from seatrial.study.schema import DEFAULT_SIZE_BYTES, Study, Target
+from seatrial.study.units import format_size
+from seatrial.study.workloads import Copy, Workload
+
+CELLS_MAX: Final = 10_000
+DEVICE_GRANULE_BYTES: Final = 1 << 20
+SECTOR_BYTES: Final = 512  # verifiable data are told apart by sectors
+
+
+def make_plan(study: Study, targets_info: Mapping[str, TargetInfo] | None = None) -> Plan:
+    """Return what a run of the study will do; nothing is touched.
+
+    Args:
+        study: The study.
+        targets_info: What is known of the targets, by label; what is missing is taken to be a
+            directory with blocks of 512 bytes and O_DIRECT.
+
+    Raises:
+        StudyError: when a block does not fit its file, a limit is below one block, there are too
+            many cells or none, or a threshold selects no cell.
+        AlignmentError: when a size is not a multiple of the target's logical block.
+        DirectError: when the study goes past the page cache where that is not possible.
+        SpaceError: when the study uses more of a device or file than there is.
+    """
+    infos = targets_info or {}
+    targets = [_planned(target, infos.get(target.label, TargetInfo())) for target in study.targets]
+    notes: list[str] = []
+    cells: list[Cell] = []
+    for target in targets:
+        prefix = f"{target.label}/" if len(targets) > 1 else ""
+        for cell in _cells_on(target, study, prefix, notes):
+            cells.append(cell)
+            if len(cells) > CELLS_MAX:
+                raise _too_many(study)
+    _check_cells(study, cells)
+    files = [file for target in targets for file in _files(target, cells)]
+    return Plan(
+        study=study,
+        targets=targets,
+        cells=cells,
+        files=files,
+        notes=notes + _notes_on_reading(targets, cells),
+        plan_hash=_hash(study, cells, files),
+    )
+
+
+def order(plan: Plan, round_number: int, pending_keys: Collection[str]) -> list[Cell]:
+    """Return the pending cells in the order in which a round measures them.
+
+    Cells of all targets are interleaved at random, so that drift cannot pose as an effect; the
+    fills come first. The order is that of all cells, drawn from the study's seed and the round,
+    less those that are not pending: a resumed round goes on in its old order.
+
+    Args:
+        plan: The plan.
+        round_number: The round, from 0.
+        pending_keys: Keys of the cells still to be measured; unknown keys are ignored.
+    """
+    draw = random.Random(f"seatrial order {plan.study.seed} {round_number}")
+    shuffled = draw.sample(plan.cells, len(plan.cells))
+    shuffled.sort(key=lambda cell: cell.kind != "fill")
+    pending = set(pending_keys)
+    return [cell for cell in shuffled if cell.key in pending]
+
+
+def writes(cell: Cell) -> bool:
+    """Return whether a cell writes anything."""
+    return cell.operation != "read"
+
+
+def _planned(target: Target, info: TargetInfo) -> PlannedTarget:
+    """Return a target as the plan takes it: what the study says, else what is known of it."""
+    kind = target.kind if target.kind != "auto" else info.kind or "directory"
+    known_bytes = _usable_bytes(kind, info)
+    size_bytes = int(target.size_bytes or known_bytes or DEFAULT_SIZE_BYTES)
+    if kind == "device" and known_bytes is not None and size_bytes > known_bytes:
+        raise SpaceError(
+            seen=f"The study uses {format_size(size_bytes)} of target {target.label!r}, which has "
+            f"{format_size(known_bytes)}",
+            cause="'size' of the target, or the option --size, is larger than the device",
+            next_step=f"Give at most --size {known_bytes}, or none to use all of it",
+        )
+    planned = PlannedTarget(
+        label=target.label,
+        kind=kind,
+        path=target.path,
+        size_bytes=size_bytes,
+        drive_bytes=info.drive_bytes,
+        logical_block_bytes=info.logical_block_bytes,
+        direct=info.direct,
+        model=target.model,
+    )
+    if size_bytes % info.logical_block_bytes:
+        raise _misaligned(planned, f"The size of target {target.label!r}", size_bytes)
+    return planned
+
+
+def _usable_bytes(kind: str, info: TargetInfo) -> int | None:
+    """Return how much of a device or file can be used; None where that is unknown.
+
+    Of a device whole MiB, so that a fill writes all of it; of a file whole logical blocks.
+    """
+    if kind not in ("device", "file") or info.size_bytes is None:
+        return None
+    granule_bytes = DEVICE_GRANULE_BYTES if kind == "device" else info.logical_block_bytes
+    return info.size_bytes // granule_bytes * granule_bytes
+
+
+def _cells_on(target: PlannedTarget, study: Study, prefix: str, notes: list[str]) -> Iterator[Cell]:
+    """Yield the cells of a target; what must be left out is told in the notes."""
+    for workload in study.workloads:
+        if workload.targets and target.label not in workload.targets:
+            continue
+        if isinstance(workload, Copy) and target.kind in ("device", "file"):
+            notes.append(
+                f"{workload.label} is left out on {target.label}: a copy needs a directory, to "
+                f"make a second file in, and the target is a {target.kind}"
+            )
+            continue
+        left_out: list[Cell] = []
+        for cell in cells_of(workload, target, study, prefix=prefix):
+            if _is_possible(cell, workload, target):
+                yield cell
+            else:
+                left_out.append(cell)
+        if left_out:
+            notes.append(
+                f"{len(left_out)} cells of {workload.label} are left out on {target.label}: past "
+                f"the page cache it takes multiples of {target.logical_block_bytes} bytes only"
+            )
+
+
+def _is_possible(cell: Cell, workload: Workload, target: PlannedTarget) -> bool:
+    """Return whether a target can do a cell; False where it may be left out, else raise."""
+    spec = cell.spec
+    if spec["target"]["direct"] and not target.direct:
+        raise DirectError(
+            seen=f"Workload {workload.label!r} goes past the page cache (O_DIRECT), which target "
+            f"{target.label!r} does not support",
+            cause="Its file system, such as tmpfs, has no O_DIRECT",
+            next_step="Measure another directory, or through the page cache with --buffered",
+        )
+    _check_fit(cell, workload, target)
+    for block_bytes, what in _granules(spec, target):
+        odd_bytes = next((each for each in _positions_bytes(spec) if each % block_bytes), None)
+        if odd_bytes is None:
+            continue
+        if workload.skip_unaligned:
+            return False
+        raise _misaligned(target, f"In workload {workload.label!r} {what}", odd_bytes, block_bytes)
+    return True
+
+
+def _granules(spec: dict[str, Any], target: PlannedTarget) -> Iterator[tuple[int, str]]:
+    """Yield what sizes and positions must be multiples of (bytes), and what is said of a breach."""
+    if spec["target"]["direct"]:
+        yield target.logical_block_bytes, "a size or position past the page cache"
+    if spec["data"]["kind"] == "verifiable":
+        yield SECTOR_BYTES, "a size or position of verifiable data"
+
+
+def _positions_bytes(spec: dict[str, Any]) -> Iterator[int]:
+    """Yield every size, alignment and start that requests are made of, in bytes."""
+    yield spec["range"]["start_bytes"]
+    for access in spec["accesses"]:
+        yield from (size["bytes"] for size in access["sizes"])
+        if access["address"]["kind"] != "sequential":
+            yield access["align_bytes"]
+
+
+def _check_fit(cell: Cell, workload: Workload, target: PlannedTarget) -> None:
+    """Raise StudyError when a cell could not make a single request."""
+    spec = cell.spec
+    block_bytes = max(size["bytes"] for access in spec["accesses"] for size in access["sizes"])
+    length_bytes = spec["range"]["length_bytes"]
+    limit_bytes = spec["limit"]["bytes"]
+    name = f"Workload {workload.label!r}"
+    if _needed_bytes(cell, block_bytes) > _room_bytes(spec):
+        raise StudyError(
+            seen=f"{name} asks for blocks of {format_size(block_bytes)} within "
+            f"{format_size(length_bytes)} of target {target.label!r}, where they do not fit",
+            cause=f"The trial file is {format_size(target.size_bytes)} long, or the part of it "
+            "that the workload uses is too short",
+            next_step="Give a larger --size, or smaller block_sizes",
+        )
+    if limit_bytes is not None and limit_bytes < block_bytes:
+        raise StudyError(
+            seen=f"{name} may write {format_size(limit_bytes)} a sample, less than one block of "
+            f"{format_size(block_bytes)}",
+            cause="'limit_bytes' is below the largest of the block sizes",
+            next_step=f"Give limit_bytes of at least {block_bytes}",
+        )
+    if cell.kind == "fill" and length_bytes % block_bytes:
+        raise AlignmentError(
+            seen=f"The size of target {target.label!r}, {length_bytes} bytes, is not a multiple of "
+            f"the {block_bytes} bytes that {name.lower()} writes at once",
+            cause="The end of the trial file would stay empty, and reads of it would not reach "
+            "the medium",
+            next_step=f"Give --size {max(1, length_bytes // block_bytes) * block_bytes}",
+        )
+
+
+def _needed_bytes(cell: Cell, block_bytes: int) -> int:
+    """Return the shortest range in which a cell can run."""
+    strides = (access["address"].get("stride_bytes", 0) for access in cell.spec["accesses"])
+    owners = cell.threads if cell.spec["data"]["kind"] == "verifiable" else 1
+    return int(max(block_bytes * owners, *strides))
+
+
+def _room_bytes(spec: dict[str, Any]) -> int:
+    """Return the length of the range from its first aligned position; negative if past the end."""
+    start_bytes, length_bytes = spec["range"]["start_bytes"], spec["range"]["length_bytes"]
+    if start_bytes + length_bytes > spec["target"]["size_bytes"]:
+        return -1
+    align_bytes = max(access["align_bytes"] for access in spec["accesses"])
+    return int(length_bytes - (-start_bytes) % align_bytes)
+
+
+def _misaligned(
+    target: PlannedTarget, what: str, odd_bytes: int, block_bytes: int | None = None
+) -> AlignmentError:
+    """Return the error for a size or position that is not a multiple of the logical block."""
+    block_bytes = block_bytes or target.logical_block_bytes
+    return AlignmentError(
+        seen=f"{what} is {odd_bytes} bytes, not a multiple of {block_bytes} bytes",
+        cause=f"Target {target.label!r} has logical blocks of {target.logical_block_bytes} bytes",
+        next_step=f"Use multiples of {block_bytes} bytes, skip_unaligned = true to leave such "
+        "cells out, or direct = false to measure through the page cache",
+    )
+
+
+def _too_many(study: Study) -> StudyError:
+    """Return the error for a study that no one would live to see the end of."""
+    return StudyError(
+        seen=f"Study {study.name!r} has more than {CELLS_MAX} cells",
+        cause="Every value of every list multiplies the cells",
+        next_step="Shorten the lists, or divide it into several studies",
+    )
+
+
+def _check_cells(study: Study, cells: list[Cell]) -> None:
+    """Raise StudyError when there is nothing to measure, or nothing that a threshold speaks of."""
+    if not cells:
+        raise StudyError(
+            seen=f"Study {study.name!r} has no cells on these targets",
+            cause="All of its workloads are left out here, or run on other targets",
+            next_step="Look at it with --plan on another target",
+        )
+    for threshold in study.thresholds:
+        selected = [cell for cell in cells if cell.workload == threshold.workload]
+        if any(threshold.selects(cell) for cell in selected):
+            continue
+        known = {name for cell in selected for name in cell.identity()} - {"block_size_bytes"}
+        odd = [name for name in threshold.where if name not in known | {"block_size"}]
+        hint = suggestion(odd[0], sorted(known | {"block_size"})) if odd else ""
+        raise StudyError(
+            seen=f"The threshold {threshold.name!r} of study {study.name!r} selects no cell",
+            cause=hint or "No cell of that workload has all the factors named in the brackets",
+            next_step=f"{DOCS} explains the brackets; look at the cells with --plan",
+        )
+
+
+def _files(target: PlannedTarget, cells: list[Cell]) -> Iterator[TrialFile]:
+    """Yield the files that the cells of a target need."""
+    own = [cell for cell in cells if cell.target == target.label]
+    if not own or not target.is_storage:
+        return
+    on_trial_file = [cell for cell in own if cell.spec["target"]["file"] == TRIAL_FILE]
+    if on_trial_file:
+        verified = any(cell.spec["verify"] for cell in on_trial_file)
+        filled = any(cell.kind == "fill" for cell in own)
+        yield TrialFile(
+            target=target.label,
+            name=TRIAL_FILE,
+            size_bytes=target.size_bytes,
+            prefill=not filled and not _read_as_is(target, cells),
+            data={"kind": "verifiable" if verified else "random"},
+        )
+    others = ((COPY_FILE, "copy_to"), (LOG_FILE, "file"))
+    for name, key in others:
+        using = [cell for cell in own if cell.spec["target"][key] == name]
+        if using:
+            yield TrialFile(
+                target=target.label,
+                name=name,
+                size_bytes=max(cell.spec["range"]["length_bytes"] for cell in using),
+                prefill=True,
+                data={"kind": "random"},
+            )
+
+
+def _read_as_is(target: PlannedTarget, cells: list[Cell]) -> bool:
+    """Return whether a device or file is only read, so that nothing may be written there."""
+    return target.kind in ("device", "file") and not any(
+        writes(cell) for cell in cells if cell.target == target.label
+    )
+
+
+def _notes_on_reading(targets: list[PlannedTarget], cells: list[Cell]) -> list[str]:
+    """Return a note on each device or file that is read as it is."""
+    return [
+        f"{target.label} is only read, as it is: parts that were never written read too fast"
+        for target in targets
+        if _read_as_is(target, cells)
+    ]
+
+
+def _hash(study: Study, cells: list[Cell], files: list[TrialFile]) -> str:
+    """Return 16 hexadecimal digits that change with whatever a resume must find unchanged."""
+    described = msgspec.json.encode([study.seed, cells, files], order="sorted", enc_hook=int)
+    return hashlib.sha256(described).hexdigest()[:16]

@@ -1,0 +1,158 @@
+"""A plan as text: what ``--plan`` prints."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from seatrial.study.cell import Cell
+from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate, target_write_bytes
+from seatrial.study.model import Plan, PlanEstimate, PlannedTarget
+from seatrial.study.units import format_factor, format_seconds, format_size
+
+_COLUMNS = 100
+_HEADINGS: tuple[str, ...] = ("workload", "cells", "a sample", "a round", "writes at most", "what")
+
+
+def render_plan(plan: Plan) -> str:
+    """Return the plan as plain text: targets, workloads, rounds, time, bytes, what is left out."""
+    took = estimate(plan)
+    parts = [
+        _title(plan),
+        "\n".join(_target_line(target) for target in plan.targets),
+        "\n".join(_table(plan)),
+        "\n".join(_totals(plan, took)),
+    ]
+    if plan.notes:
+        parts.append("\n".join(["Left out, or worth knowing:", *(f"  {n}." for n in plan.notes)]))
+    parts.append(f"Plan {plan.plan_hash}, seed {plan.study.seed}. Nothing was touched.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _title(plan: Plan) -> str:
+    """Return the study's name and what it answers."""
+    title = f"Study {plan.study.name}"
+    return f"{title}: {plan.study.description}" if plan.study.description else title
+
+
+def _target_line(target: PlannedTarget) -> str:
+    """Return one target and what of it is used."""
+    place = target.path or ("given when it runs" if target.is_storage else "")
+    used = "trial file" if target.holds_files else "uses"
+    words = [f"Target {target.label}:", target.kind, place]
+    return " ".join(filter(None, words)) + f", {used} {format_size(target.size_bytes)}"
+
+
+def _table(plan: Plan) -> Iterator[str]:
+    """Yield the lines of the table of workloads."""
+    rows = [_HEADINGS]
+    for workload in plan.study.workloads:
+        cells = [cell for cell in plan.cells if cell.workload == workload.label]
+        if cells:
+            rows.append(_row(workload.label, cells, _factors(cells)))
+    rows.append(_row("all", plan.cells, ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    indent = sum(widths[:5]) + 12
+    for number, row in enumerate(rows):
+        left = row[0].ljust(widths[0])
+        figures = [text.rjust(width) for text, width in zip(row[1:5], widths[1:5], strict=True)]
+        first, *more = textwrap.wrap(row[5], _COLUMNS - indent) or [""]
+        yield "  ".join(["", left, *figures, first]).rstrip()
+        yield from (" " * indent + line for line in more)
+        if number in (0, len(rows) - 2):
+            yield "  " + "-" * (indent - 4)
+
+
+def _row(label: str, cells: list[Cell], what: str) -> tuple[str, ...]:
+    """Return one row of the table."""
+    samples_s = sorted({float(cell.spec["limit"]["duration_s"]) for cell in cells})
+    sample = format_seconds(samples_s[0]) if len(samples_s) == 1 else ""
+    if cells[0].kind == "fill" and sample:
+        sample = "until full"
+    written_bytes = sum(cell_write_bytes(cell) for cell in cells)
+    return (
+        label,
+        str(len(cells)),
+        sample,
+        format_seconds(round(sum(cell_time_s(cell) for cell in cells), 1)),
+        format_size(written_bytes) if written_bytes else "nothing",
+        what,
+    )
+
+
+def _factors(cells: list[Cell]) -> str:
+    """Return what varies within a workload, such as ``read, write; 8 KiB; 1, 10 threads``."""
+    parts = [_listed(cell.operation for cell in cells)]
+    sizes = sorted({cell.block_size_bytes for cell in cells if cell.block_size_bytes})
+    if len(sizes) > 4:
+        parts.append(f"{len(sizes)} sizes, {format_size(sizes[0])} to {format_size(sizes[-1])}")
+    elif sizes:
+        parts.append(", ".join(format_size(size) for size in sizes))
+    threads = _listed(str(cell.threads) for cell in cells)
+    parts.append("1 thread" if threads == "1" else f"{threads} threads")
+    depths = _listed(str(cell.depth) for cell in cells)
+    if depths != "1":
+        parts.append(f"depth {depths}")
+    names = dict.fromkeys(name for cell in cells for name in cell.factors)
+    for name in names:
+        used = (cell.factors[name] for cell in cells if name in cell.factors)
+        values = list(dict.fromkeys(format_factor(value) for value in used))
+        shown = ", ".join(values) if len(values) <= 4 else f"{values[0]} to {values[-1]}"
+        parts.append(f"{name.replace('_', ' ')} {shown}")
+    return "; ".join(parts)
+
+
+def _listed(values: Iterable[str]) -> str:
+    """Return the different values in the order in which they come."""
+    return ", ".join(dict.fromkeys(values))
+
+
+def _totals(plan: Plan, took: PlanEstimate) -> Iterator[str]:
+    """Yield the lines on rounds, time, bytes written and space."""
+    rounds, budget = plan.study.rounds, plan.study.budget
+    precision = f"{rounds.precision * 100:g} %"
+    yield (
+        f"Rounds  {_span(str(rounds.min), str(rounds.max))}, until each interval is within "
+        f"± {precision}"
+    )
+    time = _span(format_seconds(took.time_s_min), format_seconds(took.time_s_max))
+    bound = f", ends at {format_seconds(budget.time_s)}" if budget.time_s is not None else ""
+    yield f"Time    {time}{bound}"
+    if took.write_bytes_max:
+        least, most = format_size(took.write_bytes_min), format_size(took.write_bytes_max)
+        wears = "".join(_drive_writes(plan, target) for target in plan.targets)
+        bound = f", ends at {format_size(budget.write_bytes)}" if budget.write_bytes else ""
+        yield f"Writes  at most {_span(least, most)}{bound}{wears}"
+    else:
+        yield "Writes  nothing"
+    files = ", ".join(_file_names(plan))
+    if files:
+        yield f"Space   {format_size(took.file_bytes)}: {files}"
+
+
+def _drive_writes(plan: Plan, target: PlannedTarget) -> str:
+    """Return how often the drives behind a target are written over at most; empty if unknown."""
+    if not target.drive_bytes:
+        return ""
+    bound_bytes = target_write_bytes(plan, target.label, plan.study.rounds.max)
+    if not bound_bytes:
+        return ""
+    times = bound_bytes / target.drive_bytes
+    shown = f"{times:,.0f}" if times >= 10 else f"{times:.2g}"
+    return f"; {shown} drive-writes of {format_size(target.drive_bytes)} on {target.label}"
+
+
+def _file_names(plan: Plan) -> Iterator[str]:
+    """Yield each file with its size and target."""
+    several = len(plan.targets) > 1
+    for file in plan.files:
+        if not plan.target(file.target).holds_files:
+            continue
+        where = f" on {file.target}" if several else ""
+        first = " (filled before the first round)" if file.prefill else ""
+        yield f"{file.name} {format_size(file.size_bytes)}{where}{first}"
+
+
+def _span(least: str, most: str) -> str:
+    """Return two figures as a span, or one where they are the same."""
+    return least if least == most else f"{least} to {most}"

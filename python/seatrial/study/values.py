@@ -1,0 +1,183 @@
+"""The kinds of value that a study file holds, with their bounds.
+
+A key that is a factor takes one value or a list of values; each value of a list makes cells of
+its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, Literal, TypeVar, overload
+
+from msgspec import Meta
+
+from seatrial.study.problems import MisfitError, suggestion
+from seatrial.study.thresholds import Thresholds, flatten, parse_threshold
+from seatrial.study.units import SIZE_EXPECTED, parse_size_bytes
+
+T = TypeVar("T")
+
+ONE = Meta(min_length=1)
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+PositiveShare = Annotated[float, Meta(gt=0, le=1)]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Threads = Annotated[int, Meta(ge=1, le=1024)]
+Depth = Annotated[int, Meta(ge=1, le=4096)]
+PerSecond = Annotated[float, Meta(gt=0, le=1e9)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+CountOrNone = Annotated[int, Meta(ge=0, le=1_000_000)]
+Theta = Annotated[float, Meta(ge=0, le=3)]
+
+Operation = Literal["read", "write", "mixed"]
+ReadOrWrite = Literal["read", "write"]
+Pattern = Literal["random", "sequential", "strided", "zipf", "hot_cold"]
+Arrival = Literal["closed", "fixed", "poisson", "bursts"]
+Engine = Literal["auto", "io_uring", "psync"]
+Data = Literal["random", "compressible", "verifiable"]
+Method = Literal["fdatasync", "o_dsync"]
+Probe = Literal["rate", "access"]
+
+Shares = Share | Annotated[list[Share], ONE]
+ManyThreads = Threads | Annotated[list[Threads], ONE]
+Depths = Depth | Annotated[list[Depth], ONE]
+Rates = PerSecond | Annotated[list[PerSecond], ONE]
+Counts = Count | Annotated[list[Count], ONE]
+CountsOrNone = CountOrNone | Annotated[list[CountOrNone], ONE]
+Thetas = Theta | Annotated[list[Theta], ONE]
+Flags = bool | Annotated[list[bool], ONE]
+Operations = Operation | Annotated[list[Operation], ONE]
+ReadsOrWrites = ReadOrWrite | Annotated[list[ReadOrWrite], ONE]
+Patterns = Pattern | Annotated[list[Pattern], ONE]
+Arrivals = Arrival | Annotated[list[Arrival], ONE]
+Engines = Engine | Annotated[list[Engine], ONE]
+DataKinds = Data | Annotated[list[Data], ONE]
+Methods = Method | Annotated[list[Method], ONE]
+Probes = Probe | Annotated[list[Probe], ONE]
+
+BLOCK_BYTES_MAX: Final = 1 << 30  # what the engine lets one request be
+BLOCK_SIZES_EXPECTED: Final = (
+    'Expected a size such as "8KiB", a list of sizes, or a range {from = "512", to = "4MiB"}, '
+    "which doubles"
+)
+
+
+class Size(int):
+    """Bytes, written as an integer or as text with a unit."""
+
+    @classmethod
+    def read(cls, value: object) -> Size:
+        """Return the size that a study writes; raises MisfitError when it is none."""
+        try:
+            return cls(parse_size_bytes(value))
+        except ValueError as error:
+            raise MisfitError(f"is wrong: {error}", f"Expected {SIZE_EXPECTED}") from error
+
+
+class BlockSizes(tuple[int, ...]):
+    """Block sizes in bytes, in the order in which they are written."""
+
+    __slots__ = ()
+
+    @classmethod
+    def read(cls, value: object) -> BlockSizes:
+        """Return the sizes of one size, a list, or a range; raises MisfitError when it is none."""
+        if isinstance(value, Mapping):
+            return cls(_doubling(value))
+        if not isinstance(value, list):
+            return cls(_sizes_bytes([value], listed=False))
+        if not value:
+            raise MisfitError("is an empty list", BLOCK_SIZES_EXPECTED)
+        return cls(_sizes_bytes(value, listed=True))
+
+
+def decode(wanted: type, value: object) -> object:
+    """Return a value of one of our own types, for ``msgspec.convert``.
+
+    Raises:
+        MisfitError: when the value does not fit the type.
+        TypeError: for a type that is none of ours.
+    """
+    if wanted is Size:
+        return Size.read(value)
+    if wanted is BlockSizes:
+        return BlockSizes.read(value)
+    if wanted is Thresholds:
+        return _thresholds(value)
+    raise TypeError(f"the study schema has no values of type {wanted}")
+
+
+@overload
+def many(value: str | Sequence[str]) -> list[str]: ...
+@overload
+def many(value: T | list[T]) -> list[T]: ...
+def many(value: object) -> object:
+    """Return the values of a factor, of which a study may write one or a list."""
+    return value if isinstance(value, list) else [value]
+
+
+def only(value: object, word: str) -> bool:
+    """Return whether a factor has this one value, be it written alone or as a list."""
+    return value in (word, [word])
+
+
+def _sizes_bytes(written: list[object], *, listed: bool) -> list[int]:
+    """Return the sizes of a list; a misfit names the item."""
+    sizes = []
+    for index, item in enumerate(written):
+        path = (index,) if listed else ()
+        try:
+            sizes.append(parse_size_bytes(item))
+        except ValueError as error:
+            raise MisfitError(f"is wrong: {error}", BLOCK_SIZES_EXPECTED, *path) from error
+        if sizes[-1] > BLOCK_BYTES_MAX:
+            raise MisfitError(f"is {item!r}", "Expected a block of at most 1GiB", *path)
+    return sizes
+
+
+def _doubling(written: Mapping[str, object]) -> list[int]:
+    """Return the sizes of a range, each twice the one before."""
+    for key in written:
+        if key not in ("from", "to"):
+            raise MisfitError("is not a key of a range", suggestion(key, ("from", "to")), key)
+    for key in ("from", "to"):
+        if key not in written:
+            raise MisfitError(f"has no {key!r}", BLOCK_SIZES_EXPECTED)
+    ends = {key: _end_of_range(key, written[key]) for key in ("from", "to")}
+    sizes = [ends["from"]]
+    while sizes[-1] < ends["to"]:
+        sizes.append(sizes[-1] * 2)
+    if sizes[-1] > BLOCK_BYTES_MAX:
+        raise MisfitError(f"is {written['to']!r}", "Expected a block of at most 1GiB", "to")
+    if sizes[-1] != ends["to"]:
+        raise MisfitError(
+            f"is {written['to']!r}, which doubling from {written['from']!r} never meets",
+            "Expected the first size times a power of two",
+            "to",
+        )
+    return sizes
+
+
+def _end_of_range(key: str, value: object) -> int:
+    """Return one end of a range in bytes; a misfit names the end."""
+    try:
+        return parse_size_bytes(value)
+    except ValueError as error:
+        raise MisfitError(f"is wrong: {error}", f"Expected {SIZE_EXPECTED}", key) from error
+
+
+def _thresholds(table: object) -> Thresholds:
+    """Return the thresholds of the study's table; raises MisfitError at the line that is wrong."""
+    if not isinstance(table, Mapping):
+        raise MisfitError("is not a table", 'Expected lines such as "commit.p99_ms" = "< 5"')
+    thresholds = []
+    for name, condition in flatten(table).items():
+        if not isinstance(condition, str):
+            raise MisfitError("is not text", 'Expected a comparison in quotes, such as "< 5"', name)
+        try:
+            thresholds.append(parse_threshold(name, condition))
+        except ValueError as error:
+            raise MisfitError(
+                f"is wrong: {error}", 'An example: "commit.p99_ms" = "< 5"', name
+            ) from error
+    return Thresholds(thresholds)

@@ -21,7 +21,27 @@ from seatrial.errors import ResultsFileError, UsageError
 from seatrial.results import opening, rows
 from seatrial.results.model import Run, Sample
 
-NEWEST_FIRST = "ORDER BY started_at DESC, id DESC"
+# The columns of a cell beside those of its sample: results/rows.py takes them apart again.
+_CELL_COLUMNS = ", ".join(
+    f"cell.{name} AS cell_{name}"
+    for name in (
+        "run_id",
+        "key",
+        "target",
+        "workload",
+        "kind",
+        "operation",
+        "block_size_bytes",
+        "threads",
+        "depth",
+        "factors_json",
+        "spec_json",
+    )
+)
+_OF_RUN_AND_WORKLOAD = """
+    JOIN cell ON cell.id = sample.cell_id
+    WHERE cell.run_id = ? AND cell.workload = coalesce(?, cell.workload)
+"""
 
 
 class ResultsFile:
@@ -127,7 +147,7 @@ class ResultsFile:
     def runs(self) -> list[Run]:
         """Return all runs, the newest first."""
         with self._reading():
-            found = self._connection.execute(f"SELECT * FROM run {NEWEST_FIRST}").fetchall()  # noqa: S608
+            found = self._connection.execute("SELECT * FROM run ORDER BY started_at DESC, id DESC")
             return [rows.run_of(row) for row in found]
 
     def run(self, reference: str) -> Run:
@@ -159,14 +179,10 @@ class ResultsFile:
             run_id: The full id of a run; one that is not stored has no samples.
             workload: Only those of this workload of the study.
         """
-        chosen = "cell.run_id = ? AND cell.workload = coalesce(?, cell.workload)"
+        query = f"SELECT sample.*, {_CELL_COLUMNS} FROM sample {_OF_RUN_AND_WORKLOAD}"  # noqa: S608
         with self._reading():
-            parts = {table: self._parts(table, chosen, run_id, workload) for table in rows.PARTS}
-            found = self._connection.execute(
-                f"SELECT sample.*, {CELL_COLUMNS} FROM sample "  # noqa: S608
-                f"JOIN cell ON cell.id = sample.cell_id WHERE {chosen} ORDER BY sample.id",
-                (run_id, workload),
-            )
+            parts = {table: self._parts(table, run_id, workload) for table in rows.PARTS}
+            found = self._connection.execute(f"{query} ORDER BY sample.id", (run_id, workload))
             return [
                 rows.sample_of(row, {table: parts[table][row["id"]] for table in rows.PARTS})
                 for row in found
@@ -188,7 +204,10 @@ class ResultsFile:
         A run that completed is never reopened, and no older one is resumed past it.
         """
         with self._reading():
-            row = self._row(f"SELECT * FROM run WHERE plan_hash = ? {NEWEST_FIRST}", plan_hash)  # noqa: S608
+            row = self._row(
+                "SELECT * FROM run WHERE plan_hash = ? ORDER BY started_at DESC, id DESC",
+                plan_hash,
+            )
             newest = None if row is None else rows.run_of(row)
         return None if newest is None or newest.status == "complete" else newest
 
@@ -262,16 +281,13 @@ class ResultsFile:
                 next_step="Let one of them finish; then look at the run: seatrial list",
             )
 
-    def _parts(
-        self, table: str, chosen: str, run_id: str, workload: str | None
-    ) -> dict[int, list[sqlite3.Row]]:
+    def _parts(self, table: str, run_id: str, workload: str | None) -> dict[int, list[sqlite3.Row]]:
         """Return the rows of one table of parts by sample, in the order of their adding."""
-        grouped: dict[int, list[sqlite3.Row]] = defaultdict(list)
+        query = f"SELECT {table}.* FROM {table} JOIN sample ON sample.id = sample_id"  # noqa: S608
         found = self._connection.execute(
-            f"SELECT {table}.* FROM {table} JOIN sample ON sample.id = {table}.sample_id "  # noqa: S608
-            f"JOIN cell ON cell.id = sample.cell_id WHERE {chosen} ORDER BY {table}.rowid",
-            (run_id, workload),
+            f"{query} {_OF_RUN_AND_WORKLOAD} ORDER BY {table}.rowid", (run_id, workload)
         )
+        grouped: dict[int, list[sqlite3.Row]] = defaultdict(list)
         for row in found:
             grouped[row["sample_id"]].append(row)
         return grouped
@@ -285,24 +301,6 @@ class ResultsFile:
             seen = f"{self.path} holds no run {reference!r}."
             cause = "A run is named by its id, the beginning of its id, its label, or last."
         return UsageError(seen=seen, cause=cause, next_step="List the runs: seatrial list")
-
-
-CELL_COLUMNS = ", ".join(
-    f"cell.{name} AS cell_{name}"
-    for name in (
-        "run_id",
-        "key",
-        "target",
-        "workload",
-        "kind",
-        "operation",
-        "block_size_bytes",
-        "threads",
-        "depth",
-        "factors_json",
-        "spec_json",
-    )
-)
 
 
 def _has_id(run: Run, reference: str) -> bool:

@@ -1,0 +1,27 @@
+"""Runs in the formats of others: one module a format, each with ``render(summary) -> str``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from seatrial.analysis.model import Summary
+
+FORMATS: Final = {
+    "json": "json_document",
+    "csv": "csv_table",
+    "markdown": "markdown",
+    "bm-flash": "bm_flash",
+    "fio-json": "fio_json",
+}
+"""Name of each format and the module that writes it; imported only when it is asked for."""
+
+
+def export(summary: Summary, name: str) -> str:
+    """Return a run in one of the :data:`FORMATS`, ending with a line feed.
+
+    Raises:
+        KeyError: ``name`` is not one of them.
+    """
+    module = import_module(f"{__name__}.{FORMATS[name]}")
+    return str(module.render(summary))

@@ -1,0 +1,82 @@
+"""A run as CSV: one row for each cell and operation kind, every figure in a column of its own.
+
+The rates and their intervals are the cell's; requests and percentiles are those of the row's
+operation. An empty field is a figure that is not known: an interval of a cell that was measured
+once, a percentile that too few requests completed for.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+
+from seatrial.analysis.estimates import PERCENTS
+from seatrial.analysis.model import CellSummary, Estimate, Summary
+
+LATENCIES = ("mean", *PERCENTS, "max")
+
+Field = str | int | float | bool | None
+
+
+def render(summary: Summary) -> str:
+    """Return the table with a line of headings; lines end with a line feed."""
+    rows = [row for part in summary.cells for row in _rows(summary.run.id, part)]
+    # The factors of all cells, so that every row has every column.
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _rows(run_id: str, summary: CellSummary) -> Iterator[dict[str, Field]]:
+    kinds = dict.fromkeys(kind for sample in summary.samples for kind in sample.operations)
+    for kind in kinds or [summary.cell.operation]:
+        yield {
+            "run_id": run_id,
+            "cell_key": summary.cell.key,
+            "kind": summary.cell.kind,
+            **_factors(summary),
+            "rounds": summary.iops.rounds,
+            **_interval("completed_per_s", summary.iops),
+            **_interval("transferred_bytes_per_s", summary.bandwidth),
+            "blank": summary.blank,
+            "request": kind,
+            **_counts(summary, kind),
+            **_latencies(summary.latency.get(kind, {})),
+        }
+
+
+def _factors(summary: CellSummary) -> Mapping[str, Field]:
+    """Return the fixed factors by name, and those of the workload as ``factor_<name>``."""
+    own = summary.cell.factors
+    fixed = {name: value for name, value in summary.cell.identity().items() if name not in own}
+    return fixed | {f"factor_{name}": value for name, value in own.items()}
+
+
+def _interval(name: str, estimate: Estimate) -> dict[str, Field]:
+    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+
+
+def _counts(summary: CellSummary, kind: str) -> dict[str, Field]:
+    results = [part.operations[kind] for part in summary.samples if kind in part.operations]
+    return {
+        "completed": sum(result.completed for result in results),
+        "failed": sum(result.failed for result in results),
+        "transferred_bytes": sum(result.transferred_bytes for result in results),
+    }
+
+
+def _latencies(latency: dict[str, Estimate]) -> dict[str, Field]:
+    """Return each figure of the response time in ns, empty where it is not known."""
+    fields: dict[str, Field] = {}
+    for name in LATENCIES:
+        estimate = latency.get(name)
+        column = f"{name}_ns".replace(".", "_")
+        if estimate is None:
+            fields |= {column: None, f"{column}_low": None, f"{column}_high": None}
+        else:
+            fields |= _interval(column, estimate)
+    return fields

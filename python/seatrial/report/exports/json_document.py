@@ -1,0 +1,132 @@
+"""The documents of ``--json``: one object, versioned, as docs/schema/ has them.
+
+Every document states the version of Seatrial that wrote it, the number of the schema that it
+follows and its kind. Names end in their unit; percentiles that too few requests could know are
+absent, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from seatrial import _core
+from seatrial.analysis.estimates import PERCENTS, entries_needed
+from seatrial.analysis.model import CellSummary, Summary
+from seatrial.errors import SeatrialError
+from seatrial.results.model import OperationResult, Run, Sample
+
+SCHEMA: Final = 1
+"""Rises when a name goes or changes its meaning; a name that is only added leaves it."""
+
+Document = dict[str, Any]
+
+
+def document(kind: str, **content: object) -> Document:
+    """Return a document of one kind with its content."""
+    head = {"seatrial": _core.__version__, "schema": SCHEMA, "kind": kind}
+    return head | {name: msgspec.to_builtins(value) for name, value in content.items()}
+
+
+def run_document(summary: Summary) -> Document:
+    """Return a run with its findings, cells and samples: docs/schema/run.schema.json."""
+    return document(
+        "run",
+        run=summary.run,
+        verdict=summary.verdict,
+        findings=summary.findings,
+        cells=[_cell(part) for part in summary.cells],
+        samples=[_sample(sample) for part in summary.cells for sample in part.samples],
+    )
+
+
+def runs_document(runs: Sequence[Run]) -> Document:
+    """Return the runs of a results file: docs/schema/runs.schema.json."""
+    return document("runs", runs=runs)
+
+
+def error_document(error: SeatrialError) -> Document:
+    """Return an error as a command with ``--json`` says it: docs/schema/error.schema.json."""
+    return document(
+        "error",
+        error=type(error).__name__,
+        exit_code=error.exit_code,
+        seen=error.seen,
+        cause=error.cause,
+        next=error.next_step,
+    )
+
+
+def as_text(content: Document) -> str:
+    """Return a document as indented JSON; what is not a finite number is null."""
+    return msgspec.json.format(msgspec.json.encode(content), indent=2).decode() + "\n"
+
+
+def render(summary: Summary) -> str:
+    """Return a run as one JSON document."""
+    return as_text(run_document(summary))
+
+
+def _cell(summary: CellSummary) -> Document:
+    return {
+        "key": summary.cell.key,
+        "kind": summary.cell.kind,
+        **summary.cell.identity(),
+        "iops": summary.iops,
+        "bandwidth": summary.bandwidth,
+        "latency": summary.latency,
+        "completed": summary.completed,
+        "failed": summary.failed,
+        "blank": summary.blank,
+    }
+
+
+def _sample(sample: Sample) -> Document:
+    operations = sample.operations.items()
+    return {
+        "id": sample.id,
+        "cell_key": sample.cell.key,
+        "cell": sample.cell.identity(),
+        "round": sample.round,
+        "position": sample.position,
+        "started_at": sample.started_at,
+        "duration_s": sample.duration_s,
+        "status": sample.status,
+        "engine": sample.engine,
+        "engine_reason": sample.engine_reason,
+        "completed_per_s": sample.completed_per_s,
+        "transferred_bytes_per_s": sample.transferred_bytes_per_s,
+        "outcome": sample.outcome,
+        "operations": {name: _operation(result) for name, result in operations},
+        "stalls": sample.stalls,
+        "stalls_dropped": sample.stalls_dropped,
+        "oldest_in_flight_ns": sample.oldest_in_flight_ns,
+        "errors_count": sample.errors_count,
+        "errors": sample.errors,
+        "counters": sample.counters,
+        "verification": sample.verification,
+    }
+
+
+def _operation(result: OperationResult) -> Document:
+    return {
+        "completed": result.completed,
+        "failed": result.failed,
+        "transferred_bytes": result.transferred_bytes,
+        "response_ns": _percentiles_ns(result.response_histogram()),
+        "service_ns": result.service and _percentiles_ns(result.service_histogram()),
+    }
+
+
+def _percentiles_ns(histogram: _core.Histogram) -> dict[str, float]:
+    """Return what a histogram knows, in ns: nothing when empty, percentiles where entries do."""
+    if histogram.count == 0:
+        return {}
+    known = {
+        name: float(histogram.percentile_ns(percent))
+        for name, percent in PERCENTS.items()
+        if histogram.count >= entries_needed(percent)
+    }
+    return {"min": histogram.min_ns, "mean": histogram.mean_ns, **known, "max": histogram.max_ns}

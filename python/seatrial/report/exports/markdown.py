@@ -1,0 +1,65 @@
+"""A run as Markdown: verdict, findings and the plain tables, for an issue or a wiki page."""
+
+from __future__ import annotations
+
+import re
+
+from seatrial.analysis.model import Finding, Summary
+from seatrial.analysis.wording import format_duration_s
+from seatrial.report.tables import Table, moment, tables
+from seatrial.results.model import Run
+
+_MARKS = re.compile(r"([\\`*_{}\[\]<>|#~])")
+
+
+def render(summary: Summary) -> str:
+    """Return the run as one Markdown text; what was measured cannot turn into markup."""
+    parts = [
+        f"# {escape(summary.run.label or summary.run.study_name)}",
+        escape(summary.verdict),
+        _facts(summary.run),
+    ]
+    if summary.findings:
+        parts += ["## Findings", "\n".join(_finding(finding) for finding in summary.findings)]
+    for table in tables(summary):
+        parts += [f"## {escape(table.title)}", as_markdown(table)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def as_markdown(table: Table) -> str:
+    """Return one table; headings of groups go before the headings of their columns."""
+    groups = [group.title for group in table.groups for _ in range(group.columns)]
+    headers = [
+        f"{group} {header}".strip()
+        for group, header in zip(groups or [""] * len(table.headers), table.headers, strict=True)
+    ]
+    figures = len(headers) - table.labels
+    lines = [headers, ["---"] * table.labels + ["---:"] * figures, *table.rows]
+    return "\n".join(_row(texts, ruled=index == 1) for index, texts in enumerate(lines))
+
+
+def escape(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line."""
+    return _MARKS.sub(r"\\\1", " ".join(text.split()))
+
+
+def _row(texts: list[str], *, ruled: bool) -> str:
+    return f"| {' | '.join(text if ruled else escape(text) for text in texts)} |"
+
+
+def _facts(run: Run) -> str:
+    took = "" if run.ended_at is None else f", {format_duration_s(run.ended_at - run.started_at)}"
+    facts = {
+        "Run": run.id,
+        "Study": run.study_name,
+        "Status": run.status,
+        "Started": f"{moment(run.started_at)}{took}",
+        "Seatrial": run.seatrial_version,
+    }
+    return "\n".join(f"- {name}: {escape(value)}" for name, value in facts.items())
+
+
+def _finding(finding: Finding) -> str:
+    parts = [finding.sentence, finding.cause, finding.next]
+    text = " ".join(escape(part) for part in parts if part)
+    return f"- **{escape(finding.severity)}**, {escape(finding.kind)}: {text}"

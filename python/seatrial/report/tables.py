@@ -1,0 +1,419 @@
+"""The plain tables: what the terminal shows and the Markdown export holds.
+
+A table is data first (headings and rows of text) and drawn last. The matrix is laid out as
+bm-flash prints it: a row for each block size, a group of columns for each number of threads.
+Its third column says how sure the other two are, because in one cell bandwidth is IOPS times the
+block size and both are in the same doubt.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from seatrial.analysis.model import CellSummary, Estimate, Summary
+from seatrial.analysis.wording import format_interval, format_size, format_value
+from seatrial.report.figures.naming import capitalized, grouped, varying
+from seatrial.results.model import Run
+from seatrial.study.cell import FactorValue
+
+ONCE = "(1 round)"
+NOT_MEASURED = "not measured"
+NO_FIGURE = "–"
+TOO_FEW = "too few"
+PERCENTILES = ("p50", "p99", "p99.9")
+PERCENTILES_FEW = ("p50", "p99")
+TITLES = {
+    "matrix": "Block size against threads",
+    "fill": "Fill",
+    "sequential": "Start to end by block size",
+    "copy": "Copy",
+    "map": "Across the address range",
+    "commit": "Commits",
+    "four": "The four 4 KiB numbers",
+    "mix": "Mixed access",
+    "io": "Single workloads",
+}
+"""Heading of the tables of each kind of workload, in the order in which they are shown."""
+
+
+class Group(msgspec.Struct, frozen=True):
+    """A heading above several columns; ``title`` is empty above the labels of the rows."""
+
+    title: str
+    columns: int
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """One table.
+
+    Attributes:
+        id: Unique within a summary, made of kind, target and what else tells it apart.
+        title: What it shows.
+        labels: How many columns, from the left, name the row; the others hold figures.
+        headers: One for each column.
+        groups: Headings above the headers, which cover all columns; empty where there are none.
+        rows: As many texts as headers, none of them empty.
+    """
+
+    id: str
+    title: str
+    labels: int
+    headers: list[str]
+    groups: list[Group] = []
+    rows: list[list[str]]
+
+
+class _Figures(msgspec.Struct, frozen=True):
+    """Columns that every cell of a table fills, or says why it cannot."""
+
+    headers: list[str]
+    texts: Callable[[CellSummary], list[str]]
+
+
+def tables(summary: Summary) -> list[Table]:
+    """Return the tables of a run: for each kind of workload, one or more a target."""
+    found = []
+    for kind, heading in TITLES.items():
+        members = [part for part in summary.cells if part.cell.kind == kind]
+        targets = grouped(members, lambda part: (part.cell.target, part.cell.workload))
+        for (target, workload), cells in sorted(targets.items()):
+            name = heading if workload == kind else f"{heading} ({workload})"
+            found += _BUILDERS[kind](f"{kind}-{target}-{workload}", f"{name}, {target}", cells)
+    return found
+
+
+def runs_table(runs: Sequence[Run]) -> Table:
+    """Return the runs of a results file, in the order given."""
+    return Table(
+        id="runs",
+        title="Runs",
+        labels=5,
+        headers=["Run", "Label", "Study", "Status", "Started"],
+        rows=[
+            [run.id, run.label or NO_FIGURE, run.study_name, run.status, moment(run.started_at)]
+            for run in runs
+        ],
+    )
+
+
+def moment(unix_s: float) -> str:
+    """Return a time of the clock in UTC, such as ``2026-11-21 07:45 UTC``."""
+    return datetime.datetime.fromtimestamp(unix_s, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def as_text(table: Table) -> str:
+    """Return a table in a fixed-width font, laid out as bm-flash lays out its own."""
+    widths = _widths(table)
+    lines = [table.title, ""]
+    if any(group.title for group in table.groups):
+        lines.append(_group_line(table, widths))
+    lines += [_line(table, widths, row) for row in (table.headers, *table.rows)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _widths(table: Table) -> list[int]:
+    """Return the width of each column; a group's last column makes room for its title."""
+    columns = zip(table.headers, *table.rows, strict=True)
+    widths = [max(len(text) for text in column) for column in columns]
+    for first, group in _group_starts(table):
+        inside = widths[first : first + group.columns]
+        missing = len(group.title) - (sum(inside) + 2 * (group.columns - 1))
+        widths[first + group.columns - 1] += max(0, missing)
+    return widths
+
+
+def _group_starts(table: Table) -> list[tuple[int, Group]]:
+    groups = table.groups or [Group("", len(table.headers))]
+    starts = [sum(group.columns for group in groups[:place]) for place in range(len(groups))]
+    return list(zip(starts, groups, strict=True))
+
+
+def _group_line(table: Table, widths: Sequence[int]) -> str:
+    parts = []
+    for first, group in _group_starts(table):
+        inside = widths[first : first + group.columns]
+        parts.append(group.title.center(sum(inside) + 2 * (group.columns - 1)))
+    return " | ".join(parts)
+
+
+def _line(table: Table, widths: Sequence[int], texts: Sequence[str]) -> str:
+    """Return one line: labels to the left of their columns, figures to the right."""
+    aligned = [
+        text.ljust(width) if column < table.labels else text.rjust(width)
+        for column, (text, width) in enumerate(zip(texts, widths, strict=True))
+    ]
+    return " | ".join(
+        "  ".join(aligned[first : first + group.columns]) for first, group in _group_starts(table)
+    )
+
+
+def rate_text(estimate: Estimate) -> str:
+    """Return a rate without its unit, which the heading states: ``74k`` IOPS, ``410`` MB/s."""
+    return format_value(estimate).partition(" ")[0]
+
+
+def doubt_text(estimate: Estimate) -> str:
+    """Return how sure a figure is: ``± 3 %``, its two ends where they are far, ``(1 round)``."""
+    return ONCE if estimate.rounds <= 1 else format_interval(estimate)
+
+
+def latency_text(latency: dict[str, Estimate], name: str) -> str:
+    """Return a percentile with its doubt, ``1.24 ms ± 3 %`` or ``3 ms (1.2 ms to 8 ms)``.
+
+    The largest value has no interval: it was seen, and it grows with the time that one looks.
+    """
+    if name not in latency:
+        return TOO_FEW
+    estimate = latency[name]
+    if estimate.low is None:
+        return format_value(estimate)
+    doubt = format_interval(estimate)
+    return f"{format_value(estimate)} {doubt if doubt.startswith('±') else f'({doubt})'}"
+
+
+def _rates(summary: CellSummary) -> list[str]:
+    if summary.blank:
+        return ["0", "0", summary.blank]
+    wider = max(summary.iops, summary.bandwidth, key=lambda part: part.half_width_share or 0.0)
+    return [rate_text(summary.iops), rate_text(summary.bandwidth), doubt_text(wider)]
+
+
+def _bandwidth(summary: CellSummary) -> list[str]:
+    if summary.blank:
+        return ["0", summary.blank]
+    return [rate_text(summary.bandwidth), doubt_text(summary.bandwidth)]
+
+
+def _commit_rate(summary: CellSummary) -> list[str]:
+    if summary.blank:
+        return ["0", summary.blank]
+    return [rate_text(summary.iops), doubt_text(summary.iops)]
+
+
+_RATES = _Figures(["IOPS", "MB/s", "±"], _rates)
+_BANDWIDTH = _Figures(["MB/s", "±"], _bandwidth)
+_COMMIT_RATE = _Figures(["Commits/s", "±"], _commit_rate)
+
+
+def _with_latency(rates: _Figures, cells: Sequence[CellSummary]) -> _Figures:
+    """Return ``rates`` and the percentiles and maximum of what the cells' requests took.
+
+    Where a cell has requests of several kinds, each kind has columns of its own, and fewer.
+    """
+    if all(len(part.latency) <= 1 for part in cells):
+        names = (*PERCENTILES, "max")
+        return _Figures(
+            [*rates.headers, *names],
+            lambda part: [*rates.texts(part), *_latency_texts(part, [*part.latency], names)],
+        )
+    kinds = list(dict.fromkeys(kind for part in cells for kind in part.latency))
+    return _Figures(
+        [*rates.headers, *(f"{kind} {name}" for kind in kinds for name in PERCENTILES_FEW)],
+        lambda part: [*rates.texts(part), *_latency_texts(part, kinds, PERCENTILES_FEW)],
+    )
+
+
+def _latency_texts(summary: CellSummary, kinds: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return each percentile of each kind; of a cell without the kind, that there is none."""
+    if not kinds:
+        return [NO_FIGURE] * len(names)
+    return [
+        latency_text(summary.latency[kind], name) if kind in summary.latency else NO_FIGURE
+        for kind in kinds
+        for name in names
+    ]
+
+
+def _factor_text(name: str, value: FactorValue | None) -> str:
+    if value is None:
+        return NO_FIGURE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name.endswith("_bytes"):
+        return format_size(int(value)) if value else "mixed"
+    return str(value)
+
+
+def _factor_texts(names: Sequence[str], values: Sequence[FactorValue | None]) -> list[str]:
+    return [_factor_text(name, value) for name, value in zip(names, values, strict=True)]
+
+
+def _factor_header(name: str, kind: str) -> str:
+    if name == "threads" and kind == "commit":
+        return "Committers"
+    return capitalized(name.removesuffix("_bytes").removesuffix("_s").replace("_", " "))
+
+
+def _values(summary: CellSummary, names: Sequence[str]) -> tuple[FactorValue | None, ...]:
+    identity = summary.cell.identity()
+    return tuple(identity.get(name) for name in names)
+
+
+def _sorting(values: Sequence[FactorValue | None]) -> tuple[tuple[bool, float, str], ...]:
+    """Return a key that sorts numbers as numbers, before texts as texts."""
+    return tuple(
+        (True, 0.0, value) if isinstance(value, str) else (False, float(value or 0), "")
+        for value in values
+    )
+
+
+def _listed(
+    table_id: str, title: str, cells: Sequence[CellSummary], figures: _Figures
+) -> list[Table]:
+    """Return a table with a row for each cell, named by the factors that differ."""
+    names = varying(cells) or ["operation"]
+    ordered = sorted(cells, key=lambda part: _sorting(_values(part, names)))
+    table = Table(
+        id=table_id,
+        title=title,
+        labels=len(names),
+        headers=[_factor_header(name, cells[0].cell.kind) for name in names] + figures.headers,
+        rows=[
+            [*_factor_texts(names, _values(part, names)), *figures.texts(part)] for part in ordered
+        ],
+    )
+    return [table]
+
+
+def _by_block_size(
+    table_id: str,
+    title: str,
+    cells: Sequence[CellSummary],
+    across: Sequence[str],
+    figures: _Figures,
+) -> Table:
+    """Return a row for each block size and a group of columns for each value of ``across``."""
+    found = {(part.cell.block_size_bytes, _values(part, across)): part for part in cells}
+    sizes = sorted({size for size, _ in found})
+    columns = sorted({values for _, values in found}, key=_sorting)
+    missing = [NO_FIGURE] * (len(figures.headers) - 1) + [NOT_MEASURED]
+
+    def row(size_bytes: int) -> list[str]:
+        parts = [found.get((size_bytes, values)) for values in columns]
+        texts = [missing if part is None else figures.texts(part) for part in parts]
+        return [
+            _factor_text("block_size_bytes", size_bytes),
+            *(text for part in texts for text in part),
+        ]
+
+    return Table(
+        id=table_id,
+        title=title,
+        labels=1,
+        headers=["Block size", *figures.headers * len(columns)],
+        groups=[
+            Group("", 1),
+            *(Group(_across_title(across, values), len(figures.headers)) for values in columns),
+        ],
+        rows=[row(size) for size in sizes],
+    )
+
+
+def _across_title(names: Sequence[str], values: Sequence[FactorValue | None]) -> str:
+    """Return the heading of a group of columns, such as ``10 threads`` or ``read, big``."""
+    words = []
+    for name, value in zip(names, values, strict=True):
+        if name == "threads":
+            words.append("1 thread" if value == 1 else f"{value} threads")
+        elif isinstance(value, str):
+            words.append(value)
+        else:
+            words.append(f"{name.replace('_', ' ')} {_factor_text(name, value)}")
+    return ", ".join(words)
+
+
+def _matrix(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:
+    """Return the table of bm-flash, one for reads, one for writes, one for each further factor."""
+    apart = ["operation", *varying(cells, ("operation", "block_size_bytes", "threads"))]
+    parts = grouped(cells, lambda part: _values(part, apart))
+    return [
+        _by_block_size(
+            f"{table_id}-{'-'.join(str(value) for value in values)}",
+            f"{title}: {_across_title(apart, values)}",
+            parts[values],
+            ["threads"],
+            _RATES,
+        )
+        for values in sorted(parts, key=_sorting)
+    ]
+
+
+def _sequential(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:
+    across = varying(cells, ("block_size_bytes",)) or ["operation"]
+    return [_by_block_size(table_id, title, cells, across, _BANDWIDTH)]
+
+
+def _whole_file(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:
+    return _listed(table_id, title, cells, _BANDWIDTH)
+
+
+def _commit(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:
+    return _listed(table_id, title, cells, _with_latency(_COMMIT_RATE, cells))
+
+
+def _io(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:
+    return _listed(table_id, title, cells, _with_latency(_RATES, cells))
+
+
+def start_bytes(summary: CellSummary) -> int:
+    """Return where a cell's range of addresses begins, in bytes from the target's start."""
+    return int(summary.cell.spec.get("range", {}).get("start_bytes", 0))
+
+
+def _map(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:
+    """Return for each course over the range its two ends, its middle and its extremes."""
+    apart = varying(cells, ("zone",)) or ["operation"]
+    rows = []
+    for values, course in grouped(cells, lambda part: _values(part, apart)).items():
+        labels = _factor_texts(apart, values)
+        rows += [[*labels, place, *figures] for place, figures in _course(course)]
+    table = Table(
+        id=table_id,
+        title=title,
+        labels=len(apart) + 2,
+        headers=[
+            *(_factor_header(name, "map") for name in apart),
+            "Place", "Offset", *_RATES.headers, "p50",
+        ],
+        rows=rows,
+    )  # fmt: skip
+    return [table]
+
+
+def _course(cells: Sequence[CellSummary]) -> list[tuple[str, list[str]]]:
+    """Return the telling places of one course over the address range, with their figures."""
+    ordered = sorted(cells, key=start_bytes)
+    slowest = min(ordered, key=lambda part: part.iops.value)
+    fastest = max(ordered, key=lambda part: part.iops.value)
+    places = {
+        "start": ordered[0],
+        "middle": ordered[len(ordered) // 2],
+        "end": ordered[-1],
+        "slowest": slowest,
+        "fastest": fastest,
+    }
+    return [
+        (place, [format_size(start_bytes(part)), *_rates(part), _median_text(part)])
+        for place, part in places.items()
+    ]
+
+
+def _median_text(summary: CellSummary) -> str:
+    latency = next(iter(summary.latency.values()), None)
+    return NO_FIGURE if latency is None else latency_text(latency, "p50")
+
+
+_BUILDERS: dict[str, Callable[[str, str, Sequence[CellSummary]], list[Table]]] = {
+    "matrix": _matrix,
+    "fill": _whole_file,
+    "sequential": _sequential,
+    "copy": _whole_file,
+    "map": _map,
+    "commit": _commit,
+    "four": _io,
+    "mix": _io,
+    "io": _io,
+}

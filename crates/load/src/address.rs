@@ -40,7 +40,8 @@ impl AddressPlan {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] when the range cannot hold the accesses; never for a parsed specification.
+    /// [`SpecError`] when the range cannot hold the accesses; never for a specification as it was
+    /// parsed, but for one whose threads were changed since.
     pub fn new(spec: &CellSpec) -> Result<Self, SpecError> {
         let grid = Grid::of(spec)?;
         let owned_grid = grid.filter(|_| spec.is_verifiable());
@@ -110,7 +111,7 @@ impl Planner<'_> {
     /// grain of each is then at the same place among its own.
     fn scatter(&self, grid: Grid) -> Permutation {
         let sharers = self.owned_grid.map_or(1, |_| u64::from(self.spec.threads));
-        Permutation::new((grid.grains / sharers).max(1), self.spec.seed)
+        Permutation::new(grid.grains / sharers, self.spec.seed)
     }
 }
 

@@ -24,7 +24,8 @@ impl Grid {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] when the range is shorter than a grain.
+    /// [`SpecError`] when the range is shorter than a grain, or has fewer of them than there are
+    /// threads that must keep to their own.
     pub fn of(spec: &CellSpec) -> Result<Option<Self>, SpecError> {
         let agreeing: Vec<&AccessSpec> = spec
             .accesses
@@ -34,15 +35,23 @@ impl Grid {
         if agreeing.is_empty() {
             return Ok(None);
         }
+        let refused = |problem| SpecError::Refused { key: "range.length_bytes".into(), problem };
         let grid = Self::try_of(spec, &agreeing).filter(|grid| grid.grains > 0);
-        grid.map(Some).ok_or_else(|| SpecError::Refused {
-            key: "range.length_bytes".into(),
-            problem: format!(
+        let grid = grid.ok_or_else(|| {
+            refused(format!(
                 "is {}, which is too short for a grain that the sizes and alignments of all \
                  accesses divide; enlarge the range or choose sizes that divide each other",
                 spec.range.length_bytes
-            ),
-        })
+            ))
+        })?;
+        if spec.is_verifiable() && grid.grains < u64::from(spec.threads) {
+            return Err(refused(format!(
+                "has room for {} blocks of {} bytes; verifiable data needs one for each of the {} \
+                 threads, as each keeps to its own",
+                grid.grains, grid.grain_bytes, spec.threads
+            )));
+        }
+        Ok(Some(grid))
     }
 
     fn try_of(spec: &CellSpec, agreeing: &[&AccessSpec]) -> Option<Self> {

@@ -268,6 +268,18 @@ fn verifiable_workers_keep_to_their_own_and_leave_nothing_out() {
 }
 
 #[test]
+fn more_threads_than_blocks_are_refused_where_each_needs_its_own() {
+    let random = access(r#"{"kind": "random"}"#, &[BLOCK_BYTES], BLOCK_BYTES);
+    let range = r#"{"start_bytes": 0, "length_bytes": 16384}"#;
+    let mut spec = spec_with(&random, range, 4, "verifiable");
+    assert!(AddressPlan::new(&spec).is_ok());
+    // As the engine does when depth becomes threads.
+    spec.threads = 5;
+    let sentence = AddressPlan::new(&spec).unwrap_err().to_string();
+    assert!(sentence.contains("has room for 4 blocks of 4096 bytes"), "{sentence}");
+}
+
+#[test]
 fn verifiable_sequential_covers_every_block_once_a_lap() {
     let address = r#"{"kind": "sequential"}"#;
     let trial = Trial { threads: 3, data: "verifiable", ..Trial::new(address, 101) };

@@ -73,7 +73,7 @@ mod tests {
     fn waiting_for_a_batch_adds_at_most_5_percent() {
         for depth in 1..=4096 {
             let batch = batch_max(depth);
-            assert!(batch >= 1 && batch <= 32 && batch <= depth.max(1));
+            assert!((1..=depth.min(32)).contains(&batch));
             assert!((batch - 1) as f64 / (2 * depth) as f64 <= 0.05);
         }
         assert_eq!((batch_max(1), batch_max(128), batch_max(512)), (1, 13, 32));

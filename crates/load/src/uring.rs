@@ -74,6 +74,8 @@ pub struct UringEngine<'r> {
     fsync_flags: FsyncFlags,
     /// Taken since the last system call.
     waiting: Vec<(usize, Operation)>,
+    /// Whether a request found no room, which a ring as deep as its slots always has.
+    overflowed: bool,
 }
 
 impl<'r> UringEngine<'r> {
@@ -110,6 +112,7 @@ impl<'r> UringEngine<'r> {
                 SyncKind::Fsync => FsyncFlags::empty(),
             },
             waiting: Vec::new(),
+            overflowed: false,
         })
     }
 
@@ -157,7 +160,10 @@ impl<'r> UringEngine<'r> {
             .nsec((timeout_ns % 1_000_000_000) as u32);
         let arguments = SubmitArgs::new().timespec(&timeout);
         self.submissions.sync();
-        match self.submitter.submit_with_args(wanted, &arguments) {
+        let entered = self.submitter.submit_with_args(wanted, &arguments);
+        // Learns how many entries the kernel took, which is the room for the next ones.
+        self.submissions.sync();
+        match entered {
             Ok(_) => Ok(()),
             Err(error) if is_passing(&error) => Ok(()),
             Err(error) => Err(error),
@@ -189,7 +195,7 @@ impl Engine for UringEngine<'_> {
         let entry = self.entry(&request);
         // SAFETY: the buffer behind the entry lives until the request has ended.
         let pushed = unsafe { self.submissions.push(&entry) };
-        debug_assert!(pushed.is_ok(), "a ring has room for every slot");
+        self.overflowed |= pushed.is_err();
         self.waiting.push((request.slot, request.operation));
     }
 
@@ -200,6 +206,9 @@ impl Engine for UringEngine<'_> {
         flight: &Flight,
         ended: &mut Vec<Completion>,
     ) -> io::Result<()> {
+        if self.overflowed {
+            return Err(io::Error::other("the submission queue overflowed"));
+        }
         self.publish_starts(flight);
         let left_ns = until_ns.saturating_sub(self.clock.now_ns());
         let longest_ns = if wanted > 1 { BATCH_WAIT_NS_MAX } else { WAIT_NS_MAX };

@@ -1,0 +1,44 @@
+"""Every command shows in its help how it is used."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from tidy.sources import assert_kept
+
+
+def group() -> click.Group:
+    """The group of all commands, whatever its name is in ``seatrial.cli.main``."""
+    module = importlib.import_module("seatrial.cli.main")
+    return next(each for each in vars(module).values() if isinstance(each, click.Group))
+
+
+def without_example(commands: click.Group) -> Iterator[str]:
+    context = click.Context(commands, info_name="seatrial")
+    for name in commands.list_commands(context):
+        command = commands.get_command(context, name)
+        assert command is not None, name
+        text = command.get_help(click.Context(command, parent=context, info_name=name))
+        below_usage = text.partition("\n")[2]
+        if not re.search(rf"\bseatrial {name}\b", below_usage):
+            yield f"seatrial {name} --help shows no example"
+
+
+def test_every_command_has_an_example() -> None:
+    commands = group()
+    assert commands.list_commands(click.Context(commands))
+    assert_kept(without_example(commands))
+
+
+@pytest.mark.parametrize(
+    ("epilog", "offences"), [(None, 1), ("Example: seatrial check /mnt/ssd", 0)]
+)
+def test_missing_example_is_seen(epilog: str | None, offences: int) -> None:
+    command = click.Command("check", help="Looks.", epilog=epilog)
+    commands = click.Group("seatrial", {"check": command})
+    assert len(list(without_example(commands))) == offences

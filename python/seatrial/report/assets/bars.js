@@ -1,0 +1,61 @@
+// Single rates side by side: bars from zero, with a whisker over the interval.
+
+const BAR_ROW_PX = 44;
+const BAR_TOP_PX = 4;
+const BAR_BOTTOM_PX = 46;
+const BAR_HEIGHT_PX = 14;
+const WHISKER_PX = 4;
+
+/** Return [option, height] of a view of rows at a width. */
+function barsOption(view, width_px, colours) {
+  const height_px = view.rows.length * BAR_ROW_PX;
+  const x = axisOption(view.axis, colours, { gridIndex: 0, horizontal: true, nameShown: true });
+  const option = {
+    ...baseOption(colours),
+    grid: [{
+      left: LADDER_SIDE_PX, top: BAR_TOP_PX, height: height_px,
+      width: width_px - 2 * LADDER_SIDE_PX,
+    }],
+    xAxis: [{ ...x, splitLine: { show: true, lineStyle: { color: colours.rule } } }],
+    yAxis: [rowAxis(view.rows.length)],
+    tooltip: tooltipOption('item', ([{ dataIndex }]) => barTip(view.rows[dataIndex]), colours),
+    series: [{
+      type: 'custom',
+      name: view.label,
+      data: view.rows.map((row, index) => [Object.values(row.points)[0][1], index]),
+      encode: { x: 0, y: 1 },
+      renderItem: ({ dataIndex }, api) => bar(view.rows[dataIndex], dataIndex, api, colours),
+    }],
+  };
+  return [option, BAR_TOP_PX + height_px + BAR_BOTTOM_PX];
+}
+
+/** Return one bar with its label above and its whisker. */
+function bar(row, index, api, colours) {
+  const [, value, low, high] = Object.values(row.points)[0];
+  const [x0, middle] = api.coord([0, index]);
+  const [x1] = api.coord([value, index]);
+  const y = middle + 10;
+  const children = [
+    rowLabel(row, x0, middle - 9, colours),
+    {
+      type: 'rect',
+      shape: { x: x0, y: y - BAR_HEIGHT_PX / 2, width: x1 - x0, height: BAR_HEIGHT_PX },
+      style: { fill: colours.accent, opacity: 0.85 },
+    },
+  ];
+  if (low !== null) children.push(...whisker(api.coord([low, index])[0], api.coord([high, index])[0], y, colours));
+  return { type: 'group', children };
+}
+
+/** Return a line over an interval with an upright at both ends. */
+function whisker(x1, x2, y, colours) {
+  const upright = (x) => ({ x1: x, x2: x, y1: y - WHISKER_PX, y2: y + WHISKER_PX });
+  const shapes = [{ x1, x2, y1: y, y2: y }, upright(x1), upright(x2)];
+  return shapes.map((shape) => ({
+    type: 'line', shape, style: { stroke: colours.ink, lineWidth: 1.5 },
+  }));
+}
+
+/** Return the tooltip of one bar. */
+const barTip = (row) => tipContent(row.label, [{ name: '', text: Object.values(row.points)[0][4] }]);

@@ -1,0 +1,31 @@
+// Figures in words, for what the script itself must say: the places on a heat map. All other
+// texts come ready from analysis/wording.py; these follow its rules.
+
+const DURATIONS = [['s', 1e9], ['ms', 1e6], ['µs', 1e3], ['ns', 1]];
+const SIZES = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+
+/** Return a number with so many significant digits, without an exponent. */
+function formatNumber(value, digits = 3) {
+  return Number(value.toPrecision(digits)).toLocaleString('en-US', { maximumSignificantDigits: digits });
+}
+
+/** Return a duration given in ns, such as "850 ns" or "2.13 ms". */
+function formatDuration(value_ns, digits = 3) {
+  const rounded_ns = Number(value_ns.toPrecision(digits));
+  const [unit, scale] = DURATIONS.find(([, size]) => rounded_ns >= size) ?? DURATIONS.at(-1);
+  return `${formatNumber(value_ns / scale, digits)} ${unit}`;
+}
+
+/** Return a size in binary units, such as "512 B" or "1.5 GiB". */
+function formatSize(size_bytes) {
+  let unit = 0;
+  let amount = size_bytes;
+  while (amount >= 1024 && unit < SIZES.length - 1) {
+    amount /= 1024;
+    unit += 1;
+  }
+  return `${formatNumber(amount)} ${SIZES[unit]}`;
+}
+
+/** Return a count with thousands set apart. */
+const formatCount = (count) => count.toLocaleString('en-US');

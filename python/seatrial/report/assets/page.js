@@ -1,0 +1,122 @@
+// Starts the page: charts, the switch of light and dark, copying of commands, printing. Without
+// this script the page still says all it knows: verdict, findings, tables, machine and study.
+
+const PAPER_WIDTH_PX = 690; // A4 between the margins that print.css sets
+
+const report = JSON.parse(document.getElementById('report-data').textContent);
+const figures = report.figures.map((data) => new ChartFigure(
+  document.getElementById(`figure-${data.id}`), data, report.source,
+));
+
+/** Draw the charts one by one, so that the page answers meanwhile. */
+function drawInTurn(waiting) {
+  const [next, ...others] = waiting;
+  if (!next) {
+    document.documentElement.dataset.drawn = 'all';
+    return;
+  }
+  next.draw();
+  setTimeout(() => drawInTurn(others));
+}
+
+/** Draw again what has been drawn already, in the colours as they are now. */
+function redraw() {
+  figures.filter((figure) => figure.chart).forEach((figure) => figure.draw());
+}
+
+function startTheme() {
+  const button = document.getElementById('theme');
+  const show = () => {
+    const other = themeName() === 'dark' ? 'light' : 'dark';
+    button.textContent = `${other[0].toUpperCase()}${other.slice(1)} page`;
+    button.dataset.next = other;
+  };
+  button.hidden = false;
+  button.addEventListener('click', () => {
+    document.documentElement.dataset.theme = button.dataset.next;
+    show();
+    redraw();
+  });
+  darkPreferred.addEventListener('change', () => {
+    show();
+    redraw();
+  });
+  show();
+}
+
+/** Put a button beside every command that copies it. */
+function startCopying() {
+  for (const command of document.querySelectorAll('.command')) {
+    const button = textElement('button', 'Copy');
+    button.type = 'button';
+    button.setAttribute('aria-label', `Copy: ${command.textContent}`);
+    button.addEventListener('click', async () => {
+      button.textContent = await copied(command) ? 'Copied' : 'Select and copy';
+      setTimeout(() => { button.textContent = 'Copy'; }, 2000);
+    });
+    command.after(button);
+  }
+}
+
+/** Copy an element's text; where the browser forbids it to a file, leave the text selected. */
+async function copied(element) {
+  try {
+    await navigator.clipboard.writeText(element.textContent);
+    return true;
+  } catch {
+    getSelection().selectAllChildren(element);
+    return false;
+  }
+}
+
+/** On paper: light colours, the paper's width, everything unfolded; afterwards as it was. */
+function startPrinting() {
+  let before = null;
+  window.addEventListener('beforeprint', () => {
+    const folded = [...document.querySelectorAll('details:not([open])')];
+    before = { theme: document.documentElement.dataset.theme, folded };
+    document.documentElement.dataset.theme = 'light';
+    folded.forEach((details) => { details.open = true; });
+    figures.forEach((figure) => figure.draw(PAPER_WIDTH_PX));
+  });
+  window.addEventListener('afterprint', () => {
+    if (before.theme) document.documentElement.dataset.theme = before.theme;
+    else delete document.documentElement.dataset.theme;
+    before.folded.forEach((details) => { details.open = false; });
+    redraw();
+  });
+}
+
+/** Keep the table of the timeline in step with the heat map. */
+function startTimelineTable() {
+  const table = document.getElementById('table-timeline');
+  const figure = document.getElementById('figure-heatmap');
+  figure?.addEventListener('view-chosen', ({ detail: view }) => {
+    table.querySelector('.of').textContent = view.label;
+    table.querySelector('tbody').replaceChildren(...timelineRows(view));
+  });
+}
+
+/** Return the rows of the timeline's table, as report/timeline.py writes them. */
+function timelineRows(view) {
+  const { column_s, samples } = view.heat;
+  return samples.flatMap((sample) => sample.columns.map((column) => {
+    const [index, p50_ns, p99_ns, max_ns, , counts] = column;
+    const row = document.createElement('tr');
+    const texts = [
+      String(sample.round + 1),
+      formatNumber(index * column_s, 4),
+      formatCount(counts.reduce((sum, count) => sum + count, 0)),
+      formatDuration(p50_ns), formatDuration(p99_ns), formatDuration(max_ns),
+    ];
+    row.append(...texts.map((text) => textElement('td', text)));
+    return row;
+  }));
+}
+
+startTheme();
+startCopying();
+startPrinting();
+startTimelineTable();
+new ResizeObserver(() => figures.forEach((figure) => figure.fit())).observe(document.body);
+drawInTurn(figures);

@@ -1,0 +1,88 @@
+// Saving: pictures and data are made here in the page and handed over as files, no network.
+
+const PICTURE_WIDTH_PX = 1200;
+const PICTURE_MARGIN_PX = 28;
+const PICTURE_HEAD_PX = 78;
+const PICTURE_FOOT_PX = 22;
+
+/** Hand a file over to the reader. */
+function offer(name, blob) {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** Return a chart's option for a picture that stands alone: its title above, its source below. */
+function pictureOption(option, { topic, title, source }, colours) {
+  const shift = (part) => ({
+    ...part,
+    left: (typeof part.left === 'number' ? part.left : 0) + PICTURE_MARGIN_PX,
+    top: (part.top ?? 0) + PICTURE_HEAD_PX,
+  });
+  const heading = {
+    text: title,
+    subtext: `${topic}. ${source}`,
+    left: PICTURE_MARGIN_PX,
+    top: PICTURE_MARGIN_PX - 6,
+    padding: 0,
+    textStyle: {
+      color: colours.ink, fontSize: 17, width: PICTURE_WIDTH_PX - 2 * PICTURE_MARGIN_PX,
+      overflow: 'truncate',
+    },
+    subtextStyle: { color: colours.muted, fontSize: 12 },
+  };
+  return {
+    ...option,
+    backgroundColor: colours.paper,
+    title: [heading, ...[option.title ?? []].flat().map(shift)],
+    legend: option.legend && shift(option.legend),
+    grid: option.grid.map(shift),
+  };
+}
+
+/** Draw a picture outside the page, hand the chart to `use`, and clear up. */
+function withPicture(drawing, view, words, renderer, use) {
+  const colours = currentColours();
+  const [option, height_px] = drawing(view, PICTURE_WIDTH_PX - 2 * PICTURE_MARGIN_PX, colours);
+  const chart = echarts.init(null, null, {
+    renderer,
+    ssr: true,
+    width: PICTURE_WIDTH_PX,
+    height: height_px + PICTURE_HEAD_PX + PICTURE_FOOT_PX,
+    devicePixelRatio: 2,
+  });
+  chart.setOption(pictureOption(option, words, colours));
+  const result = use(chart);
+  chart.dispose();
+  return result;
+}
+
+/** Return the chart as a PNG, at two pixels for each of the page. */
+function savePng(name, drawing, view, words) {
+  const canvas = withPicture(drawing, view, words, 'canvas', (chart) => chart.renderToCanvas({
+    pixelRatio: 2,
+  }));
+  canvas.toBlob((blob) => offer(`${name}.png`, blob), 'image/png');
+}
+
+/** Return the chart as an SVG. */
+function saveSvg(name, drawing, view, words) {
+  const text = withPicture(drawing, view, words, 'svg', (chart) => chart.renderToSVGString());
+  offer(`${name}.svg`, new Blob([text], { type: 'image/svg+xml' }));
+}
+
+/** Save rows of values as CSV (RFC 4180). */
+function saveCsv(name, rows) {
+  const text = rows.map((row) => row.map(csvField).join(',')).join('\r\n');
+  offer(`${name}.csv`, new Blob([text, '\r\n'], { type: 'text/csv' }));
+}
+
+/** Return one field; a text that a spreadsheet would run as a formula is kept a text. */
+function csvField(value) {
+  if (value === null || value === undefined) return '';
+  if (typeof value === 'number') return String(value);
+  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

@@ -1,0 +1,63 @@
+// Colours and line styles. The colours are the page's own (custom properties of page.css), so a
+// chart, a table and the text around them always agree; every colour has a dash and a marker of
+// its own beside it, for eyes and printers that do not tell colours apart.
+
+const DASHES = ['solid', [7, 4], [2, 3], [10, 4, 2, 4], [4, 2], [12, 4]];
+const MARKERS = ['circle', 'rect', 'triangle', 'diamond', 'emptyCircle', 'emptyRect'];
+const COLOURS = 7;
+
+// Viridis (van der Walt and Smith, 2015), every eighth of it; between them it is linear enough.
+const VIRIDIS = ['#440154', '#472d7b', '#3b528b', '#2c728e', '#21918c', '#28ae80', '#5ec962',
+  '#addc30', '#fde725'];
+
+const darkPreferred = window.matchMedia('(prefers-color-scheme: dark)');
+
+/** Return 'light' or 'dark': what the reader chose, else what the system prefers. */
+function themeName() {
+  return document.documentElement.dataset.theme || (darkPreferred.matches ? 'dark' : 'light');
+}
+
+/** Return the page's colours as they are now. */
+function currentColours() {
+  const probe = document.createElement('span');
+  document.body.append(probe);
+  const named = (name) => {
+    probe.style.color = `var(--${name})`;
+    return getComputedStyle(probe).color; // which of the two themes' colours it is, as rgb()
+  };
+  const colours = {
+    accent: named('accent'),
+    alarm: named('alarm'),
+    ink: named('ink'),
+    lines: Array.from({ length: COLOURS }, (_, index) => named(`line-${index}`)),
+    muted: named('muted'),
+    paper: named('paper'),
+    rule: named('rule'),
+    // The most requests stand out most: dark on light paper, bright on dark paper.
+    heat: themeName() === 'dark' ? VIRIDIS : [...VIRIDIS].reverse(),
+  };
+  probe.remove();
+  return colours;
+}
+
+/** Return colour, dash and marker of a line; after the last it begins again, dashes shifted. */
+function lineStyle(index, colours) {
+  const lap = Math.floor(index / COLOURS);
+  return {
+    color: colours.lines[index % COLOURS],
+    dash: DASHES[(index + lap) % DASHES.length],
+    marker: MARKERS[(index + lap) % MARKERS.length],
+  };
+}
+
+/** Return the colour at a share 0..1 of a list of colours. */
+function colourAt(colours, share) {
+  const place = Math.min(Math.max(share, 0), 1) * (colours.length - 1);
+  const index = Math.min(Math.floor(place), colours.length - 2);
+  const channel = (colour, at) => parseInt(colour.slice(at, at + 2), 16);
+  const mixed = [1, 3, 5].map((at) => {
+    const from = channel(colours[index], at);
+    return Math.round(from + (channel(colours[index + 1], at) - from) * (place - index));
+  });
+  return `rgb(${mixed.join(',')})`;
+}

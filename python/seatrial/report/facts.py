@@ -1,0 +1,89 @@
+"""Names and values of machines, evidence and studies, put into words by their unit's suffix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from seatrial.analysis.wording import (
+    UNKNOWN,
+    format_count,
+    format_duration_ns,
+    format_duration_s,
+    format_rate_bytes,
+    format_share,
+    format_size,
+)
+from seatrial.report.markup import Markup, element, escape
+
+_EXACT = 0.0  # a reading, not an estimate: all three digits may be shown
+_INLINE_MAX = 30
+_QUALIFIERS = ("max", "min", "total", "now", "before", "after")
+
+# Longest suffixes first, as `_bytes_per_s` ends in `_s` too.
+_FORMATS: tuple[tuple[str, Callable[[float], str]], ...] = (
+    ("_bytes_per_s", lambda value: format_rate_bytes(value, _EXACT)),
+    ("_per_s", lambda value: f"{format_number(value)} per second"),
+    ("_bytes", lambda value: format_size(round(value))),
+    ("_share", format_share),
+    ("_ns", lambda value: format_duration_ns(value, _EXACT)),
+    ("_ms", lambda value: format_duration_ns(value * 1e6, _EXACT)),
+    ("_s", format_duration_s),
+    ("_c", lambda value: f"{format_number(value)} °C"),
+    ("_percent", lambda value: f"{format_number(value)} %"),
+)
+
+
+def format_number(value: float) -> str:
+    """Return a number as it is: whole with thousands set apart, else with at most four digits."""
+    return format_count(int(value)) if value == int(value) else f"{value:.4g}"
+
+
+def _split(name: str) -> tuple[str, str, str]:
+    """Return a name's words, its unit's suffix and its qualifier: ``length``, ``_s``, ``max``."""
+    stem, _, last = name.rpartition("_")
+    stem, qualifier = (stem, last) if stem and last in _QUALIFIERS else (name, "")
+    suffix = next((known for known, _ in _FORMATS if stem.endswith(known)), "")
+    return stem.removesuffix(suffix), suffix, qualifier
+
+
+def fact_name(name: str) -> str:
+    """Return a name as words without its unit: ``length_s_max`` gives ``length, max``."""
+    words, _, qualifier = _split(name)
+    plain = words.replace("_", " ").strip()
+    return f"{plain}, {qualifier}" if qualifier else plain
+
+
+def fact_text(name: str, value: object) -> str:
+    """Return a value with the unit that its name ends in; lists as ``a, b``."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        _, suffix, _ = _split(name)
+        wording = dict(_FORMATS).get(suffix, format_number)
+        return wording(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(fact_text(name, item) for item in value) or "none"
+    return str(value) or "none"
+
+
+def fact_list(facts: Mapping[str, object]) -> Markup:
+    """Return nested facts as a nested description list; the order is the mapping's."""
+    rows = []
+    for name, value in facts.items():
+        rows.append(element("dt", fact_name(str(name))))
+        rows.append(element("dd", _fact_value(str(name), value)))
+    return element("dl", *rows, class_="facts")
+
+
+def _needs_a_line(item: object) -> bool:
+    return isinstance(item, Mapping) or (isinstance(item, str) and len(item) > _INLINE_MAX)
+
+
+def _fact_value(name: str, value: object) -> Markup:
+    if isinstance(value, Mapping):
+        return fact_list(value) if value else escape("none")
+    if isinstance(value, list | tuple) and any(_needs_a_line(item) for item in value):
+        return element("ul", *(element("li", _fact_value(name, item)) for item in value))
+    return escape(fact_text(name, value))

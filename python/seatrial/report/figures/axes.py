@@ -1,0 +1,100 @@
+"""Axes with round ticks, from the values that they must hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from seatrial.analysis.model import Estimate
+from seatrial.analysis.wording import (
+    format_duration_ns,
+    format_iops,
+    format_rate_bytes,
+    format_size,
+)
+from seatrial.report.figures.model import Axis, Tick
+
+_TICKS_TARGET = 5
+_DECADES_WITH_STEPS_MAX = 2.2  # over fewer decades, 2 and 5 of each are ticks too
+_MARGIN_SHARE = 0.04
+# Each takes the place and the distance to the next, which says how many digits a tick needs.
+_FORMATS: dict[str, Callable[[float, float], str]] = {
+    "IOPS": format_iops,
+    "commits/s": format_iops,
+    "B/s": format_rate_bytes,
+    "ns": format_duration_ns,
+    "B": lambda place, _: format_size(round(place)),
+}
+
+
+def extent(estimates: Iterable[Estimate]) -> list[float]:
+    """Return all values and interval ends of the estimates."""
+    ends: list[float] = []
+    for estimate in estimates:
+        ends += [end for end in (estimate.low, estimate.value, estimate.high) if end is not None]
+    return ends
+
+
+def log_axis(name: str, unit: str, values: Sequence[float]) -> Axis:
+    """Return a logarithmic axis over the values above 0, with ticks at 1 (2, 5) of each decade.
+
+    Raises:
+        ValueError: When no value is above 0.
+    """
+    positive = [value for value in values if value > 0]
+    low, high = math.log10(min(positive)), math.log10(max(positive))
+    margin = max((high - low) * _MARGIN_SHARE, 0.06)
+    low, high = low - margin, high + margin
+    steps = (1, 2, 5) if high - low <= _DECADES_WITH_STEPS_MAX else (1,)
+    places = [
+        step * 10.0**decade
+        for decade in range(math.floor(low), math.ceil(high) + 1)
+        for step in steps
+        if low <= math.log10(step) + decade <= high
+    ]
+    return Axis(
+        name=name,
+        unit=unit,
+        scale="log",
+        low=10**low,
+        high=10**high,
+        ticks=[Tick(place, _FORMATS[unit](place, place)) for place in places],
+    )
+
+
+def linear_axis(name: str, unit: str, values: Sequence[float]) -> Axis:
+    """Return a linear axis from 0 over the values, with about five round ticks."""
+    top = max(values, default=0.0) or 1.0
+    base = 2 if unit == "B" else 10
+    step = _round_step(top / _TICKS_TARGET, base)
+    count = math.ceil(top * (1 + _MARGIN_SHARE / 2) / step)
+    places = [index * step for index in range(count + 1)]
+    return Axis(
+        name=name,
+        unit=unit,
+        scale="linear",
+        low=0.0,
+        high=places[-1],
+        ticks=[Tick(place, _FORMATS[unit](place, step)) for place in places],
+    )
+
+
+def block_size_axis(sizes_bytes: Iterable[int]) -> Axis:
+    """Return the axis of block sizes: logarithmic, a tick at every size that was measured."""
+    sizes = sorted(set(sizes_bytes))
+    return Axis(
+        name="Block size",
+        unit="B",
+        scale="log",
+        low=sizes[0] / 1.35,
+        high=sizes[-1] * 1.35,
+        ticks=[Tick(size, format_size(size)) for size in sizes],
+    )
+
+
+def _round_step(rough: float, base: int) -> float:
+    """Return the next step at or above ``rough`` that reads well: a power of 2, or 1, 2, 5."""
+    if base == 2:
+        return float(2 ** math.ceil(math.log2(max(rough, 1.0))))
+    decade = 10.0 ** math.floor(math.log10(rough))
+    return next(step * decade for step in (1, 2, 5, 10) if step * decade >= rough * (1 - 1e-9))

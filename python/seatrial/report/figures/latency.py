@@ -1,0 +1,216 @@
+"""How long a request takes: percentiles against block size, and as a ladder of all other cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seatrial.analysis.model import CellSummary, Estimate
+from seatrial.analysis.wording import format_estimate, format_size
+from seatrial.report.figures.axes import block_size_axis, extent, log_axis
+from seatrial.report.figures.model import Axis, Figure, Line, Panel, Point, Row, View
+from seatrial.report.figures.naming import (
+    capitalized,
+    format_factor,
+    grouped,
+    name_by,
+    of_kind,
+    requests_word,
+    varying,
+)
+from seatrial.report.figures.notes import blank_notes, interval_note
+
+PERCENTILES = ("p50", "p90", "p99", "p99.9", "max")
+_AXIS_NAME = "Response time"
+_LADDER_KINDS = ("four", "mix", "io", "copy", "fill")
+_KNOWN_NOTE = (
+    "A percentile is absent where fewer than ten requests of a round lie beyond it; the maximum "
+    "is the slowest request of all rounds and has no interval."
+)
+
+
+def matrix_latency(cells: Sequence[CellSummary]) -> list[Figure]:
+    """Return percentiles of the random matrix against block size: a view for each operation."""
+    drawn = [s for s in of_kind(cells, "matrix") if s.latency and s.cell.block_size_bytes > 0]
+    if not drawn:
+        return []
+    by_view = grouped(drawn, lambda s: (s.cell.target, s.cell.workload, s.cell.operation))
+    several = len({key[:2] for key in by_view}) > 1
+    views = [
+        _matrix_view(f"{key[0]}: {key[1]}, {key[2]}" if several else key[2], members)
+        for key, members in by_view.items()
+    ]
+    return [
+        Figure(
+            id="matrix-latency",
+            kind="lines",
+            topic="Random access: latency",
+            notes=[
+                interval_note(drawn, "bands"),
+                _KNOWN_NOTE,
+                *blank_notes(s for s in cells if s.cell.kind == "matrix"),
+            ],
+            views=views,
+            table="table-matrix",
+        )
+    ]
+
+
+def _matrix_view(label: str, cells: Sequence[CellSummary]) -> View:
+    """Return a panel for each thread count, with a line for each percentile."""
+    x_axis = block_size_axis(s.cell.block_size_bytes for s in cells)
+    y_axis = _axis(
+        [e for s in cells for part in s.latency.values() for e in _chosen(part).values()]
+    )
+    factors = varying(cells, leave_out=("operation", "block_size_bytes"))
+    courses = grouped(
+        ((s, kind) for s in cells for kind in s.latency),
+        lambda pair: ", ".join(filter(None, [name_by(pair[0], factors), _kind_word(*pair)])),
+    )
+    panels = [
+        Panel(title=capitalized(name or label), x=x_axis, y=y_axis, lines=_percentile_lines(course))
+        for name, course in courses.items()
+    ]
+    return View(label=label, title=_matrix_title(cells, factors), panels=panels)
+
+
+def _kind_word(summary: CellSummary, kind: str) -> str:
+    """Return the kind of request where a cell has several, as a mixed one has."""
+    return kind if len(summary.latency) > 1 else ""
+
+
+def _percentile_lines(course: Sequence[tuple[CellSummary, str]]) -> list[Line]:
+    """Return a line for each percentile that is known of some cell, over block sizes."""
+    ordered = sorted(course, key=lambda pair: pair[0].cell.block_size_bytes)
+    lines = [
+        Line(
+            name=percentile,
+            style=style,
+            points=[
+                Point.of(s.cell.block_size_bytes, s.latency[kind][percentile])
+                for s, kind in ordered
+                if percentile in s.latency[kind]
+            ],
+        )
+        for style, percentile in enumerate(PERCENTILES)
+    ]
+    return [line for line in lines if line.points]
+
+
+def _matrix_title(cells: Sequence[CellSummary], factors: Sequence[str]) -> str:
+    """Return the range of the medians as one sentence."""
+    known = [
+        (figures["p50"], s) for s in cells for figures in s.latency.values() if "p50" in figures
+    ]
+    if not known:
+        return "Too few requests completed to know a median; only the slowest are drawn"
+    known.sort(key=lambda pair: pair[0].value)
+    (fast, fast_cell), (slow, slow_cell) = known[0], known[-1]
+    where = [
+        ", ".join(filter(None, [format_size(s.cell.block_size_bytes), name_by(s, factors)]))
+        for s in (fast_cell, slow_cell)
+    ]
+    requests = capitalized(requests_word(cells[0].cell.operation))
+    sentence = f"{requests} take {format_estimate(fast)} at the median with {where[0]}"
+    return sentence if len(known) == 1 else f"{sentence}; {format_estimate(slow)} with {where[1]}"
+
+
+def commit_figures(cells: Sequence[CellSummary]) -> list[Figure]:
+    """Return commit latency by method and number of committers, with the rate at the row's end."""
+    drawn = [s for s in of_kind(cells, "commit") if s.latency]
+    if not drawn:
+        return []
+    factors = varying(drawn, leave_out=("threads", "operation"))
+    rows = [
+        _row(s, percentiles, ", ".join(filter(None, [name_by(s, factors), _committers(s)])))
+        for s in drawn
+        for percentiles in s.latency.values()
+    ]
+    title = _commit_title(drawn)
+    return [_ladder(rows, cells, drawn, name="commit", topic="Commit latency", title=title)]
+
+
+def _committers(summary: CellSummary) -> str:
+    return format_factor("threads", summary.cell.threads, "commit")
+
+
+def _commit_title(cells: Sequence[CellSummary]) -> str:
+    """Return the fastest commits, and the highest rate."""
+    known = [s for s in cells if "p50" in _percentiles(s)]
+    factors = varying(cells)
+    if not known:
+        return "Too few commits completed to know a median"
+    fast = min(known, key=lambda s: _percentiles(s)["p50"].value)
+    busy = max(known, key=lambda s: s.iops.value)
+    return (
+        f"The fastest commits take {format_estimate(_percentiles(fast)['p50'])} at the median, "
+        f"with {name_by(fast, factors) or _committers(fast)}; the most are "
+        f"{format_estimate(busy.iops)}, with {name_by(busy, factors) or _committers(busy)}"
+    )
+
+
+def other_latency(cells: Sequence[CellSummary]) -> list[Figure]:
+    """Return the percentiles of all workloads that have no latency chart of their own."""
+    drawn = [s for s in of_kind(cells, *_LADDER_KINDS) if s.latency]
+    if not drawn:
+        return []
+    rows = []
+    several_targets = len({s.cell.target for s in drawn}) > 1
+    workloads = grouped(drawn, lambda s: (s.cell.target, s.cell.workload))
+    for (target, workload), members in workloads.items():
+        factors = varying(members, leave_out=("operation",))
+        for summary in members:
+            for operation, percentiles in summary.latency.items():
+                words = [target if several_targets else "", workload, name_by(summary, factors),
+                         operation if operation != workload else ""]  # fmt: skip
+                rows.append(_row(summary, percentiles, ", ".join(filter(None, words))))
+    slowest = max(rows, key=lambda row: row.points["max"].y)
+    title = f"The slowest request took {slowest.points['max'].text}: {slowest.label}"
+    topic = "Latency of the other workloads"
+    return [_ladder(rows, cells, drawn, name="other-latency", topic=topic, title=title)]
+
+
+def _ladder(
+    rows: list[Row],
+    cells: Sequence[CellSummary],
+    drawn: Sequence[CellSummary],
+    *,
+    name: str,
+    topic: str,
+    title: str,
+) -> Figure:
+    """Return a ladder of the rows, which are the drawn ones of the cells."""
+    estimates = [e for s in drawn for part in s.latency.values() for e in _chosen(part).values()]
+    kinds = {s.cell.kind for s in drawn}
+    names = [known for known in PERCENTILES if any(known in row.points for row in rows)]
+    view = View(label=topic, title=title, rows=rows, names=names, axis=_axis(estimates))
+    return Figure(
+        id=name,
+        kind="ladder",
+        topic=topic,
+        notes=[
+            interval_note(drawn, "thin lines"),
+            _KNOWN_NOTE,
+            *blank_notes(s for s in cells if s.cell.kind in kinds),
+        ],
+        views=[view],
+        table=f"table-{drawn[0].cell.kind}",
+    )
+
+
+def _row(summary: CellSummary, latency: dict[str, Estimate], label: str) -> Row:
+    points = {name: Point.of(0, estimate) for name, estimate in _chosen(latency).items()}
+    return Row(label=label, points=points, remark=format_estimate(summary.iops))
+
+
+def _chosen(latency: dict[str, Estimate]) -> dict[str, Estimate]:
+    """Return the percentiles that are drawn, in rising order."""
+    return {name: latency[name] for name in PERCENTILES if name in latency}
+
+
+def _percentiles(summary: CellSummary) -> dict[str, Estimate]:
+    """Return the drawn percentiles of a cell of commits, which has one operation kind."""
+    return _chosen(next(iter(summary.latency.values()), {}))
+
+
+def _axis(estimates: Sequence[Estimate]) -> Axis:
+    return log_axis(_AXIS_NAME, "ns", extent(estimates))

@@ -1,0 +1,182 @@
+"""What a chart is, before it is drawn: plain data that the page's script reads as JSON.
+
+Every point carries the text that its tooltip shows, put into words by analysis.wording, so that
+chart and table always say a figure the same way.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from seatrial.analysis.model import Estimate
+from seatrial.analysis.wording import format_estimate
+
+
+class Tick(msgspec.Struct, frozen=True, array_like=True):
+    """A labelled place on an axis; ``value`` is in the axis's unit."""
+
+    value: float
+    label: str
+
+
+class Axis(msgspec.Struct, frozen=True, kw_only=True):
+    """One axis.
+
+    Attributes:
+        name: What it shows, with its unit.
+        unit: Heads the column in the CSV, such as ``ns``.
+        scale: ``log`` or ``linear``.
+        low: Where it begins, in ``unit``.
+        high: Where it ends, in ``unit``.
+        ticks: Labelled places between the two, in rising order.
+    """
+
+    name: str
+    unit: str
+    scale: Literal["log", "linear"]
+    low: float
+    high: float
+    ticks: list[Tick]
+
+
+class Point(msgspec.Struct, frozen=True, array_like=True):
+    """One figure with its doubt; ``low`` and ``high`` are None when it was measured once."""
+
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+    text: str
+
+    @classmethod
+    def of(cls, x: float, estimate: Estimate) -> Point:
+        """Return the estimate as a point at ``x``."""
+        text = format_estimate(estimate)
+        return cls(x, estimate.value, estimate.low, estimate.high, text)
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """Points that belong together; ``style`` picks colour, dash and marker."""
+
+    name: str
+    style: int
+    points: list[Point]
+
+
+class Panel(msgspec.Struct, frozen=True, kw_only=True):
+    """One pair of axes with its lines."""
+
+    title: str
+    x: Axis
+    y: Axis
+    lines: list[Line]
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of a ladder or of bars: a label, its figures by name, and a remark beside it."""
+
+    label: str
+    points: dict[str, Point]
+    remark: str = ""
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a chart shows at one time; a chart with several views gets a list to pick from.
+
+    Attributes:
+        label: Its entry in the list.
+        title: The chart's heading while this view is shown: what is seen.
+        group: Heading above its entry in the list.
+        panels: Of a chart of lines.
+        rows: Of a ladder or of bars.
+        names: Of the figures that the rows have, in the order of the legend.
+        axis: The value axis of a ladder or of bars.
+        heat: Of a heat map.
+    """
+
+    label: str
+    title: str
+    group: str = ""
+    panels: list[Panel] = []
+    rows: list[Row] = []
+    names: list[str] = []
+    axis: Axis | None = None
+    heat: Heat | None = None
+
+
+class HeatColumn(msgspec.Struct, frozen=True, array_like=True):
+    """One stretch of time of one sample.
+
+    Attributes:
+        index: Its place: it begins at ``index * column_s`` from the sample's start.
+        p50_ns: Median of the full counts, three digits.
+        p99_ns: 99th percentile of the full counts, three digits.
+        max_ns: Slowest request, three digits.
+        first_row: Row of the first entry of ``counts``.
+        counts: Completed requests by row, from ``first_row`` up.
+    """
+
+    index: int
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+    first_row: int
+    counts: list[int]
+
+
+class HeatStall(msgspec.Struct, frozen=True, array_like=True):
+    """A stall, in s from its sample's start."""
+
+    start_s: float
+    length_s: float
+    cause: str
+    text: str
+
+
+class HeatSample(msgspec.Struct, frozen=True, kw_only=True):
+    """One round of a heat map."""
+
+    round: int
+    duration_s: float
+    columns: list[HeatColumn]
+    stalls: list[HeatStall]
+
+
+class Heat(msgspec.Struct, frozen=True, kw_only=True):
+    """Completed requests by time and latency.
+
+    Row ``r`` covers ``2 ** (r / rows_per_doubling)`` ns up to the same of ``r + 1``.
+    """
+
+    column_s: float
+    rows_per_doubling: int
+    samples: list[HeatSample]
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One chart.
+
+    Attributes:
+        id: Names it in the page and in the files that are saved from it.
+        kind: Which drawing the script uses.
+        topic: Short heading above the title, such as ``Commit latency``.
+        notes: Sentences below the chart: how to read it, and what is missing in it and why.
+        views: At least one.
+        chosen: Index of the view that is shown first.
+        table: Identifier of the table that holds its numbers.
+    """
+
+    id: str
+    kind: Literal["lines", "ladder", "bars", "heat"]
+    topic: str
+    notes: list[str]
+    views: list[View]
+    chosen: int = 0
+    table: str
+
+    @property
+    def title(self) -> str:
+        """The heading of the view that is shown first."""
+        return self.views[self.chosen].title

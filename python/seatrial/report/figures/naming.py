@@ -1,0 +1,91 @@
+"""How cells are told apart in a chart: by the factors that differ among them, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+from seatrial.analysis.model import CellSummary
+from seatrial.analysis.wording import format_plural, format_share, format_size
+from seatrial.study.cell import FactorValue
+
+_T = TypeVar("_T")
+_K = TypeVar("_K", bound=Hashable)
+
+
+def grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:
+    """Return the items by key, keys in order of first appearance."""
+    groups: dict[_K, list[_T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def of_kind(cells: Iterable[CellSummary], *kinds: str) -> list[CellSummary]:
+    """Return the cells of these kinds that have a figure; blank ones have none to draw."""
+    return [summary for summary in cells if summary.cell.kind in kinds and not summary.blank]
+
+
+def varying(cells: Sequence[CellSummary], leave_out: Collection[str] = ()) -> list[str]:
+    """Return the names of the factors that differ among the cells, in the cells' order."""
+    values: dict[str, set[FactorValue | None]] = {}
+    identities = [summary.cell.identity() for summary in cells]
+    names = dict.fromkeys(name for identity in identities for name in identity)
+    for name in names:
+        values[name] = {identity.get(name) for identity in identities}
+    return [name for name in names if len(values[name]) > 1 and name not in leave_out]
+
+
+def name_by(summary: CellSummary, factors: Iterable[str]) -> str:
+    """Return the cell's values of these factors, such as ``random read, 10 threads``."""
+    identity = summary.cell.identity()
+    words = {
+        name: format_factor(name, identity[name], summary.cell.kind)
+        for name in factors
+        if identity.get(name) is not None
+    }
+    if "pattern" in words and "operation" in words:
+        words["operation"] = f"{words.pop('pattern')} {words['operation']}"
+    return ", ".join(word for word in words.values() if word)
+
+
+def format_factor(name: str, value: FactorValue, kind: str = "") -> str:
+    """Return one factor's value as a reader would say it."""
+    if name == "threads":
+        return format_plural(int(value), "committer" if kind == "commit" else "thread")
+    if name == "depth":
+        return f"depth {value}"
+    if name == "block_size_bytes":
+        return format_size(int(value)) if value else ""
+    if name == "file":
+        return f"{value} file"
+    if isinstance(value, str):
+        return value
+    return _named_factor(name, value)
+
+
+def _named_factor(name: str, value: float | bool) -> str:
+    """Return a number or truth value with the factor's name, such as ``read share 70 %``."""
+    words = name.replace("_", " ")
+    if isinstance(value, bool):
+        return words if value else f"no {words}"
+    if name.endswith("_bytes"):
+        return f"{words.removesuffix(' bytes')} {format_size(round(value))}"
+    if name.endswith("_share"):
+        return f"{words} {format_share(value)}"
+    return f"{words} {value:g}"
+
+
+def requests_word(operation: str) -> str:
+    """Return what requests of an operation are called, such as ``reads``."""
+    return {"mixed": "mixed requests", "copy": "copies"}.get(operation, f"{operation}s")
+
+
+def capitalized(text: str) -> str:
+    """Return the text with its first letter in upper case and all others as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def line_style_of(names: Iterable[str]) -> dict[str, int]:
+    """Return a style for each name, equal names alike, in order of first appearance."""
+    return {name: index for index, name in enumerate(dict.fromkeys(names))}

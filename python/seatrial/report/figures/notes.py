@@ -1,0 +1,38 @@
+"""Sentences below the charts: what the intervals are, and which cells are missing and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from seatrial.analysis.model import CellSummary
+from seatrial.analysis.wording import format_cell, format_plural
+
+_BLANKS_MAX = 6
+
+
+def interval_note(cells: Sequence[CellSummary], mark: str) -> str:
+    """Return what stands for doubt in a chart.
+
+    Args:
+        cells: The cells that are drawn.
+        mark: What draws the interval, such as ``bands``.
+    """
+    once = [summary for summary in cells if summary.iops.low is None]
+    if not once:
+        return f"Each figure is the mean of its rounds; {mark} are 95 % intervals over the rounds."
+    if len(once) == len(cells):
+        return "Measured once: the figures have no interval, so how far they repeat is not known."
+    return (
+        f"Each figure is the mean of its rounds; {mark} are 95 % intervals over the rounds. "
+        f"{format_plural(len(once), 'cell')} of {len(cells)} measured once: no interval there."
+    )
+
+
+def blank_notes(cells: Iterable[CellSummary]) -> list[str]:
+    """Return one sentence for the cells that completed nothing and so have no mark in a chart."""
+    blanks = [f"{format_cell(s.cell)} ({s.blank})" for s in cells if s.blank]
+    if not blanks:
+        return []
+    shown = "; ".join(blanks[:_BLANKS_MAX])
+    more = f"; and {len(blanks) - _BLANKS_MAX} more" if len(blanks) > _BLANKS_MAX else ""
+    return [f"Not drawn, because nothing completed: {shown}{more}."]

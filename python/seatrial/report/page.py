@@ -1,0 +1,100 @@
+"""The HTML report: one file that needs nothing else, readable with scripts off.
+
+Verdict first, then findings, the charts that matter, tables, the machine, and the exact study.
+The page asks no network for anything, and its policy (report/assets.py) forbids it to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from seatrial.analysis.model import Summary
+from seatrial.report import assets
+from seatrial.report.figures import figures_of
+from seatrial.report.markup import Markup, element, join
+from seatrial.report.sections.charts import charts_section
+from seatrial.report.sections.events import event_sections
+from seatrial.report.sections.findings import findings_section
+from seatrial.report.sections.head import head
+from seatrial.report.sections.machine import machine_section
+from seatrial.report.sections.study import study_section
+from seatrial.report.sections.tables import table_sections
+from seatrial.report.tables import Table, moment
+from seatrial.report.tables import tables as plain_tables
+
+_CHAPTERS = {
+    "findings": "Findings",
+    "charts": "Charts",
+    "tables": "Tables",
+    "machine": "Machine",
+    "study": "Study",
+}
+
+
+def render(summary: Summary, *, tables: Sequence[Table] | None = None) -> str:
+    """Return the report of one run as a self-contained HTML document.
+
+    Args:
+        summary: The run with its cells and findings.
+        tables: Tables to show in place of those of report/tables.py.
+
+    Raises:
+        AssetError: When the installation's ECharts is not the one that was pinned.
+    """
+    plain = plain_tables(summary) if tables is None else tables
+    figures = figures_of(summary.cells)
+    run = summary.run
+    data = {
+        "source": f"Seatrial {run.seatrial_version}, run {run.id}, {moment(run.started_at)}",
+        "figures": msgspec.to_builtins(figures),
+    }
+    numbers = [*table_sections(summary.cells, plain), *event_sections(summary.cells, figures)]
+    body = [
+        element("a", "Skip to the findings", href="#findings", class_="skip"),
+        head(summary),
+        _chapters(bool(figures), bool(numbers)),
+        element(
+            "main",
+            findings_section(summary.findings),
+            charts_section(figures),
+            element("section", element("h2", "Tables"), *numbers, id="tables", aria_label="Tables")
+            if numbers
+            else "",
+            machine_section(run),
+            study_section(run),
+        ),
+        assets.data_block("report-data", data),
+        *(script.markup for script in assets.scripts()),
+    ]
+    title = f"{run.label or run.study_name}: Seatrial report"
+    page = element("html", _document_head(title), element("body", *body), lang="en")
+    return f"<!DOCTYPE html>\n{page}\n"
+
+
+def _document_head(title: str) -> Markup:
+    policy = element(
+        "meta", http_equiv="Content-Security-Policy", content=assets.content_security_policy()
+    )
+    return element(
+        "head",
+        element("meta", charset="utf-8"),
+        policy,
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("title", title),
+        assets.styles().markup,
+    )
+
+
+def _chapters(charts: bool, tables: bool) -> Markup:
+    """Return links to the parts of the page that there are."""
+    present = {"charts": charts, "tables": tables}
+    links = (
+        element("a", name, href=f"#{chapter}")
+        for chapter, name in _CHAPTERS.items()
+        if present.get(chapter, True)
+    )
+    return element("nav", join(links, " "), aria_label="Parts of the report")

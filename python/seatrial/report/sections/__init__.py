@@ -1,0 +1,1 @@
+"""The parts of the page that are readable without scripts, in its order."""

@@ -1,0 +1,41 @@
+"""The frames of the charts: heading, notes and the place that the script draws into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seatrial.report.figures.model import Figure
+from seatrial.report.markup import Markup, element
+
+
+def charts_section(figures: Sequence[Figure]) -> Markup:
+    """Return a frame for each chart; nothing at all when there is none."""
+    if not figures:
+        return Markup("")
+    return element(
+        "section",
+        element("h2", "Charts"),
+        element(
+            "noscript",
+            element("p", "The charts need scripts; all their numbers are in the tables below."),
+        ),
+        *(_frame(figure) for figure in figures),
+        id="charts",
+        aria_label="Charts",
+    )
+
+
+def _frame(figure: Figure) -> Markup:
+    return element(
+        "figure",
+        element("p", figure.topic, class_="topic"),
+        element("h3", figure.title),
+        element("div", class_="toolbar"),
+        element("div", class_="plot", role="img", aria_label=figure.title),
+        element(
+            "figcaption",
+            *(element("span", f"{note} ") for note in figure.notes),
+            element("a", "All numbers", href=f"#{figure.table}"),
+        ),
+        id=f"figure-{figure.id}",
+    )

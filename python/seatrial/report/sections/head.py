@@ -1,0 +1,56 @@
+"""The top of the page: the verdict, and what was measured when."""
+
+from __future__ import annotations
+
+from seatrial.analysis.model import Summary
+from seatrial.analysis.wording import format_count, format_duration_s, format_plural
+from seatrial.report.markup import Markup, element
+from seatrial.report.tables import moment
+
+_STATUS = {
+    "running": "Not ended: the run is still going on, or was killed. ",
+    "interrupted": "Interrupted: what was measured until then is shown. ",
+    "failed": "Failed before its end: what was measured until then is shown. ",
+}
+
+
+def head(summary: Summary) -> Markup:
+    """Return the masthead, the verdict in large type, and the run's particulars."""
+    run = summary.run
+    name = run.label or run.study_name
+    status = _STATUS.get(run.status, "")
+    return element(
+        "header",
+        element(
+            "p",
+            element("strong", "Seatrial"),
+            element("span", name),
+            element("button", "Dark page", id="theme", type="button", hidden=True),
+            class_="masthead",
+        ),
+        element("h1", summary.verdict),
+        element("p", element("strong", status), class_="status") if status else "",
+        element("dl", *_particulars(summary), class_="particulars"),
+    )
+
+
+def _particulars(summary: Summary) -> list[Markup]:
+    """Return run, targets, extent and time as pairs of a list."""
+    run = summary.run
+    samples = [sample for part in summary.cells for sample in part.samples]
+    targets = ", ".join(dict.fromkeys(part.cell.target for part in summary.cells)) or "none"
+    rounds = max((len(part.samples) for part in summary.cells), default=0)
+    measured_s = sum(sample.duration_s for sample in samples)
+    requests = sum(sample.outcome.offered for sample in samples)
+    pairs = {
+        "Target": targets,
+        "Study": run.study_name,
+        "Measured": f"{format_plural(len(summary.cells), 'cell')}, "
+        f"up to {format_plural(rounds, 'round')}, {format_duration_s(measured_s)}, "
+        f"{format_count(requests)} requests",
+        "Started": moment(run.started_at),
+        "Run": run.id,
+    }
+    return [
+        element("div", element("dt", term), element("dd", text)) for term, text in pairs.items()
+    ]

@@ -1,0 +1,23 @@
+"""The fingerprint: the machine and the target before the run, and what changed after it."""
+
+from __future__ import annotations
+
+from seatrial.report.facts import fact_list
+from seatrial.report.markup import Markup, element
+from seatrial.results.model import Run
+
+
+def machine_section(run: Run) -> Markup:
+    """Return the fingerprint taken before the run, and what had changed or aged after it."""
+    before = run.fingerprint_before
+    after = run.fingerprint_after
+    return element(
+        "section",
+        element("h2", "Machine and target"),
+        element("h3", "After the run: what changed"),
+        fact_list(after) if after else element("p", "No change was recorded."),
+        element("h3", "Before the run"),
+        fact_list(before) if before else element("p", "No fingerprint was taken."),
+        id="machine",
+        aria_label="Machine and target",
+    )

@@ -1,0 +1,146 @@
+"""The tables: the plain ones that the terminal shows too, then every figure of every cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seatrial.analysis.model import CellSummary, Estimate
+from seatrial.analysis.wording import (
+    format_count,
+    format_interval,
+    format_plural,
+    format_size,
+    format_value,
+)
+from seatrial.report.figures.naming import capitalized, grouped, name_by, varying
+from seatrial.report.markup import Markup, element, join
+from seatrial.report.tables import TITLES, TOO_FEW, Table
+
+_ON_ONE_LINE_MAX = 14
+_PERCENTILES = ("p50", "p90", "p99", "p99.9", "max", "mean")
+
+
+def scrolling(table: Markup, label: str) -> Markup:
+    """Return a wide table in a frame of its own that scrolls, also by keyboard."""
+    return element("div", table, class_="scroll", tabindex=0, role="region", aria_label=label)
+
+
+def table_sections(cells: Sequence[CellSummary], plain: Sequence[Table]) -> list[Markup]:
+    """Return a section for each kind of workload: its plain tables, then all of its figures."""
+    by_kind = grouped(cells, lambda s: s.cell.kind)
+    plain_by_kind = grouped(plain, lambda table: table.id.partition("-")[0])
+    return [
+        element(
+            "section",
+            *_plain_tables(title, plain_by_kind.get(kind, [])),
+            _all_figures(title, by_kind[kind]),
+            id=f"table-{kind}",
+        )
+        for kind, title in TITLES.items()
+        if kind in by_kind
+    ]
+
+
+def _plain_tables(title: str, tables: Sequence[Table]) -> list[Markup]:
+    """Return a kind's plain tables; one alone lends its title to the section."""
+    if len(tables) == 1:
+        return [element("h3", tables[0].title), plain_table(tables[0], captioned=False)]
+    return [element("h3", title), *(plain_table(table) for table in tables)]
+
+
+def plain_table(table: Table, *, captioned: bool = True) -> Markup:
+    """Return one of the tables that the terminal shows, with its title above unless told."""
+    heads = [_row(table.headers, "th", scope="col")]
+    if any(group.title for group in table.groups):
+        groups = (
+            element("th", group.title, colspan=group.columns, scope="colgroup", class_="group")
+            for group in table.groups
+        )
+        heads.insert(0, element("tr", *groups))
+    body = (
+        element(
+            "tr",
+            *(element("th", text, scope="row") for text in row[: table.labels]),
+            *(element("td", text, class_=_width(text)) for text in row[table.labels :]),
+        )
+        for row in table.rows
+    )
+    caption = element("caption", table.title) if captioned else ""
+    made = element("table", caption, element("thead", *heads), element("tbody", *body))
+    return scrolling(made, table.title)
+
+
+def _width(text: str) -> str | None:
+    """Return the class of a text that must break lines, lest it widen its whole column."""
+    return "long" if len(text) > _ON_ONE_LINE_MAX else None
+
+
+def _row(texts: Sequence[str], name: str, **attributes: str) -> Markup:
+    return element("tr", *(element(name, text, **attributes) for text in texts))
+
+
+def _all_figures(title: str, cells: Sequence[CellSummary]) -> Markup:
+    """Return every figure of the cells: rates, all percentiles, counts."""
+    factors = varying(cells)
+    headers = ["Cell", "Requests", "Rate", "Bandwidth", *map(capitalized, _PERCENTILES),
+               "Completed", "Failed", "Rounds"]  # fmt: skip
+    rows = [row for summary in cells for row in _cell_rows(summary, factors)]
+    table = element(
+        "table",
+        element("caption", f"{title}: every figure, with its 95 % interval over the rounds"),
+        element("thead", _row(headers, "th", scope="col")),
+        element("tbody", *rows),
+        class_="figures",
+    )
+    label = f"{title}: every figure of {format_plural(len(cells), 'cell')}"
+    return element("details", element("summary", label), scrolling(table, label))
+
+
+def _cell_rows(summary: CellSummary, factors: Sequence[str]) -> list[Markup]:
+    """Return a row for each operation kind of a cell; rates and counts stand in the first."""
+    name = element("th", _cell_label(summary, factors), scope="row")
+    counts = [
+        _exact(summary.completed),
+        _exact(summary.failed),
+        _exact(len(summary.samples)),
+    ]
+    if summary.blank:
+        blank = element("td", summary.blank, colspan=3 + len(_PERCENTILES), class_="blank")
+        return [element("tr", name, blank, *counts, data_key=summary.cell.key)]
+    rows = []
+    for index, operation in enumerate(summary.latency or {summary.cell.operation: {}}):
+        latency = summary.latency.get(operation, {})
+        rates = [_figure(summary.iops), _figure(summary.bandwidth)]
+        first = index == 0
+        rows.append(
+            element(
+                "tr",
+                name,
+                element("td", operation, class_="word"),
+                *(rates if first else [element("td")] * 2),
+                *(_percentile(latency.get(percentile)) for percentile in _PERCENTILES),
+                *(counts if first else [element("td")] * 3),
+                data_key=summary.cell.key,
+            )
+        )
+    return rows
+
+
+def _cell_label(summary: CellSummary, factors: Sequence[str]) -> str:
+    words = name_by(summary, factors) or summary.cell.workload
+    start = summary.cell.spec.get("range", {}).get("start_bytes", 0)
+    return f"{words}, from {format_size(start)}" if summary.cell.kind == "map" else words
+
+
+def _percentile(estimate: Estimate | None) -> Markup:
+    return element("td", TOO_FEW, class_="absent") if estimate is None else _figure(estimate)
+
+
+def _figure(estimate: Estimate) -> Markup:
+    """Return a figure with its interval below it; the exact value is in ``data-value``."""
+    parts = [format_value(estimate), Markup(" "), element("small", format_interval(estimate))]
+    return element("td", join(parts), data_value=repr(float(estimate.value)))
+
+
+def _exact(count: int) -> Markup:
+    return element("td", format_count(count), data_value=count)

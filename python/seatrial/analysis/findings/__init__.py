@@ -1,0 +1,85 @@
+"""What is wrong, and why: one small file for each kind of finding.
+
+A finding's kind is the name of the function that finds it, and a section of docs/findings.md
+(kept equal by tests/analysis/test_registry.py). To add one: write the function, list it in one
+of the two registries below, write its section, and its tests.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seatrial.analysis.findings import device, filesystem, machine
+from seatrial.analysis.findings.changed_meanwhile import changed_meanwhile
+from seatrial.analysis.findings.context import Context, FromFingerprint, FromSamples
+from seatrial.analysis.findings.corruption import corruption
+from seatrial.analysis.findings.device_cache_served import device_cache_served
+from seatrial.analysis.findings.errors import errors
+from seatrial.analysis.findings.generator_limited import generator_limited
+from seatrial.analysis.findings.interrupted import interrupted
+from seatrial.analysis.findings.kernel_errors import kernel_errors
+from seatrial.analysis.findings.late_requests import late_requests
+from seatrial.analysis.findings.link_narrower import link_narrower
+from seatrial.analysis.findings.noisy_machine import noisy_machine
+from seatrial.analysis.findings.not_repeatable import not_repeatable
+from seatrial.analysis.findings.nothing_completed import nothing_completed
+from seatrial.analysis.findings.page_cache_served import page_cache_served
+from seatrial.analysis.findings.slow_device import slow_device
+from seatrial.analysis.findings.slower_at_end import slower_at_end
+from seatrial.analysis.findings.stall import stall
+from seatrial.analysis.findings.temperature import temperature
+from seatrial.analysis.model import Finding
+
+FROM_SAMPLES: tuple[FromSamples, ...] = (
+    corruption,
+    errors,
+    kernel_errors,
+    nothing_completed,
+    stall,
+    device_cache_served,
+    page_cache_served,
+    late_requests,
+    temperature,
+    interrupted,
+    changed_meanwhile,
+    generator_limited,
+    not_repeatable,
+    slower_at_end,
+    slow_device,
+    noisy_machine,
+)
+"""Findings from samples; the order is that of weight among equals in severity."""
+
+FROM_FINGERPRINT: tuple[FromFingerprint, ...] = (
+    link_narrower,
+    *device.FINDERS,
+    *filesystem.FINDERS,
+    *machine.FINDERS,
+)
+"""Findings from the fingerprint alone, known before anything is measured."""
+
+KINDS = tuple(finder.__name__ for finder in (*FROM_SAMPLES, *FROM_FINGERPRINT))
+"""Every kind of finding; stable names."""
+
+SEVERITIES = ("critical", "warning", "note")
+
+
+def find(context: Context) -> list[Finding]:
+    """Return all findings of a run, those of its fingerprint included, the worst first."""
+    found = [finding for finder in FROM_SAMPLES for finding in finder(context)]
+    return _worst_first(found + preflight(context.before))
+
+
+def preflight(fingerprint: dict[str, Any], *, trial_file_bytes: int | None = None) -> list[Finding]:
+    """Return what could spoil a measurement here, from the fingerprint alone, the worst first.
+
+    Args:
+        fingerprint: As ``seatrial.context`` takes it; whatever is None or absent is not judged.
+        trial_file_bytes: Size of the file that would be made, where it is known.
+    """
+    facts = fingerprint | {"trial_file_bytes": trial_file_bytes}
+    return _worst_first([found for finder in FROM_FINGERPRINT for found in finder(facts)])
+
+
+def _worst_first(findings: list[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))

@@ -1,0 +1,40 @@
+"""Finding ``interrupted``: the result is partial."""
+
+from __future__ import annotations
+
+from seatrial.analysis.findings.context import Context, identities
+from seatrial.analysis.model import Finding
+from seatrial.analysis.wording import format_plural
+
+
+def interrupted(context: Context) -> list[Finding]:
+    """Find a run that did not end by itself, and samples that were cut short."""
+    concerned = [c for c in context.cells if any(s.status != "complete" for s in c.samples)]
+    cut_short = sum(s.status != "complete" for s in context.samples)
+    if context.run.status == "complete" and not concerned:
+        return []
+    told = f"the run is marked '{context.run.status}'"
+    if cut_short:
+        told += f" and {format_plural(cut_short, 'sample')} ended before their time"
+    return [
+        Finding(
+            kind="interrupted",
+            severity="warning",
+            cells=identities(concerned),
+            sentence=f"The result is partial: {told}.",
+            cause=_CAUSES.get(context.run.status, _CAUSES["interrupted"]),
+            evidence={
+                "run_status": context.run.status,
+                "samples_count": len(context.samples),
+                "samples_cut_short_count": cut_short,
+            },
+            next="Go on where it stopped with 'seatrial study FILE --resume'.",
+        )
+    ]
+
+
+_CAUSES = {
+    "interrupted": "Somebody or something ended the run early (Ctrl-C, a signal, its budget).",
+    "running": "The run is still going, or it was killed before it could say that it ended.",
+    "failed": "An error ended the run; what was measured until then is kept.",
+}

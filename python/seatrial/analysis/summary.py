@@ -1,0 +1,101 @@
+"""From a run and its samples to everything that a report or a terminal prints of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from seatrial.analysis.estimates import (
+    bandwidth_estimate,
+    counted,
+    latency_estimates,
+    rate_estimate,
+)
+from seatrial.analysis.findings import find
+from seatrial.analysis.findings.context import Context
+from seatrial.analysis.findings.errors import name_of
+from seatrial.analysis.model import CellSummary, Summary
+from seatrial.analysis.verdict import verdict
+from seatrial.analysis.wording import format_count, format_duration_ns
+from seatrial.errors import SeatrialError
+from seatrial.results.model import Run, Sample
+from seatrial.study.cell import Cell
+from seatrial.study.load import study_from_mapping
+from seatrial.study.plan import make_plan
+
+OPERATIONS = ("read", "write", "mixed", "commit", "copy")
+
+
+def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
+    """Return cells in plan order with their figures, the findings, and the verdict."""
+    by_cell: dict[str, list[Sample]] = {}
+    for sample in samples:
+        by_cell.setdefault(sample.cell.key, []).append(sample)
+    places = _places(run)
+    cells = sorted(
+        (summarise_cell(group) for group in by_cell.values()),
+        key=lambda summary: (
+            places.get(summary.cell.key, len(places)),
+            _natural_order(summary.cell),
+        ),
+    )
+    findings = find(Context(run, cells))
+    return Summary(run=run, cells=cells, findings=findings, verdict=verdict(cells, findings))
+
+
+def summarise_cell(samples: Sequence[Sample]) -> CellSummary:
+    """Return the figures of one cell from its samples, at least one, in any order."""
+    ordered = sorted(samples, key=lambda sample: (sample.round, sample.position))
+    resting_on = counted(ordered)
+    completed = sum(sample.outcome.completed for sample in ordered)
+    return CellSummary(
+        cell=ordered[0].cell,
+        iops=rate_estimate(resting_on),
+        bandwidth=bandwidth_estimate(resting_on),
+        latency=latency_estimates(resting_on),
+        completed=completed,
+        failed=sum(sample.outcome.failed for sample in ordered),
+        blank="" if completed else _blank(ordered),
+        samples=ordered,
+    )
+
+
+def _blank(samples: Sequence[Sample]) -> str:
+    """Return what stands in place of a figure: ``0 completed, oldest in flight 4.2 s``."""
+    failed = sum(sample.outcome.failed for sample in samples)
+    late = sum(sample.outcome.late_skipped for sample in samples)
+    oldest_ns = max(sample.oldest_in_flight_ns for sample in samples)
+    names = sorted({name_of(error) for sample in samples for error in sample.errors})
+    told = ["0 completed"]
+    if failed:
+        reasons = f" ({', '.join(names)})" if names else ""
+        told.append(f"{format_count(failed)} failed{reasons}")
+    if late:
+        told.append(f"{format_count(late)} skipped as too late")
+    if oldest_ns:
+        told.append(f"oldest in flight {format_duration_ns(oldest_ns)}")
+    elif not failed and not late:
+        told.append("nothing was in flight")
+    return ", ".join(told)
+
+
+def _places(run: Run) -> dict[str, int]:
+    """Return the place of each cell's key in the plan of the run's study.
+
+    Empty where the study makes no plan here: it was imported, or written by another version.
+    """
+    try:
+        plan = make_plan(study_from_mapping(run.study, run.study_name))
+    except SeatrialError:
+        return {}
+    return {cell.key: place for place, cell in enumerate(plan.cells)}
+
+
+def _natural_order(cell: Cell) -> tuple[object, ...]:
+    """Return a key that sorts cells as a reader expects them where no plan tells the order."""
+    known = cell.operation in OPERATIONS
+    rank = OPERATIONS.index(cell.operation) if known else len(OPERATIONS)
+    factors = tuple(
+        (name, isinstance(value, str), value) for name, value in sorted(cell.factors.items())
+    )
+    size_bytes = cell.block_size_bytes
+    return (cell.workload, cell.target, rank, size_bytes, cell.threads, cell.depth, factors)

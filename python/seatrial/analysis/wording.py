@@ -1,0 +1,203 @@
+"""How figures are put into words: the terminal, the report and the findings all say it this way.
+
+A number shows no more digits than its doubt allows: its last digit stands where the first digit
+of the interval's half width stands, three digits at most; a number without an interval shows
+two. Rates of bytes are decimal (1 MB/s = 1,000,000 bytes per second, as drive makers and links
+state them); sizes of blocks and files are binary (1 KiB = 1,024 bytes, as they are asked for).
+"""
+
+from __future__ import annotations
+
+import math
+
+from seatrial.analysis.model import Estimate
+from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.units import format_seconds, format_size
+
+__all__ = [
+    "format_cell",
+    "format_count",
+    "format_duration_ns",
+    "format_duration_s",
+    "format_estimate",
+    "format_interval",
+    "format_iops",
+    "format_plural",
+    "format_rate_bytes",
+    "format_share",
+    "format_size",
+    "format_value",
+]
+
+DIGITS_MAX = 3
+DIGITS_WITHOUT_INTERVAL = 2
+PLUS_MINUS_SHARE_MAX = 0.25  # wider intervals are lopsided; their two ends are told instead
+BYTES_PER_MB = 1_000_000
+UNKNOWN = "unknown"
+
+_DURATION_UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
+
+
+def digits_allowed(value: float, half_width: float | None) -> int:
+    """Return how many significant digits a value may show, 1 to 3.
+
+    Args:
+        value: The figure.
+        half_width: Half of its interval's width in the same unit; None when there is none.
+    """
+    if half_width is None:
+        return DIGITS_WITHOUT_INTERVAL
+    if value == 0 or half_width <= 0 or not math.isfinite(half_width):
+        return DIGITS_MAX if half_width == 0 else 1
+    return max(1, min(DIGITS_MAX, _exponent(value) - _exponent(half_width) + 1))
+
+
+def _exponent(value: float) -> int:
+    """Return the power of ten of a value's first digit."""
+    return math.floor(math.log10(abs(value)))
+
+
+def _number(value: float, digits: int) -> str:
+    """Return a value with so many significant digits and thousands set apart, no exponent."""
+    if value == 0:
+        return "0"
+    decimals = digits - 1 - _exponent(value)
+    if _exponent(float(f"{value:.{digits - 1}e}")) > _exponent(value):
+        decimals -= 1  # 9.96 at two digits is 10, not 10.0
+    return f"{round(value, decimals):,.{max(0, decimals)}f}"
+
+
+def _scaled(value: float, digits: int, units: tuple[tuple[str, float], ...]) -> tuple[str, str]:
+    """Return number and unit, in the first unit in which the rounded number is below 1,000."""
+    rounded = float(f"{value:.{digits - 1}e}")
+    for unit, scale in units[:-1]:
+        if abs(rounded) < 1000 * scale * (1 - 1e-12):
+            return _number(value / scale, digits), unit
+    unit, scale = units[-1]
+    return _number(value / scale, digits), unit
+
+
+def format_count(count: int) -> str:
+    """Return an exact count with thousands set apart, such as ``12,345``."""
+    return f"{count:,}"
+
+
+def format_iops(per_s: float, half_width: float | None = None) -> str:
+    """Return requests per second without a unit, such as ``1,240``, ``74k`` or ``1.2M``."""
+    if not math.isfinite(per_s):
+        return UNKNOWN
+    digits = digits_allowed(per_s, half_width)
+    if abs(float(f"{per_s:.{digits - 1}e}")) < 10_000:
+        return _number(per_s, digits)
+    number, prefix = _scaled(per_s, digits, (("k", 1e3), ("M", 1e6)))
+    return number + prefix
+
+
+def format_rate_bytes(bytes_per_s: float, half_width: float | None = None) -> str:
+    """Return bytes per second as decimal MB/s (1,000,000 bytes), such as ``410 MB/s``."""
+    if not math.isfinite(bytes_per_s):
+        return UNKNOWN
+    return f"{_number(bytes_per_s / BYTES_PER_MB, digits_allowed(bytes_per_s, half_width))} MB/s"
+
+
+def format_duration_ns(value_ns: float, half_width: float | None = None) -> str:
+    """Return a duration given in ns, such as ``850 ns``, ``18 µs``, ``2.1 ms`` or ``3.1 s``."""
+    if not math.isfinite(value_ns):
+        return UNKNOWN
+    return " ".join(_scaled(value_ns, digits_allowed(value_ns, half_width), _DURATION_UNITS))
+
+
+def format_duration_s(value_s: float) -> str:
+    """Return a duration given in s, such as ``50 ms``, ``4.2 s``, ``2 min 5 s``, ``1 h 3 min``."""
+    if not math.isfinite(value_s):
+        return UNKNOWN
+    return format_duration_ns(value_s * 1e9) if round(value_s) < 60 else format_seconds(value_s)
+
+
+def format_share(share: float) -> str:
+    """Return a share of 1 in percent: ``0.4 %`` below one percent, else whole percents."""
+    percent = share * 100
+    if not math.isfinite(percent):
+        return UNKNOWN
+    if 0 < abs(percent) < 0.1:
+        return "< 0.1 %"
+    return f"{percent:.1f} %" if abs(percent) < 0.95 and percent else f"{percent:.0f} %"
+
+
+def format_interval(estimate: Estimate) -> str:
+    """Return the doubt of an estimate: ``± 3 %``, ``11k to 25k IOPS`` or ``measured once``.
+
+    The share is rounded up, so that the interval told is never narrower than the one computed.
+    """
+    if estimate.low is None or estimate.high is None:
+        return "measured once" if estimate.rounds <= 1 else f"largest of {estimate.rounds} rounds"
+    share = estimate.half_width_share
+    if share is not None and math.isfinite(share) and share <= PLUS_MINUS_SHARE_MAX:
+        return f"± {_share_rounded_up(share)}"
+    low, _ = _figure(estimate.low, estimate.unit, None)
+    high, unit = _figure(estimate.high, estimate.unit, None)
+    if estimate.unit in ("ns", "B/s"):
+        return f"{low} to {high}"
+    return f"{low} to {high} {unit}".rstrip()
+
+
+def _share_rounded_up(share: float) -> str:
+    """Return a share in percent with one digit, or two from 10 % up, never rounded down."""
+    percent = share * 100 - 1e-9
+    if percent <= 0.1:
+        return "0.1 %"
+    if percent <= 0.9:
+        return f"{math.ceil(percent * 10) / 10:.1f} %"
+    return f"{math.ceil(percent)} %"
+
+
+def _figure(value: float, unit: str, half_width: float | None) -> tuple[str, str]:
+    """Return a value in words and the unit that is still to be said after it."""
+    if unit == "B/s":
+        return format_rate_bytes(value, half_width), ""
+    if unit == "ns":
+        return format_duration_ns(value, half_width), ""
+    if unit == "ratio":
+        return f"{format_iops(value, half_width)}x", ""
+    return format_iops(value, half_width), unit
+
+
+def format_value(estimate: Estimate) -> str:
+    """Return an estimate's value and unit without its doubt, such as ``74k IOPS``."""
+    half_width = None
+    if estimate.low is not None and estimate.high is not None:
+        half_width = (estimate.high - estimate.low) / 2
+    return " ".join(filter(None, _figure(estimate.value, estimate.unit, half_width)))
+
+
+def format_estimate(estimate: Estimate) -> str:
+    """Return a figure with its doubt, such as ``74k IOPS (± 3 %)``."""
+    return f"{format_value(estimate)} ({format_interval(estimate)})"
+
+
+def format_plural(count: int, singular: str, plural: str = "") -> str:
+    """Return a count and its noun, such as ``1 stall`` or ``14 stalls``."""
+    return f"{format_count(count)} {singular if count == 1 else plural or singular + 's'}"
+
+
+def format_cell(cell: Cell) -> str:
+    """Return a cell as a reader would name it: ``matrix: random read 8 KiB, 10 threads``."""
+    words = [str(cell.factors["pattern"])] if "pattern" in cell.factors else []
+    words.append(cell.operation)
+    if cell.block_size_bytes:
+        words.append(format_size(cell.block_size_bytes))
+    parts = [" ".join(words), format_plural(cell.threads, "thread")]
+    if cell.depth > 1:
+        parts.append(f"depth {cell.depth}")
+    others = (item for item in cell.factors.items() if item[0] not in ("pattern", "zones"))
+    parts += [_format_factor(cell, name, value) for name, value in others]
+    return f"{cell.workload}: {', '.join(parts)}"
+
+
+def _format_factor(cell: Cell, name: str, value: FactorValue) -> str:
+    """Return one factor, such as ``method fdatasync``, ``zone 3 of 16`` or ``stride 64 KiB``."""
+    if name == "zone" and "zones" in cell.factors:
+        return f"zone {value} of {cell.factors['zones']}"
+    if name.endswith("_bytes") and isinstance(value, int):
+        return f"{name.removesuffix('_bytes').replace('_', ' ')} {format_size(value)}"
+    return f"{name.replace('_', ' ')} {value}"

@@ -12,7 +12,7 @@ use crate::spec::ArrivalSpec;
 
 const NS_PER_S: u128 = 1_000_000_000;
 /// Rates are kept in whole millionths of a request per second, so that due times are exact.
-const RATE_SCALE: u128 = 1_000_000;
+const MILLION: u128 = 1_000_000;
 
 /// The times at which the requests of one worker are due.
 #[derive(Debug)]
@@ -37,7 +37,8 @@ struct Even {
     workers: u64,
     /// Requests that are due together: 1 for a fixed rate.
     group: u64,
-    rate_scaled: u128,
+    /// The rate: requests in a million seconds.
+    per_million_s: u128,
 }
 
 impl Even {
@@ -45,7 +46,7 @@ impl Even {
     /// that no rounding adds up: it is exact to the ns below after any time.
     fn elapsed_ns(&self) -> u128 {
         let groups_before = u128::from(self.index / self.group);
-        groups_before * u128::from(self.group) * (NS_PER_S * RATE_SCALE) / self.rate_scaled
+        groups_before * u128::from(self.group) * (NS_PER_S * MILLION) / self.per_million_s
     }
 }
 
@@ -55,12 +56,12 @@ impl Arrivals {
     #[must_use]
     pub fn new(spec: &ArrivalSpec, worker: u32, workers: u32, seed: u64, start_ns: u64) -> Self {
         let even = |rate_per_s: f64, group: u64| {
-            let rate_scaled = (rate_per_s * RATE_SCALE as f64).round() as u128;
+            let per_million_s = (rate_per_s * MILLION as f64).round() as u128;
             Schedule::Even(Even {
                 index: u64::from(worker),
                 workers: u64::from(workers),
                 group: group.max(1),
-                rate_scaled: rate_scaled.max(1),
+                per_million_s: per_million_s.max(1),
             })
         };
         let schedule = match *spec {
@@ -194,15 +195,15 @@ mod tests {
     proptest! {
         #[test]
         fn fixed_counts_and_spacing_are_exact(
-            rate_scaled in 1_000_000_u64..100_000_000_000, workers in 1_u32..20,
+            per_million_s in 1_000_000_u64..100_000_000_000, workers in 1_u32..20,
         ) {
-            let rate_per_s = rate_scaled as f64 / 1e6;
+            let rate_per_s = per_million_s as f64 / 1e6;
             let due = all_due_ns(ArrivalSpec::Fixed { rate_per_s }, workers, 100_000_000);
             for (index, due_ns) in due.iter().enumerate() {
-                let exact = index as u128 * 1_000_000_000_000_000 / u128::from(rate_scaled);
+                let exact = index as u128 * 1_000_000_000_000_000 / u128::from(per_million_s);
                 prop_assert_eq!(u128::from(*due_ns), exact);
             }
-            let after = due.len() as u128 * 1_000_000_000_000_000 / u128::from(rate_scaled);
+            let after = due.len() as u128 * 1_000_000_000_000_000 / u128::from(per_million_s);
             prop_assert!(after >= 100_000_000, "one is missing at {}", after);
         }
 

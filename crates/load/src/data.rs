@@ -152,7 +152,7 @@ mod tests {
         filler.restamp(&mut []);
     }
 
-    /// Not a benchmark, but a guard against a slip of an order of magnitude (`--nocapture` shows it).
+    /// Not a benchmark, but a guard against a slip of an order of magnitude (see `--nocapture`).
     #[test]
     fn restamping_is_cheap() {
         let mut filler = Filler::new(&DataSpec::Random {}, 7, 0);

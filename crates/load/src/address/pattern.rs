@@ -39,7 +39,7 @@ impl Pattern {
             let inside = Positions::new(grain_bytes, align_bytes);
             Some(Self::Scattered(Scattered { ranks, scatter: scatter?, grain_bytes, inside }))
         };
-        let grains = scatter.map_or(1, |scatter| scatter.size());
+        let grains = scatter.map_or(1, |scatter| scatter.count());
         match access.address {
             AddressSpec::Random {} => Some(Self::Random(Positions::new(span_bytes, align_bytes))),
             AddressSpec::Sequential {} => Some(Self::Sequential(walk())),

@@ -1,7 +1,7 @@
 //! What is wrong with a block, once it is known that something is.
 
 use super::corruption::{Corruption, Looks};
-use super::sector::{Header, LENGTH, Sector, is_sealed, sectors};
+use super::sector::{Header, LENGTH_BYTES, Sector, is_sealed, sectors};
 use crate::ledger::{Expected, Ledger};
 
 /// A sector with fewer wrong bits than this is still ours. Bits of anything else are wrong one time
@@ -186,7 +186,7 @@ impl Read<'_> {
 /// Returns the bit of `sector` that makes it sound when turned; `None` when no single one does.
 fn single_flip(sector: &Sector) -> Option<usize> {
     let mut turned = *sector;
-    (0..LENGTH * 8).find(|bit| {
+    (0..LENGTH_BYTES * 8).find(|bit| {
         turned[bit / 8] ^= 1 << (bit % 8);
         let sound = is_sealed(&turned);
         turned[bit / 8] ^= 1 << (bit % 8);
@@ -197,7 +197,7 @@ fn single_flip(sector: &Sector) -> Option<usize> {
 /// Returns in how many bits `sector` differs from the one with the header `original`, and the first
 /// of them.
 fn difference(sector: &Sector, original: &Header) -> (u32, usize) {
-    let mut sound = [0; LENGTH];
+    let mut sound = [0; LENGTH_BYTES];
     original.write_sector(&mut sound);
     let wrong = sector.iter().zip(&sound).map(|(seen, right)| seen ^ right);
     let bits = wrong.clone().map(u8::count_ones).sum();

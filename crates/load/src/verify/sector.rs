@@ -17,13 +17,13 @@ use crate::rng::{GOLDEN, mix};
 /// Length of a sector: the least that any target writes as a whole.
 pub const SECTOR_BYTES: u64 = 512;
 
-pub(super) const LENGTH: usize = SECTOR_BYTES as usize;
-pub(super) type Sector = [u8; LENGTH];
+pub(super) const LENGTH_BYTES: usize = SECTOR_BYTES as usize;
+pub(super) type Sector = [u8; LENGTH_BYTES];
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SEATRIAL");
 const VERSION: u32 = 1;
 const BODY: std::ops::Range<usize> = 44..CHECKSUM;
-const CHECKSUM: usize = LENGTH - 4;
+const CHECKSUM: usize = LENGTH_BYTES - 4;
 
 /// What a sector says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +85,8 @@ pub(super) fn is_sealed(sector: &Sector) -> bool {
 /// The whole sectors of `block`, each with its offset on the target.
 #[inline]
 pub(super) fn sectors(block: &[u8], offset_bytes: u64) -> impl Iterator<Item = (u64, &Sector)> {
-    let sectors = block.chunks_exact(LENGTH).filter_map(<[u8]>::first_chunk);
-    (offset_bytes..).step_by(LENGTH).zip(sectors)
+    let sectors = block.chunks_exact(LENGTH_BYTES).filter_map(<[u8]>::first_chunk);
+    (offset_bytes..).step_by(LENGTH_BYTES).zip(sectors)
 }
 
 #[inline]

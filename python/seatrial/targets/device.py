@@ -96,7 +96,7 @@ def open_device(path: Path | str, *, destroy: str | None = None, bytes_to_write:
             cause="It has no medium, or is a loop or zram device that nobody has set up",
             next_step="`lsblk` lists the block devices with their sizes",
         )
-    logical_bytes, physical_bytes = _block_sizes(state.path)
+    logical_bytes, physical_bytes = _blocks_bytes(state.path)
     permit = None
     if bytes_to_write > 0:
         permit = permit_write(path, destroy=destroy, bytes_to_write=bytes_to_write)
@@ -110,7 +110,7 @@ def open_device(path: Path | str, *, destroy: str | None = None, bytes_to_write:
     )
 
 
-def _block_sizes(path: Path) -> tuple[int, int]:
+def _blocks_bytes(path: Path) -> tuple[int, int]:
     """Return the logical and the physical block (bytes)."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

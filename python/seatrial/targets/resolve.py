@@ -64,8 +64,8 @@ def resolve(target: str) -> ResolvedTarget:
         return ResolvedTarget(kind=TargetKind.NULL, given=target)
     if target.startswith(_SIMULATED):
         return _simulated(target)
-    path = Path(target).expanduser()
     try:
+        path = Path(target).expanduser()
         real = path.resolve()
         status = real.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -81,7 +81,7 @@ class _Content:
             self.owner = line.owner
         elif line.done:
             self.pending.pop(line.done, None)
-        else:
+        elif line.id:
             self.pending[line.id] = line
             self.id_last = line.id
 
@@ -143,8 +143,6 @@ class UndoJournal:
                 return entry
         line = _Line(id=self._content.id_last + 1, kind=kind, details=details)
         with _explained(self.path.parent):
-            if not self.path.exists():
-                _create(self.path, _Line(owner=Owner.current()))
             self._append(line)
         return line.id
 
@@ -218,8 +216,17 @@ class UndoJournal:
                 ended = _report(self.run_id, line, Outcome.GONE, "the machine's restart ended it")
                 self.ended_by_reboot.append(ended)
 
+    def _give_back(self, owner: Owner | None) -> None:
+        """Leave what could not be undone to the next clean, as its dead owner left it."""
+        if owner is not None and self.path.exists():
+            self._append(_Line(owner=owner))
+
     def _append(self, line: _Line) -> None:
-        _append_line(self.path, line)
+        data = msgspec.json.encode(line) + b"\n"
+        if not self.path.exists():
+            _create(self.path)
+            _append_line(self.path, msgspec.json.encode(_Line(owner=Owner.current())) + b"\n")
+        _append_line(self.path, data)
         self._content.apply(line)
 
     def _put_away_if_settled(self) -> None:
@@ -252,32 +259,50 @@ def clean(*, dry_run: bool = False, folder: Path | None = None) -> list[Undone]:
 
 
 def _clean_one(path: Path, *, dry_run: bool) -> list[Undone]:
-    run_id = path.name.removesuffix(_SUFFIX)
+    """Clean one journal; another clean may be at it at the same time."""
+    try:
+        return _judge_and_undo(path, dry_run=dry_run)
+    except FileNotFoundError:
+        return []
+    except RefusedError:
+        return [_about_all_of(path, Outcome.RUNNING, "another process has taken it over")]
 
-    def whole(outcome: Outcome, detail: str) -> list[Undone]:
-        line = _Line(kind="journal", details={"path": str(path)})
-        return [_report(run_id, line, outcome, detail)]
 
+def _judge_and_undo(path: Path, *, dry_run: bool) -> list[Undone]:
     owner_uid = path.stat().st_uid
     if owner_uid != os.geteuid():
         # Whoever can write a journal says what is removed: never with another user's rights.
-        return whole(Outcome.FAILED, f"it belongs to user {owner_uid}; run clean as that user")
+        detail = f"it belongs to user {owner_uid}; run clean as that user"
+        return [_about_all_of(path, Outcome.FAILED, detail)]
     content = _read(path)
     state = content.owner.state() if content.owner else "dead"
     if content.owner and state == "alive":
-        return whole(Outcome.RUNNING, f"process {content.owner.pid} is still at it")
+        return [_about_all_of(path, Outcome.RUNNING, f"process {content.owner.pid} is still at it")]
     if content.owner and state == "elsewhere":
         where = f"{content.owner.host}, {content.owner.pid_namespace}"
-        return whole(Outcome.FAILED, f"it was made on another host or container ({where})")
+        detail = f"it was made on another host or container ({where})"
+        return [_about_all_of(path, Outcome.FAILED, detail)]
     if dry_run:
         lines = sorted(content.pending.values(), key=lambda line: line.id, reverse=True)
-        return [_report(run_id, line, Outcome.PENDING, "it would be undone") for line in lines]
-    journal = UndoJournal(run_id, path.parent)
+        detail = "it would be undone"
+        return [_report(_run_of(path), line, Outcome.PENDING, detail) for line in lines]
+    journal = UndoJournal(_run_of(path), path.parent)
     undone = journal.ended_by_reboot + journal.undo_all()
+    journal._give_back(content.owner)
     if content.unreadable:
         detail = f"{content.unreadable} of its lines cannot be read; they are kept beside it"
-        undone += whole(Outcome.FAILED, detail)
+        undone.append(_about_all_of(path, Outcome.FAILED, detail))
     return undone
+
+
+def _run_of(path: Path) -> str:
+    return path.name.removesuffix(_SUFFIX)
+
+
+def _about_all_of(path: Path, outcome: Outcome, detail: str) -> Undone:
+    """Report on a journal as a whole."""
+    line = _Line(kind="journal", details={"path": str(path)})
+    return _report(_run_of(path), line, outcome, detail)
 
 
 def _undo(line: _Line) -> Result:
@@ -315,17 +340,15 @@ def _read(path: Path) -> _Content:
     return content
 
 
-def _create(path: Path, first: _Line) -> None:
-    """Make the file with its first line; its name, too, is on disk when this returns."""
+def _create(path: Path) -> None:
+    """Make the file, empty; its name is on disk when this returns."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     os.close(os.open(path, flags, 0o600))
-    _append_line(path, first)
     _sync_folder(path.parent)
 
 
-def _append_line(path: Path, line: _Line) -> None:
+def _append_line(path: Path, data: bytes) -> None:
     """Add a line and wait until it is on disk; a failure leaves the file as it was."""
-    data = msgspec.json.encode(line) + b"\n"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     try:
         before_bytes = os.fstat(descriptor).st_size

@@ -50,7 +50,7 @@ impl Shelf {
                 ledger.suits(spec)?;
                 Some(ledger)
             }
-            _ if spec.is_verifiable() => Some(Ledger::for_spec(spec)?),
+            _ if spec.is_verifiable() => Some(new_ledger(spec)?),
             _ => None,
         };
         Ok(Shelf { spec: spec.clone(), ledger: ledger.map(Arc::new) })
@@ -80,6 +80,14 @@ impl Shelf {
             (Some(ledger), Some(path)) => fs::write(path, ledger.to_bytes()).map_err(at(path)),
             _ => Ok(()),
         }
+    }
+}
+
+/// A ledger of the whole target where its block is given, else of what this cell touches.
+fn new_ledger(spec: &CellSpec) -> Result<Ledger, LedgerError> {
+    match spec.ledger_block_bytes {
+        Some(block_bytes) => Ledger::new(spec.seed, 0, spec.target.size_bytes, block_bytes),
+        None => Ledger::for_spec(spec),
     }
 }
 

@@ -49,6 +49,10 @@ pub struct CellSpec {
     /// Where the ledger of verifiable data is kept from one cell to the next.
     #[serde(default)]
     pub ledger_path: Option<PathBuf>,
+    /// Block of a new ledger, so that cells with other sizes can go on with it; by default what
+    /// this cell's own sizes allow, over its own range.
+    #[serde(default)]
+    pub ledger_block_bytes: Option<u64>,
     /// When the cell ends.
     pub limit: LimitSpec,
     /// Length of a timeline slice.

@@ -1,0 +1,95 @@
+"""One cell through the engine: start it, watch it, stop it when the user asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from seatrial import _core
+from seatrial.errors import SeatrialError, TargetError
+from seatrial.measure.progress import LiveReading, Watcher
+
+POLL_S: Final = 0.1
+STOP_WAIT_S: Final = 15.0
+
+
+class EngineError(SeatrialError):
+    """The engine refused the cell or failed in it; a defect of ours or of the kernel's set-up."""
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine gave back.
+
+    Attributes:
+        parts: The mapping of docs/engine.md.
+        interrupted: Whether the user asked for the end.
+    """
+
+    parts: dict[str, Any]
+    interrupted: bool
+
+
+def measure_spec(spec: Mapping[str, Any], watcher: Watcher) -> Measured:
+    """Measure one cell from its whole specification.
+
+    An interrupt (Ctrl-C, or SIGTERM made into one) ends the cell in order; what was measured is
+    returned and marked.
+
+    Raises:
+        TargetError: when the target cannot be opened.
+        EngineError: when the specification is refused or the engine fails.
+    """
+    running = _start(spec)
+    interrupted = False
+    while True:
+        try:
+            if running.wait(POLL_S):
+                break
+            watcher.live(msgspec.convert(running.live(), LiveReading))
+        except KeyboardInterrupt:
+            if interrupted:
+                raise
+            interrupted = True
+            running.stop()
+    try:
+        parts = running.result()
+    except OSError as error:
+        raise _engine_failed(error) from None
+    except RuntimeError as error:
+        raise _defect(error) from None
+    return Measured(parts=parts, interrupted=interrupted)
+
+
+def _start(spec: Mapping[str, Any]) -> _core.Running:
+    try:
+        return _core.start(msgspec.json.encode(spec).decode())
+    except ValueError as error:
+        raise EngineError(
+            seen=f"The engine refused the cell: {error}",
+            cause="The study asks for what makes no sense on this target",
+            next_step="Look at the cell with --plan, and at its key in docs/study-file.md",
+        ) from None
+    except OSError as error:
+        raise TargetError(
+            seen=str(error.args[-1] if error.args else error),
+            cause="The target is missing, may not be opened, or does not support O_DIRECT",
+            next_step="Look at it with `seatrial check`, or measure with --buffered",
+        ) from None
+
+
+def _engine_failed(error: OSError) -> EngineError:
+    return EngineError(
+        seen=str(error.args[-1] if error.args else error),
+        cause="A limit of this session (threads, locked memory, memory) or the kernel's set-up",
+        next_step="Try fewer threads or --engine psync; `seatrial check` names what is limited",
+    )
+
+
+def _defect(error: RuntimeError) -> EngineError:
+    return EngineError(
+        seen=str(error),
+        cause="This should never happen",
+        next_step="Please report it with the study and the command line",
+    )

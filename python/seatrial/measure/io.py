@@ -1,0 +1,80 @@
+"""I/O cells: each is turned into one sample, with the readings of its surroundings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from seatrial import context
+from seatrial.measure.engine import measure_spec
+from seatrial.measure.progress import Watcher
+from seatrial.results.model import Sample
+from seatrial.study.cell import Cell
+
+
+def measure_cell(
+    cell: Cell,
+    spec: Mapping[str, Any],
+    *,
+    round_number: int,
+    position: int,
+    watcher: Watcher,
+) -> Sample:
+    """Measure one cell once.
+
+    Args:
+        cell: What the sample is of.
+        spec: The engine's whole specification (docs/engine.md), with paths, seed and duration.
+        round_number: The round, from 0.
+        position: The cell's place in the round's order, from 0.
+        watcher: Told of the progress.
+
+    Returns:
+        The sample, not stored yet; ``interrupted`` in its status if the user ended it.
+
+    Raises:
+        TargetError: when the target cannot be opened.
+        EngineError: when the engine refuses or fails.
+    """
+    path = spec["target"].get("path")
+    place = Path(path) if path else None
+    before = context.counters(place)
+    measured = measure_spec(spec, watcher)
+    after = context.counters(place)
+    parts = measured.parts
+    return msgspec.convert(
+        {
+            "cell": cell,
+            "round": round_number,
+            "position": position,
+            "started_at": parts["started_unix_s"],
+            "duration_s": parts["duration_s"],
+            "status": "interrupted" if measured.interrupted else parts["status"],
+            "engine": parts["engine"],
+            "engine_reason": parts["engine_reason"],
+            "outcome": parts["outcome"],
+            "operations": parts["operations"],
+            "timeline": parts["timeline"],
+            "stalls": parts["stalls"],
+            "stalls_dropped": parts["stalls_dropped"],
+            "oldest_in_flight_ns": parts["oldest_in_flight_ns"],
+            "errors_count": parts["errors_count"],
+            "errors": parts["errors"],
+            "counters": _surroundings(before, after) | parts["counters"],
+            "verification": parts["verification"],
+        },
+        Sample,
+        from_attributes=True,
+    )
+
+
+def _surroundings(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """Return what the counters grew by, and where the gauges stand now."""
+    return {
+        name: value if name in context.GAUGES else value - before[name]
+        for name, value in after.items()
+        if name in context.GAUGES or name in before
+    }

@@ -1,0 +1,125 @@
+"""One run from its plan to its end: fingerprint, stage, rounds, fingerprint again."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from seatrial import _core, context
+from seatrial.errors import SeatrialError
+from seatrial.measure.progress import Watcher
+from seatrial.measure.rounds import INTERRUPTED, Rounds, RoundsEnd, Settled
+from seatrial.measure.stage import Stage
+from seatrial.results.model import Run
+from seatrial.results.store import ResultsFile
+from seatrial.study.load import study_to_mapping
+from seatrial.study.model import Plan
+from seatrial.targets.undo import UndoJournal
+
+
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command asks for.
+
+    Attributes:
+        plan: What to measure.
+        command: The command line, to be kept with the run.
+        label: What the user calls the run.
+        destroy: Serial number or exact path of what may be overwritten.
+        resume: A stored run of the same plan to go on with.
+    """
+
+    plan: Plan
+    command: str
+    label: str = ""
+    destroy: str | None = None
+    resume: Run | None = None
+
+
+def execute(
+    request: RunRequest, store: ResultsFile, *, watcher: Watcher, settled: Settled
+) -> tuple[Run, RoundsEnd]:
+    """Measure a plan and store it; whatever happens, what was made is undone or in the journal.
+
+    Returns:
+        The run as stored at its end, and how its rounds ended.
+
+    Raises:
+        SeatrialError: when the target is refused, cannot be used or fails; samples measured before
+            are stored, and the run is marked as failed.
+    """
+    run = request.resume or _new_run(request)
+    place = _place(request.plan)
+    with UndoJournal(run.id) as journal:
+        stage = Stage(
+            request.plan,
+            run.id,
+            journal,
+            destroy=request.destroy,
+            resumed=request.resume is not None,
+        )
+        # Whatever is wrong with the target is said before a run is stored.
+        with stage:
+            if request.resume is None:
+                store.start_run(run)
+            else:
+                store.resume_run(run.id)
+            rounds = Rounds(request.plan, stage, store, run, watcher=watcher, settled=settled)
+            end = _measured(stage, rounds, store, run, watcher)
+            after = context.after(run.fingerprint_before, place)
+        store.finish_run(run.id, end.status, time.time(), after)
+    return store.run(run.id), end
+
+
+def _measured(
+    stage: Stage, rounds: Rounds, store: ResultsFile, run: Run, watcher: Watcher
+) -> RoundsEnd:
+    try:
+        stage.prepare(watcher)
+        return rounds.measure()
+    except KeyboardInterrupt:
+        return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
+    except SeatrialError:
+        store.finish_run(run.id, "failed", time.time(), {})
+        raise
+
+
+def _new_run(request: RunRequest) -> Run:
+    plan = request.plan
+    now_s = time.time()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_s))
+    return Run(
+        id=f"{stamp}-{secrets.token_hex(2)}",
+        command=request.command,
+        label=request.label,
+        study_name=plan.study.name,
+        study=study_to_mapping(plan.study),
+        plan_hash=plan.plan_hash,
+        seed=plan.study.seed,
+        status="running",
+        started_at=now_s,
+        fingerprint_before=_fingerprint(plan),
+        seatrial_version=_core.__version__,
+    )
+
+
+def _fingerprint(plan: Plan) -> dict[str, Any]:
+    """Return the fingerprint of the first target, with those of the others beside it."""
+    found = context.fingerprint(_place(plan))
+    others = [target for target in plan.targets if target.is_storage and target.path][1:]
+    if others:
+        found["other_targets"] = {
+            target.label: context.fingerprint(Path(target.path))["target"] for target in others
+        }
+    return found
+
+
+def _place(plan: Plan) -> Path | None:
+    """Return where the first target that lies on storage is: the fingerprint is of that one."""
+    for target in plan.targets:
+        if target.is_storage and target.path:
+            return Path(target.path)
+    return None

@@ -1,0 +1,206 @@
+"""The stage of a run: its targets opened, its trial files made and filled, all put away after.
+
+Everything made here is in the undo journal before it is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from seatrial import context
+from seatrial.errors import TargetError
+from seatrial.measure.engine import measure_spec
+from seatrial.measure.progress import Watcher
+from seatrial.study.cell import Cell
+from seatrial.study.estimate import target_write_bytes
+from seatrial.study.model import Plan, PlannedTarget, TrialFile
+from seatrial.targets.device import Device, open_device
+from seatrial.targets.file import TrialFolder
+from seatrial.targets.guard import Permit, permit_write
+from seatrial.targets.undo import UndoJournal
+
+PREFILL_BLOCK_BYTES: Final = 1 << 20
+PREFILL_DEPTH: Final = 4
+PREFILL_S_MAX: Final = 24 * 3600.0
+
+
+class Stage:
+    """Where the cells of a plan go; a context that puts everything away when it is left."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        run_id: str,
+        journal: UndoJournal,
+        *,
+        destroy: str | None = None,
+        resumed: bool = False,
+    ) -> None:
+        self.plan = plan
+        self.run_id = run_id
+        self._journal = journal
+        self._destroy = destroy
+        self._resumed = resumed
+        self._folders: dict[str, TrialFolder] = {}
+        self._devices: dict[str, Device] = {}
+        self._permits: dict[str, Permit] = {}
+
+    def open(self) -> Self:
+        """Check and open every target.
+
+        Raises:
+            RefusedError: when the guard refuses to let a target be written.
+            TargetError: when a target is missing or cannot be used.
+            SpaceError: when the trial files do not fit.
+            DirectError: when O_DIRECT is asked for and not supported.
+        """
+        for target in self.plan.targets:
+            self._open_target(target)
+        return self
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for device in self._devices.values():
+            device.close()
+        for permit in self._permits.values():
+            permit.close()
+        for folder in self._folders.values():
+            folder.remove()
+
+    def _open_target(self, target: PlannedTarget) -> None:
+        rounds = self.plan.study.rounds.max
+        write_bytes = target_write_bytes(self.plan, target.label, rounds)
+        if target.kind == "directory":
+            files = [file for file in self.plan.files if file.target == target.label]
+            folder = TrialFolder(target.path, self.run_id, self._journal)
+            needed_bytes = sum(file.size_bytes for file in files)
+            self._folders[target.label] = folder.open(needed_bytes, direct=target.direct)
+        elif target.kind == "device":
+            device = open_device(target.path, destroy=self._destroy, bytes_to_write=write_bytes)
+            self._devices[target.label] = device
+        elif target.kind == "file" and write_bytes > 0:
+            permit = permit_write(target.path, destroy=self._destroy, bytes_to_write=write_bytes)
+            self._permits[target.label] = permit
+
+    def path(self, label: str, name: str) -> Path:
+        """Return where a file of the plan lies; on a device or file, that target itself."""
+        if label in self._folders:
+            return self._folders[label].file(name)
+        return Path(self.plan.target(label).path)
+
+    def prepare(self, watcher: Watcher) -> None:
+        """Write every file that must hold data before the first round, if it does not yet.
+
+        Raises:
+            TargetError: when a file cannot be written whole.
+        """
+        for file in self.plan.files:
+            is_whole = self._resumed and self._held_bytes(file) >= file.size_bytes
+            # What the fills of the first round had written may be gone when a run is resumed.
+            if (file.prefill or self._resumed) and not is_whole:
+                self._fill(file, watcher)
+
+    def _held_bytes(self, file: TrialFile) -> int:
+        if file.target not in self._folders:
+            return file.size_bytes
+        path = self.path(file.target, file.name)
+        return path.stat().st_size if path.exists() else 0
+
+    def _fill(self, file: TrialFile, watcher: Watcher) -> None:
+        watcher.stage(f"Filling {file.name} on {file.target}: {file.size_bytes >> 20} MiB")
+        measured = measure_spec(self._fill_spec(file), watcher)
+        if measured.interrupted:
+            raise KeyboardInterrupt
+        moved_bytes = sum(
+            part["transferred_bytes"] for part in measured.parts["operations"].values()
+        )
+        if moved_bytes < file.size_bytes:
+            raise _not_filled(file, measured.parts)
+
+    def _fill_spec(self, file: TrialFile) -> dict[str, Any]:
+        target = self.plan.target(file.target)
+        # The largest block up to 1 MiB that divides the file.
+        block_bytes = min(PREFILL_BLOCK_BYTES, file.size_bytes & -file.size_bytes)
+        access = {
+            "operation": "write",
+            "sizes": [{"bytes": block_bytes, "weight": 1}],
+            "align_bytes": block_bytes,
+            "address": {"kind": "sequential"},
+        }
+        spec: dict[str, Any] = {
+            "seed": self._seed(file.name, 0),
+            "target": {
+                "kind": "file",
+                "path": str(self.path(file.target, file.name)),
+                "size_bytes": file.size_bytes,
+                "direct": target.direct,
+                "create": target.holds_files,
+            },
+            "range": {"start_bytes": 0, "length_bytes": file.size_bytes},
+            "accesses": [access],
+            "threads": 1,
+            "depth": min(PREFILL_DEPTH, file.size_bytes // block_bytes),
+            "data": file.data,
+            "limit": {"duration_s": PREFILL_S_MAX, "bytes": file.size_bytes},
+        }
+        return self._with_ledger(spec, file.target, file.name)
+
+    def spec(self, cell: Cell, round_number: int) -> dict[str, Any]:
+        """Return the engine's whole specification of a cell in a round."""
+        planned: Mapping[str, Any] = cell.spec["target"]
+        target = {key: value for key, value in planned.items() if key != "file"}
+        spec = {**cell.spec, "target": target, "seed": self._seed(cell.key, round_number)}
+        if planned["kind"] != "file":
+            return spec
+        path = self.path(cell.target, planned["file"])
+        target["path"] = str(path)
+        target["device"] = context.block_device_of(path) or None
+        if planned["copy_to"]:
+            target["copy_to"] = str(self.path(cell.target, planned["copy_to"]))
+        return self._with_ledger(spec, cell.target, planned["file"])
+
+    def _with_ledger(self, spec: dict[str, Any], label: str, name: str) -> dict[str, Any]:
+        """Keep a ledger of a file that some cell verifies: then all its writers must keep it."""
+        using = [
+            cell
+            for cell in self.plan.cells
+            if cell.target == label and cell.spec["target"]["file"] == name
+        ]
+        if not any(cell.spec["verify"] for cell in using):
+            return spec
+        accesses = [access for cell in using for access in cell.spec["accesses"]]
+        sizes_bytes = [size["bytes"] for access in accesses for size in access["sizes"]]
+        aligns_bytes = [access["align_bytes"] for access in accesses]
+        ledger = f"{self.path(label, name)}.ledger" if label in self._folders else None
+        return {
+            **spec,
+            "data": {"kind": "verifiable"},
+            "ledger_path": ledger or f"{name}-{self.run_id}.ledger",
+            "ledger_block_bytes": math.gcd(*sizes_bytes, *aligns_bytes),
+        }
+
+    def _seed(self, what: str, round_number: int) -> int:
+        """Return a seed of its own for each cell and round, the same in a repeated run."""
+        text = f"{self.plan.study.seed} {what} {round_number}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+
+
+def _not_filled(file: TrialFile, parts: Mapping[str, Any]) -> TargetError:
+    names = sorted({error["name"] for error in parts["errors"]}) or ["no error reported"]
+    return TargetError(
+        seen=f"{file.name} on {file.target} could not be written whole: {', '.join(names)}",
+        cause="The target ran out of space or failed while it was being filled",
+        next_step="Look at the kernel's log with `dmesg`, and check the space with `df`",
+    )

@@ -98,7 +98,7 @@ def _unusual(workload: WorkloadBase, variation: Factors) -> Factors:
 def _spec(
     workload: WorkloadBase, shape: Shape, variation: Factors, target: PlannedTarget
 ) -> dict[str, Any]:
-    """Return the engine's specification (docs/engine.md), all but path, seed and duration.
+    """Return the engine's specification (docs/engine.md), all but paths and seed.
 
     ``target.file`` and ``target.copy_to`` are names of ``Plan.files``; ``limit.duration_s`` is
     what the study asks for.
@@ -136,6 +136,7 @@ def _spec(
         "sync_kind": getattr(workload, "sync_kind", "fdatasync"),
         "data": data,
         "verify": workload.verify,
+        "ledger_path": None,
         "limit": {
             "duration_s": workload.duration_s,
             "bytes": shape.limit_bytes,

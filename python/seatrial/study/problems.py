@@ -22,7 +22,7 @@ DOCS: Final = "docs/study-file.md"
 
 _LOCATION: Final = re.compile(r"(?s)(.*) - at `\$?(.*)`")
 _STEP: Final = re.compile(r"\.([A-Za-z0-9_]+)|\[([0-9]+)\]")
-_TOML_LINE: Final = re.compile(r"(.*) \(at line ([0-9]+), column [0-9]+\)")
+_TOML_PLACE: Final = re.compile(r"(.*) \(at (?:line ([0-9]+), column [0-9]+|end of document)\)")
 _WRONG_TYPE: Final = re.compile(r"Expected `([^`]+)`, got `[^`]+`")
 _OUT_OF_BOUNDS: Final = re.compile(r"Expected `([a-z]+)` (.+)")
 _WORDS: Final = {
@@ -73,10 +73,11 @@ class Source:
 
     def not_toml(self, error: tomllib.TOMLDecodeError) -> StudyError:
         """Return the error for a text that is no TOML at all."""
-        parts = _TOML_LINE.fullmatch(str(error))
-        place = f"{self.name}, line {parts[2]}" if parts else self.name
+        parts = _TOML_PLACE.fullmatch(str(error))
+        problem, line = (parts[1], parts[2]) if parts else (str(error), None)
+        line = line or len(self.text.splitlines())
         return StudyError(
-            seen=f"{place}: this is not valid TOML: {parts[1] if parts else error}",
+            seen=f"{self.name}, line {line}: this is not valid TOML: {problem}",
             cause="Usually a missing quote, bracket or equals sign there or on the line before",
             next_step=f"Mend the line; {DOCS} has examples that can be copied",
         )

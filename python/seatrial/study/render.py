@@ -18,15 +18,21 @@ def render_plan(plan: Plan) -> str:
     """Return the plan as plain text: targets, workloads, rounds, time, bytes, what is left out."""
     took = estimate(plan)
     parts = [
-        _title(plan),
+        "\n".join(textwrap.wrap(_title(plan), _COLUMNS)),
         "\n".join(_target_line(target) for target in plan.targets),
         "\n".join(_table(plan)),
         "\n".join(_totals(plan, took)),
     ]
     if plan.notes:
-        parts.append("\n".join(["Left out, or worth knowing:", *(f"  {n}." for n in plan.notes)]))
+        notes = (_hanging("  ", f"{note}.") for note in plan.notes)
+        parts.append("\n".join(["Left out, or worth knowing:", *notes]))
     parts.append(f"Plan {plan.plan_hash}, seed {plan.study.seed}. Nothing was touched.")
     return "\n\n".join(parts) + "\n"
+
+
+def _hanging(label: str, text: str) -> str:
+    """Return a text behind a label, its further lines indented as far."""
+    return textwrap.fill(text, _COLUMNS, initial_indent=label, subsequent_indent=" " * len(label))
 
 
 def _title(plan: Plan) -> str:
@@ -122,12 +128,12 @@ def _totals(plan: Plan, took: PlanEstimate) -> Iterator[str]:
         least, most = format_size(took.write_bytes_min), format_size(took.write_bytes_max)
         wears = "".join(_drive_writes(plan, target) for target in plan.targets)
         bound = f", ends at {format_size(budget.write_bytes)}" if budget.write_bytes else ""
-        yield f"Writes  at most {_span(least, most)}{bound}{wears}"
+        yield _hanging("Writes  ", f"at most {_span(least, most)}{bound}{wears}")
     else:
         yield "Writes  nothing"
     files = ", ".join(_file_names(plan))
     if files:
-        yield f"Space   {format_size(took.file_bytes)}: {files}"
+        yield _hanging("Space   ", f"{format_size(took.file_bytes)}: {files}")
 
 
 def _drive_writes(plan: Plan, target: PlannedTarget) -> str:

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import seatrial
-
 MIB = 1024 * 1024
 
 
@@ -102,7 +100,7 @@ def child():
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | {"PYTHONPATH": str(Path(seatrial.__file__).parents[1])},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         )
         started.append(process)
         return process

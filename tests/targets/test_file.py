@@ -160,6 +160,17 @@ def test_a_directory_that_cannot_be_written_says_why(tmp_path, journal, monkeypa
     assert nothing_left(tmp_path, journal)
 
 
+def test_a_marker_that_cannot_be_written_leaves_no_folder(tmp_path, journal, monkeypatch):
+    def fill_up(folder, run_id):
+        (folder / "SEATRIAL-TRIAL-FOLDER").touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(file, "write_marker", fill_up)
+    with pytest.raises(TargetError, match="no inodes left"):
+        TrialFolder(tmp_path, "run1", journal).open(MIB)
+    assert nothing_left(tmp_path, journal)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_directory_without_write_permission_is_refused_by_the_system(tmp_path, journal):
     (tmp_path / "closed").mkdir(mode=0o500)

@@ -364,9 +364,14 @@ class TestFiles:
         assert self.undo(folder, "run2").outcome == "foreign"
         assert (folder / "trial.dat").exists()
 
-    def test_an_empty_folder_that_was_not_marked_yet_goes(self, tmp_path):
-        (tmp_path / ".seatrial-run1").mkdir()
-        assert self.undo(tmp_path / ".seatrial-run1").outcome == "undone"
+    @pytest.mark.parametrize("marker", [None, "", "ru"])
+    def test_a_folder_that_was_not_wholly_marked_yet_goes(self, tmp_path, marker):
+        folder = tmp_path / ".seatrial-run1"
+        folder.mkdir()
+        if marker is not None:
+            (folder / MARKER_NAME).write_text(marker)
+        assert self.undo(folder).outcome == "undone"
+        assert not folder.exists()
         (tmp_path / "photos").mkdir()
         assert self.undo(tmp_path / "photos").outcome == "foreign"
 

@@ -12,7 +12,7 @@ from seatrial.context.mounts import mount_of
 from seatrial.context.tree import LIVE
 from seatrial.errors import SpaceError, TargetError
 from seatrial.targets.direct import direct_alignment, require_multiple
-from seatrial.targets.marker import MARKER_NAME, folder_name, marked_run, write_marker
+from seatrial.targets.marker import MARKER_NAME, folder_name, is_made_by, write_marker
 from seatrial.targets.sizes import size_text
 from seatrial.targets.undo import UndoJournal, Undone
 
@@ -106,7 +106,7 @@ class TrialFolder:
         self.remove()
 
     def _make(self) -> None:
-        if _is_foreign(self.path, self.run_id):
+        if os.path.lexists(self.path) and not is_made_by(self.path, self.run_id):
             raise _taken(self.path)
         mount = mount_of(LIVE, str(self.directory))
         # A file system that the run itself mounted goes with its own entry.
@@ -177,16 +177,6 @@ def check_space(folder: Path, needed_bytes: int, shrink_option: str = "--size") 
         next_step=f"Free some space, or make the trial smaller with {shrink_option}"
         f" (at most {size_text(fits_bytes)})",
     )
-
-
-def _is_foreign(folder: Path, run_id: str) -> bool:
-    """Tell whether something that the run did not make is in the folder's place.
-
-    An empty folder without marker is what a kill between the two steps leaves.
-    """
-    if not os.path.lexists(folder) or marked_run(folder) == run_id:
-        return False
-    return folder.is_symlink() or not folder.is_dir() or any(folder.iterdir())
 
 
 def _taken(path: Path) -> TargetError:

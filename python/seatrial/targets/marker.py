@@ -50,6 +50,15 @@ def marked_run(folder: Path) -> str | None:
     return run_id if folder.name == FOLDER_PREFIX + run_id else None
 
 
+def is_made_by(folder: Path, run_id: str) -> bool:
+    """Tell whether a folder was made by a run, even if a kill came before its marker was whole."""
+    if folder.is_symlink() or not folder.is_dir() or folder.name != folder_name(run_id):
+        return False
+    return marked_run(folder) == run_id or {entry.name for entry in folder.iterdir()} <= {
+        MARKER_NAME
+    }
+
+
 def is_in_trial_folder(path: Path) -> bool:
     """Tell whether a resolved path lies in a folder that some run made."""
     return any(marked_run(parent) is not None for parent in path.parents)

@@ -22,7 +22,7 @@ from seatrial.context.mounts import mount_of, mounts
 from seatrial.context.tree import LIVE
 from seatrial.errors import TargetError
 from seatrial.targets.commands import run_command
-from seatrial.targets.marker import MARKER_NAME, folder_name, marked_run
+from seatrial.targets.marker import MARKER_NAME, is_made_by, marked_run
 from seatrial.targets.processes import start_ticks
 from seatrial.targets.sysblock import node_by_name
 from seatrial.targets.uses import uses_of_device
@@ -205,16 +205,13 @@ def loop_backing(name: str) -> str:
 
 
 def _remove_folder(folder: Path, run_id: str) -> Result:
-    marked = marked_run(folder) == run_id
-    names = sorted(entry.name for entry in folder.iterdir())
-    # A kill between making the folder and marking it leaves it empty.
-    if not marked and (folder.name != folder_name(run_id) or names):
+    if not is_made_by(folder, run_id):
         return _foreign("it does not bear the marker of the run")
     inside = next(_what_lies_on(folder), None)
     if inside:
         return _failed(inside)
     # The marker goes last, so that a kill on the way leaves the rest still known as ours.
-    for name in names:
+    for name in sorted(entry.name for entry in folder.iterdir()):
         entry = folder / name
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)

@@ -142,13 +142,13 @@ def summarised(samples: list[Sample], blank: str = "") -> CellSummary:
 def summary_with(
     cell: Cell,
     iops: tuple[float, float, float],
-    latency: dict[str, tuple[float, float, float]] | None = None,
+    latency_ns: dict[str, tuple[float, float, float]] | None = None,
     blank: str = "",
 ) -> CellSummary:
     """A cell with figures given as (value, low, high), the latency in ns; three rounds."""
     size_bytes = cell.block_size_bytes or 8192
     operation = "read" if cell.operation == "mixed" else cell.operation
-    figures = {name: estimate(of, "ns") for name, of in (latency or {}).items()}
+    figures = {name: estimate(of, "ns") for name, of in (latency_ns or {}).items()}
     return CellSummary(
         cell=cell,
         iops=estimate(iops, "commits/s" if cell.operation == "commit" else "IOPS"),

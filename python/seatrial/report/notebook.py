@@ -1,0 +1,295 @@
+"""A results file in a notebook: typed objects that draw themselves, and numpy arrays.
+
+Everything is the model's own (results/model.py, analysis/model.py) with a ``_repr_html_``; what is
+shown is escaped, plain tables. The file is opened for each question and closed again, so that a
+notebook never stands in the way of a run that is still measuring.
+
+    >>> results = seatrial.open("results.seatrial")      # doctest: +SKIP
+    >>> run = results.run("last")                        # doctest: +SKIP
+    >>> run.samples[0].buckets("read").counts            # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import msgspec
+
+from seatrial._core import Histogram
+from seatrial.analysis import model as analysis
+from seatrial.analysis.wording import (
+    format_cell,
+    format_count,
+    format_duration_s,
+    format_iops,
+    format_rate_bytes,
+)
+from seatrial.report.markup import element, join
+from seatrial.report.sections.tables import plain_table
+from seatrial.report.tables import Table, doubt_text, rate_text, runs_table, tables
+from seatrial.results import model
+from seatrial.results.store import ResultsFile
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Buckets(NamedTuple):
+    """A histogram as arrays of equal length, in rising order: buckets with entries only.
+
+    Attributes:
+        lower_ns: Lower bounds, inclusive.
+        upper_ns: Upper bounds, exclusive.
+        counts: Entries.
+    """
+
+    lower_ns: NDArray[np.int64]
+    upper_ns: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+class TimelineArrays(NamedTuple):
+    """A timeline as arrays of equal length: every slice, those without a completion too.
+
+    Attributes:
+        t_s: Where each slice begins, from the sample's start.
+        completed: Requests that ended well in it.
+        transferred_bytes: What they moved.
+        p50_ns: Median of their response times; NaN where nothing completed.
+        p99_ns: 99th percentile; NaN where nothing completed.
+    """
+
+    t_s: NDArray[np.float64]
+    completed: NDArray[np.int64]
+    transferred_bytes: NDArray[np.int64]
+    p50_ns: NDArray[np.float64]
+    p99_ns: NDArray[np.float64]
+
+
+class Listing(list[T]):
+    """A list that a notebook shows as a table; made with the function that draws its rows."""
+
+    def __init__(self, items: Iterable[T], draw: Callable[[list[T]], Table]) -> None:
+        super().__init__(items)
+        self._draw = draw
+
+    def _repr_html_(self) -> str:
+        return plain_table(self._draw(self))
+
+
+class Results:
+    """A results file, open for reading.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ResultsFileError: It is missing, not ours, damaged or of a newer schema.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        with ResultsFile.open(self.path, read_only=True):
+            pass
+
+    @property
+    def runs(self) -> Listing[Run]:
+        """All runs, the newest first; raises ResultsFileError when the file cannot be read."""
+        with ResultsFile.open(self.path, read_only=True) as file:
+            found = file.runs()
+        return Listing((_like(run, Run, path=self.path) for run in found), runs_table)
+
+    def run(self, reference: str = "last") -> Run:
+        """Return one run by id, beginning of an id, label, or ``last`` for the newest.
+
+        Raises:
+            UsageError: No run fits, or several ids begin so.
+        """
+        with ResultsFile.open(self.path, read_only=True) as file:
+            return _like(file.run(reference), Run, path=self.path)
+
+    def __repr__(self) -> str:
+        return f"Results({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        return self.runs._repr_html_()
+
+
+class Run(model.Run, frozen=True, kw_only=True, dict=True):
+    """A run with its samples and what the analysis makes of them; read when first asked for.
+
+    Attributes:
+        path: The results file that holds it.
+    """
+
+    path: Path
+
+    @cached_property
+    def samples(self) -> Listing[Sample]:
+        """The samples in the order of measuring; raises ResultsFileError when unreadable."""
+        with ResultsFile.open(self.path, read_only=True) as file:
+            found = file.samples(self.id)
+        return Listing((_like(sample, Sample) for sample in found), _samples_table)
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Cells with their intervals, findings and verdict; raises ResultsFileError."""
+        from seatrial.analysis.summary import summarise  # noqa: PLC0415 - may bring in scipy
+
+        found = summarise(self, self.samples)
+        return _like(
+            found,
+            Summary,
+            cells=Listing((_like(cell, CellSummary) for cell in found.cells), _cells_table),
+            findings=Listing((_like(each, Finding) for each in found.findings), _findings_table),
+        )
+
+    @property
+    def findings(self) -> list[analysis.Finding]:
+        """The findings, the gravest first; raises ResultsFileError when unreadable."""
+        return self.summary.findings
+
+    def _repr_html_(self) -> str:
+        return plain_table(runs_table([self]))
+
+
+class Sample(model.Sample, frozen=True, kw_only=True):
+    """A sample that gives its histograms and timeline as arrays."""
+
+    def buckets(self, operation: str) -> Buckets:
+        """Return the response times of one operation kind, such as ``read``.
+
+        Raises:
+            KeyError: The sample has no request of this kind.
+        """
+        import numpy as np  # noqa: PLC0415 - only who asks for arrays pays for numpy
+
+        found = self._operation(operation).response_histogram().buckets()
+        return Buckets(*(np.array(column, dtype=np.int64) for column in found))
+
+    def timeline_arrays(self, operation: str) -> TimelineArrays:
+        """Return the timeline of one operation kind.
+
+        Raises:
+            KeyError: The sample has no request of this kind.
+        """
+        import numpy as np  # noqa: PLC0415 - only who asks for arrays pays for numpy
+
+        self._operation(operation)
+        slices = [part for part in self.timeline.slices if part.operation == operation]
+        slice_s = self.timeline.slice_ns / 1e9
+        last = max((part.index for part in slices), default=-1)
+        count = max(last + 1, int(np.ceil(self.duration_s / slice_s - 1e-9)))
+        arrays = TimelineArrays(
+            np.arange(count, dtype=np.float64) * slice_s,
+            np.zeros(count, dtype=np.int64),
+            np.zeros(count, dtype=np.int64),
+            np.full(count, np.nan),
+            np.full(count, np.nan),
+        )
+        for part in slices:
+            histogram = Histogram.decode(part.response)
+            arrays.completed[part.index] = part.completed
+            arrays.transferred_bytes[part.index] = part.transferred_bytes
+            arrays.p50_ns[part.index] = histogram.percentile_ns(50)
+            arrays.p99_ns[part.index] = histogram.percentile_ns(99)
+        return arrays
+
+    def _operation(self, operation: str) -> model.OperationResult:
+        if operation not in self.operations:
+            known = ", ".join(self.operations) or "none"
+            raise KeyError(f"this sample has no {operation} requests; it has: {known}")
+        return self.operations[operation]
+
+    def _repr_html_(self) -> str:
+        return plain_table(_samples_table([self]))
+
+
+class Finding(analysis.Finding, frozen=True, kw_only=True):
+    """A finding that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        return plain_table(_findings_table([self]))
+
+
+class CellSummary(analysis.CellSummary, frozen=True, kw_only=True):
+    """A cell over its rounds that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        return plain_table(_cells_table([self]))
+
+
+class Summary(analysis.Summary, frozen=True, kw_only=True):
+    """Everything about a run; a notebook shows the verdict, the findings and the tables."""
+
+    def _repr_html_(self) -> str:
+        found = tables(self)
+        if self.findings:
+            found = [_findings_table(self.findings), *found]
+        return join([element("p", self.verdict), *(plain_table(table) for table in found)])
+
+
+def _like(struct: msgspec.Struct, kind: type[S], **more: object) -> S:
+    """Return the attributes of ``struct`` as another kind of struct, some of them replaced."""
+    return kind(**{name: getattr(struct, name) for name in struct.__struct_fields__} | more)
+
+
+def _samples_table(samples: list[Sample]) -> Table:
+    return Table(
+        id="samples",
+        title="Samples, each measured once",
+        labels=2,
+        headers=["Cell", "Round", "Status", "Length", "IOPS", "Bandwidth", "Failed", "Stalls"],
+        rows=[
+            [
+                format_cell(sample.cell),
+                str(sample.round + 1),
+                sample.status,
+                format_duration_s(sample.duration_s),
+                format_iops(sample.completed_per_s),
+                format_rate_bytes(sample.transferred_bytes_per_s),
+                format_count(sample.outcome.failed),
+                format_count(len(sample.stalls) + sample.stalls_dropped),
+            ]
+            for sample in samples
+        ],
+    )
+
+
+def _cells_table(cells: list[CellSummary]) -> Table:
+    return Table(
+        id="cells",
+        title="Cells",
+        labels=1,
+        headers=["Cell", "IOPS", "MB/s", "±"],
+        rows=[
+            [
+                format_cell(part.cell),
+                rate_text(part.iops),
+                rate_text(part.bandwidth),
+                part.blank or doubt_text(part.iops),
+            ]
+            for part in cells
+        ],
+    )
+
+
+def _findings_table(findings: list[Finding] | list[analysis.Finding]) -> Table:
+    return Table(
+        id="findings",
+        title="Findings",
+        labels=5,
+        headers=["Severity", "Kind", "What was seen", "Likely cause", "Next"],
+        rows=[
+            [found.severity, found.kind, found.sentence, found.cause, found.next]
+            for found in findings
+        ],
+    )

@@ -1,0 +1,158 @@
+"""The JSON documents are as docs/schema/ says, and hold the results file's own figures."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import json_schema
+import msgspec
+import pytest
+from exports_hand import (
+    make_cell,
+    make_finding,
+    make_run,
+    make_sample,
+    make_stall,
+    make_summary,
+    summarised,
+    summary_with,
+)
+from sample_run import sample_summary
+
+from seatrial.errors import UsageError
+from seatrial.report.exports import export
+from seatrial.report.exports.json_document import as_text, error_document, runs_document
+from seatrial.results.model import Corruption, ErrorSample, Verification
+
+
+def exported(*cells, findings=()) -> dict[str, Any]:
+    document = json.loads(export(make_summary(list(cells), list(findings)), "json"))
+    assert isinstance(document, dict)
+    return document
+
+
+def assert_as_published(document: dict[str, Any], name: str) -> None:
+    schema = json_schema.load(name)
+    assert list(json_schema.breaches(document, schema, schema)) == []
+
+
+def full_sample():
+    """A sample with every part that may be absent."""
+    return msgspec.structs.replace(
+        make_sample(make_cell(), {"read": 2000}),
+        stalls=[make_stall()],
+        stalls_dropped=1,
+        oldest_in_flight_ns=4_200_000_000,
+        errors_count=1,
+        errors=[
+            ErrorSample(
+                operation="read",
+                offset_bytes=4096,
+                length_bytes=4096,
+                errno=5,
+                name="EIO",
+                at_s=0.1,
+            )
+        ],
+        verification=Verification(
+            checked_blocks=2000,
+            corrupt_blocks=1,
+            corruptions=[Corruption(kind="stale", offset_bytes=8192, detail="generation 3, not 4")],
+        ),
+    )
+
+
+def test_a_whole_run_is_as_published():
+    assert_as_published(json.loads(export(sample_summary(), "json")), "run.schema.json")
+
+
+def test_a_sample_with_everything_is_as_published():
+    document = exported(summarised([full_sample()]), findings=[make_finding()])
+    assert_as_published(document, "run.schema.json")
+    (sample,) = document["samples"]
+    assert sample["stalls"] == [
+        {
+            "start_s": 0.25,
+            "length_s": 0.5,
+            "cause": "device",
+            "operations": {"read": 3},
+            "depth": 3,
+            "evidence": {"device_in_flight_share": 0.98},
+        }
+    ]
+    assert sample["verification"]["corruptions"][0]["kind"] == "stale"
+
+
+def test_a_run_without_a_sample_is_as_published():
+    assert_as_published(exported(), "run.schema.json")
+
+
+def test_lists_and_errors_are_as_published():
+    runs = json.loads(as_text(runs_document([make_run(), make_run(id="b", ended_at=None)])))
+    assert_as_published(runs, "runs.schema.json")
+    error = UsageError(
+        seen="There is no run x.", cause="It is misspelt.", next_step="seatrial list"
+    )
+    document = json.loads(as_text(error_document(error)))
+    assert_as_published(document, "error.schema.json")
+    assert (document["error"], document["exit_code"]) == ("UsageError", 2)
+
+
+def test_figures_are_those_of_the_summary():
+    cell = make_cell("read", 4096, 10)
+    summary = summarised([make_sample(cell, {"read": 2000 + i}, index=i) for i in range(3)])
+    document = exported(summary)
+    (found,) = document["cells"]
+    assert found["key"] == cell.key
+    assert found["iops"] == msgspec.to_builtins(summary.iops)
+    assert found["latency"]["read"]["p99"] == msgspec.to_builtins(summary.latency["read"]["p99"])
+    assert [sample["completed_per_s"] for sample in document["samples"]] == [2000, 2001, 2002]
+    assert document["samples"][1]["cell_key"] == cell.key
+
+
+def test_findings_name_their_cells_by_the_factors_of_the_samples():
+    document = exported(summary_with(make_cell(), (100.0, 99.0, 101.0)), findings=[make_finding()])
+    (finding,) = document["findings"]
+    assert finding["cells"][0] == document["samples"][0]["cell"]
+    assert set(finding) == {
+        "kind", "severity", "cells", "sentence", "cause", "evidence", "next",
+    }  # fmt: skip
+
+
+def test_a_percentile_that_too_few_requests_know_is_absent():
+    few = exported(summarised([make_sample(make_cell(), {"read": 50})]))
+    response = few["samples"][0]["operations"]["read"]["response_ns"]
+    assert set(response) == {"min", "mean", "p50", "max"}
+    none = exported(summarised([make_sample(make_cell(), {"read": 0})], blank="0 completed"))
+    assert none["samples"][0]["operations"]["read"]["response_ns"] == {}
+    assert none["cells"][0]["blank"] == "0 completed"
+
+
+def test_what_is_not_a_number_is_null_not_broken_json():
+    sample = make_sample(make_cell(), {"read": 50})
+    odd = msgspec.structs.replace(sample, counters={"temperature_c": float("nan")})
+    document = exported(summarised([odd]))
+    assert document["samples"][0]["counters"] == {"temperature_c": None}
+    assert_as_published(document, "run.schema.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "breach"),
+    [
+        (lambda d: d.pop("verdict"), "$ lacks verdict"),
+        (lambda d: d.update(extra=1), "$ holds extra"),
+        (lambda d: d.update(schema=2), "$.schema is 2, not 1"),
+        (lambda d: d["samples"][0].update(round="one"), "$.samples[0].round is"),
+        (lambda d: d["samples"][0].update(duration_s=-1), "$.samples[0].duration_s is -1, below 0"),
+        (lambda d: d["findings"][0].update(severity="bad"), "$.findings[0].severity is 'bad'"),
+        (lambda d: d["cells"][0]["iops"].pop("low"), "$.cells[0].iops lacks low"),
+    ],
+)
+def test_the_check_objects_to_what_is_not_published(change, breach):
+    document = exported(summarised([full_sample()]), findings=[make_finding()])
+    change(document)
+    schema = json_schema.load("run.schema.json")
+    found = list(json_schema.breaches(document, schema, schema))
+    assert len(found) == 1
+    assert found[0].startswith(breach)

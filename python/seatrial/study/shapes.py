@@ -287,7 +287,7 @@ def _line(line: AccessLine) -> Iterator[Access]:
         for size in sizes:
             weight = line.share * share * line.random * size.share / weight_of_all
             if weight > 0:
-                align_bytes = line.alignment_bytes(size.size_bytes)
+                align_bytes = int(line.alignment_bytes(size.size_bytes))
                 access = _access(operation, size.size_bytes, {"kind": "random"})
                 yield access | {"weight": weight, "align_bytes": align_bytes}
         weight = line.share * share * (1 - line.random)
@@ -296,7 +296,7 @@ def _line(line: AccessLine) -> Iterator[Access]:
                 "weight": weight,
                 "operation": operation,
                 "sizes": [{"bytes": int(s.size_bytes), "weight": s.share} for s in sizes],
-                "align_bytes": min(line.alignment_bytes(size.size_bytes) for size in sizes),
+                "align_bytes": int(min(line.alignment_bytes(size.size_bytes) for size in sizes)),
                 "address": {"kind": "sequential"},
             }
 

@@ -150,11 +150,6 @@ def said(text: str) -> str:
             "is 'a', as is target[0].label",
         ),
         (
-            HEAD + '[[target]]\nkind = "simulated"\n[[workload]]\nkind = "io"',
-            "my.toml, line 2: target[0] ",
-            "has no 'model'",
-        ),
-        (
             HEAD + '[[target]]\nmodel = { x = 1 }\n[[workload]]\nkind = "io"',
             "my.toml, line 3: target[0].model ",
             "Only a simulated target has a model",
@@ -189,6 +184,11 @@ def said(text: str) -> str:
             MATRIX + 'verify = true\ndata = "verifiable"\n[[workload]]\nkind = "fill"',
             "my.toml, line 6: workload[1].data ",
             "but workload 'matrix' verifies the same file",
+        ),
+        (
+            HEAD + '[[target]]\nkind = "simulated"\n[[workload]]\nkind = "io"\ndata = "verifiable"',
+            "my.toml, line 6: workload[0].data ",
+            "A simulated device keeps no data",
         ),
         (
             HEAD + '[[workload]]\nkind = "sequential"\nfiles = { big = 2.0 }',

@@ -32,7 +32,16 @@ _NAME_RULE: Final = "A name is at most 64 letters, digits, '-' and '_', for cell
 
 def check(study: Study) -> Iterator[MisfitError]:
     """Yield everything that does not hold between the keys of a study."""
-    for each in (_rounds, _targets, _names, _accesses, _workloads, _verifying, _thresholds):
+    for each in (
+        _rounds,
+        _targets,
+        _names,
+        _accesses,
+        _workloads,
+        _verifying,
+        _simulated,
+        _thresholds,
+    ):
         yield from each(study)
 
 
@@ -56,8 +65,6 @@ def _targets(study: Study) -> Iterator[MisfitError]:
         place = ("target", index)
         if not _NAME.fullmatch(target.label):
             yield MisfitError(f"is {target.label!r}", _NAME_RULE, *place, "label")
-        if target.kind == "simulated" and not target.model:
-            yield MisfitError("has no 'model'", "A simulated target needs a table 'model'", *place)
         if target.model and target.kind != "simulated":
             yield MisfitError(
                 f"is given, but the target's kind is {target.kind!r}",
@@ -230,6 +237,21 @@ def _verifying(study: Study) -> Iterator[MisfitError]:
                     "data",
                 )
                 break
+
+
+def _simulated(study: Study) -> Iterator[MisfitError]:
+    """Yield the workloads that would have a simulated device keep data, which it cannot."""
+    simulated = {target.label for target in study.targets if target.kind == "simulated"}
+    for index, workload in enumerate(study.workloads):
+        on = set(workload.targets) or {target.label for target in study.targets}
+        if "verifiable" in many(workload.data) and on & simulated:
+            yield MisfitError(
+                "is 'verifiable', on a simulated target",
+                "A simulated device keeps no data; run it on other targets with 'targets'",
+                "workload",
+                index,
+                "data",
+            )
 
 
 def writes_trial_file(workload: WorkloadBase) -> bool:

@@ -53,7 +53,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         path: Directory, device or file; empty where the command line gives it.
         size_bytes: Length of the trial file, or of the part of a device or file that is used
             (``size``); unless given, 1 GiB in a directory, else the whole device or file.
-        model: Parameters of a simulated device.
+        model: Parameters of a simulated device, checked by the engine; all have defaults.
     """
 
     label: str = DEFAULT_LABEL

@@ -144,7 +144,7 @@ class Run(model.Run, frozen=True, kw_only=True, dict=True):
         """Cells with their intervals, findings and verdict; raises ResultsFileError."""
         from seatrial.analysis.summary import summarise  # noqa: PLC0415 - may bring in scipy
 
-        found = summarise(self, self.samples)
+        found = summarise(_like(self, model.Run), self.samples)
         return _like(
             found,
             Summary,
@@ -239,7 +239,8 @@ class Summary(analysis.Summary, frozen=True, kw_only=True):
 
 def _like(struct: msgspec.Struct, kind: type[S], **more: object) -> S:
     """Return the attributes of ``struct`` as another kind of struct, some of them replaced."""
-    return kind(**{name: getattr(struct, name) for name in struct.__struct_fields__} | more)
+    names = [name for name in kind.__struct_fields__ if name not in more]
+    return kind(**{name: getattr(struct, name) for name in names} | more)
 
 
 def _samples_table(samples: list[Sample]) -> Table:

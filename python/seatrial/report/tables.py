@@ -23,6 +23,7 @@ ONCE = "(1 round)"
 NOT_MEASURED = "not measured"
 NO_FIGURE = "–"
 TOO_FEW = "too few"
+HARDLY_KNOWN = "over ± 100 %"
 PERCENTILES = ("p50", "p99", "p99.9")
 PERCENTILES_FEW = ("p50", "p99")
 TITLES = {
@@ -156,12 +157,15 @@ def rate_text(estimate: Estimate) -> str:
 
 
 def doubt_text(estimate: Estimate) -> str:
-    """Return how sure a figure is: ``± 3 %``, its two ends where they are far, ``(1 round)``."""
-    return ONCE if estimate.rounds <= 1 else format_interval(estimate)
+    """Return how sure a figure is: ``± 3 %``, its two ends, ``over ± 100 %``, ``(1 round)``."""
+    if estimate.rounds <= 1:
+        return ONCE
+    share = estimate.half_width_share
+    return HARDLY_KNOWN if share is not None and share > 1 else format_interval(estimate)
 
 
 def latency_text(latency: dict[str, Estimate], name: str) -> str:
-    """Return a percentile with its doubt, ``1.24 ms ± 3 %`` or ``3 ms (1.2 ms to 8 ms)``.
+    """Return a percentile with its doubt, ``1.24 ms ± 3 %`` or ``3 ms (1.2 ms to 4 ms)``.
 
     The largest value has no interval: it was seen, and it grows with the time that one looks.
     """
@@ -170,14 +174,17 @@ def latency_text(latency: dict[str, Estimate], name: str) -> str:
     estimate = latency[name]
     if estimate.low is None:
         return format_value(estimate)
-    doubt = format_interval(estimate)
-    return f"{format_value(estimate)} {doubt if doubt.startswith('±') else f'({doubt})'}"
+    doubt = doubt_text(estimate)
+    return f"{format_value(estimate)} {doubt if doubt.endswith('%') else f'({doubt})'}"
 
 
 def _rates(summary: CellSummary) -> list[str]:
     if summary.blank:
         return ["0", "0", summary.blank]
-    wider = max(summary.iops, summary.bandwidth, key=lambda part: part.half_width_share or 0.0)
+    # Where all requests are of one size the two are equal but for rounding; IOPS then speak.
+    wider = max(
+        summary.iops, summary.bandwidth, key=lambda part: round(part.half_width_share or 0.0, 3)
+    )
     return [rate_text(summary.iops), rate_text(summary.bandwidth), doubt_text(wider)]
 
 

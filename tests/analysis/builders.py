@@ -19,10 +19,11 @@ GIB = 1 << 30
 MS_NS = 1_000_000
 
 
-def spec_of(operation="read", *, address="random", direct=True, size_bytes=GIB, **changes):
-    target = {"kind": "file", "direct": direct, "dsync": False, "size_bytes": size_bytes}
+def spec_of(
+    operation="read", *, address="random", direct=True, dsync=False, size_bytes=GIB, **changes
+):
     return {
-        "target": target | changes.pop("target", {}),
+        "target": {"kind": "file", "direct": direct, "dsync": dsync, "size_bytes": size_bytes},
         "range": {"start_bytes": 0, "length_bytes": size_bytes},
         "accesses": [{"operation": operation, "address": {"kind": address}}],
         "arrival": {"kind": "closed"},

@@ -43,10 +43,11 @@ class FakeHistogram:
             before = bucket
         out = bytearray()
         for number in numbers:
-            while number >= 128:
-                out.append(number & 127 | 128)
-                number >>= 7
-            out.append(number)
+            rest = number
+            while rest >= 128:
+                out.append(rest & 127 | 128)
+                rest >>= 7
+            out.append(rest)
         return bytes(out)
 
     @classmethod

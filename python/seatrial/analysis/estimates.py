@@ -74,7 +74,8 @@ def _geometric(values: Sequence[float]) -> tuple[float, float, float]:
     center = statistics.fmean(logarithms)
     half = _half_width(logarithms)
     low, high = math.exp(center - half), math.exp(min(center + half, _EXP_ARGUMENT_MAX))
-    return math.exp(center), low, high
+    # Rounding must not push the mean of equal rounds across a threshold that they stand on.
+    return min(max(math.exp(center), min(values)), max(values)), low, high
 
 
 def _arithmetic(values: Sequence[float]) -> tuple[float, float, float]:

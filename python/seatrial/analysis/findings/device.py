@@ -151,7 +151,7 @@ def cgroup_throttle(fingerprint: dict[str, Any]) -> list[Finding]:
 def _limits(limit: dict[str, Any]) -> str:
     told = []
     for key, value in limit.items():
-        per_s = format_rate_bytes(value, 0.0) if key.endswith("bytes_per_s") else f"{value:,}/s"
+        per_s = format_rate_bytes(value) if key.endswith("bytes_per_s") else f"{value:,}/s"
         told.append(f"{per_s} {'read' if key.startswith('read') else 'written'}")
     return " and ".join(told)
 

@@ -24,6 +24,7 @@ from seatrial.analysis.findings.traffic import (
 from seatrial.analysis.model import CellSummary, Estimate, Finding
 from seatrial.analysis.wording import (
     format_estimate,
+    format_plural,
     format_rate_bytes,
     format_share,
     format_size,
@@ -143,7 +144,8 @@ def _small_file(direct: list[CellSummary]) -> Finding | None:
         cells=identities(concerned),
         sentence=(
             f"The small file ({format_size(small_bytes)}) is up to {format_estimate(most)} as fast "
-            f"as the big one ({format_size(big_bytes)}), in {len(gains)} pairs of cells."
+            f"as the big one ({format_size(big_bytes)}), in {format_plural(len(gains), 'pair')} "
+            "of cells."
         ),
         cause=(
             "A cache below the file system holds the small file: the drive's own memory, a flash "

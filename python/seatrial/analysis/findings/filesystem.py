@@ -102,7 +102,7 @@ def overlay_file_system(fingerprint: dict[str, Any]) -> list[Finding]:
 def network_file_system(fingerprint: dict[str, Any]) -> list[Finding]:
     """Find a target whose file system is another machine's or a user-space server's."""
     kind = _kind(fingerprint)
-    if kind not in NETWORK_KINDS and not kind.startswith("fuse"):
+    if kind not in NETWORK_KINDS and not kind.startswith("fuse."):
         return []
     return [
         Finding(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from seatrial.analysis.findings.context import device_name, entries, number
+from seatrial.analysis.findings.context import device_name, entries, lookup, number
 from seatrial.analysis.model import Finding
 from seatrial.analysis.wording import format_rate_bytes, format_share
 
-CRITICAL_LOST_SHARE = 0.5
 ROUNDING_SHARE = 0.01
 """Encodings differ by a percent between generations; less than that is no narrower link."""
 
@@ -16,9 +15,14 @@ ROUNDING_SHARE = 0.01
 def link_narrower(fingerprint: dict[str, Any]) -> list[Finding]:
     """Find PCIe paths and SATA links that are narrower than they could be."""
     devices = entries(fingerprint, "target", "stack")
-    pcie = {str(device["pcie"].get("address")): device for device in devices if device.get("pcie")}
-    found = [_pcie(device) for device in pcie.values()]
-    return [finding for finding in (*found, *map(_sata, devices)) if finding]
+    by_address = {
+        str(lookup(device, "pcie", "address")): device
+        for device in devices
+        if isinstance(device.get("pcie"), dict)
+    }
+    found = [_pcie(device) for device in by_address.values()]
+    found += [_sata(device, _drive_max_gb_s(fingerprint, device)) for device in devices]
+    return [finding for finding in found if finding]
 
 
 def _pcie(device: dict[str, Any]) -> Finding | None:
@@ -32,7 +36,7 @@ def _pcie(device: dict[str, Any]) -> Finding | None:
     cause, step = _reason(own, narrowest)
     return Finding(
         kind="link_narrower",
-        severity="critical" if lost_share >= CRITICAL_LOST_SHARE else "warning",
+        severity="warning",
         cells=[],
         sentence=(
             f"{device_name(device)} is capable of PCIe {_link(own, 'max')} but reaches the "
@@ -71,8 +75,7 @@ def _reason(own: dict[str, Any], narrowest: dict[str, Any]) -> tuple[str, str]:
     just above it. What that bridge could do at most tells a slot that is too small from a link
     that came up below what both ends can do.
     """
-    chain = own.get("chain") or []
-    first = chain[0] if chain else {}
+    first = next(iter(entries(own, "chain")), {})
     at_the_device = narrowest.get("address") in (own.get("address"), first.get("address"))
     if not at_the_device:
         return (
@@ -112,27 +115,31 @@ def _slot_is_smaller(own: dict[str, Any], slot: dict[str, Any]) -> bool:
     return slot_most is not None and most is not None and slot_most < most
 
 
-def _sata(device: dict[str, Any]) -> Finding | None:
-    """Return what a SATA link that is slower than its port costs."""
-    now, most = number(device, "sata_link_gb_s"), number(device, "sata_link_max_gb_s")
-    if now is None or most is None or now >= most:
+def _drive_max_gb_s(fingerprint: dict[str, Any], device: dict[str, Any]) -> float | None:
+    """Return the fastest SATA link that the drive says it can do; None when it does not say."""
+    return number(fingerprint, "health", str(device.get("name")), "smart", "link_max_gb_s")
+
+
+def _sata(device: dict[str, Any], drive_max_gb_s: float | None) -> Finding | None:
+    """Return what a SATA link costs that is slower than both of its ends."""
+    now, port_max = number(device, "sata_link_gb_s"), number(device, "sata_link_max_gb_s")
+    if now is None or port_max is None:
+        return None
+    most = min(port_max, drive_max_gb_s or port_max)
+    if now >= most:
         return None
     limit = number(device, "sata_link_limit_gb_s")
     lowered = limit is not None and limit < most
+    ends = "its port" if drive_max_gb_s is None else "both ends"
     return Finding(
         kind="link_narrower",
         severity="warning" if lowered or not device.get("rotational") else "note",
         cells=[],
         sentence=(
-            f"{device_name(device)} is linked at SATA {now:g} Gb/s where its port can do "
+            f"{device_name(device)} is linked at SATA {now:g} Gb/s where {ends} can do "
             f"{most:g} Gb/s, {format_share(1 - now / most)} less."
         ),
-        cause=(
-            "The kernel lowered the speed after errors on the link: a cable, a backplane or the "
-            "drive's port."
-            if lowered
-            else "The drive is of an older generation, or a cable or backplane keeps it slow."
-        ),
+        cause=_sata_cause(lowered=lowered, drive_is_faster=drive_max_gb_s is not None),
         evidence={
             "device": device.get("name"),
             "sata_link_gb_s": now,
@@ -145,6 +152,17 @@ def _sata(device: dict[str, Any]) -> Finding | None:
             "and compare."
         ),
     )
+
+
+def _sata_cause(*, lowered: bool, drive_is_faster: bool) -> str:
+    if lowered:
+        return (
+            "The kernel lowered the speed after errors on the link: a cable, a backplane or the "
+            "drive's port."
+        )
+    if drive_is_faster:
+        return "A cable or backplane keeps it slow."
+    return "The drive is of an older generation, or a cable or backplane keeps it slow."
 
 
 def _link(link: dict[str, Any], when: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from seatrial.analysis.findings.context import NS_PER_S, Context, identities
+from dataclasses import dataclass
+
+from seatrial.analysis.findings.context import NS_PER_S, Context, identities, usable_cpus
 from seatrial.analysis.model import Finding
 from seatrial.analysis.wording import format_duration_ns, format_share
 from seatrial.results.model import Sample
@@ -10,68 +12,98 @@ from seatrial.results.model import Sample
 STEAL_SHARE_MAX = 0.02
 WATCHDOG_LATENESS_NS_MAX = 50_000_000
 WATCHDOG_LATENESS_SHARE_MAX = 0.02
+CPU_PRESSURE_SHARE_MAX = 0.20
 NOISY_SAMPLES_SHARE_WARNING = 0.1
 
 
+@dataclass(frozen=True)
+class Noise:
+    """What disturbed one sample: shares of its time, and the watchdog's longest delay."""
+
+    sample: Sample
+    steal_share: float
+    lateness_share: float
+    lateness_ns: float
+    cpu_pressure_share: float
+
+    @property
+    def is_much(self) -> bool:
+        """Whether any of them is above what a quiet machine shows."""
+        return (
+            self.steal_share > STEAL_SHARE_MAX
+            or self.lateness_share > WATCHDOG_LATENESS_SHARE_MAX
+            or self.lateness_ns > WATCHDOG_LATENESS_NS_MAX
+            or self.cpu_pressure_share > CPU_PRESSURE_SHARE_MAX
+        )
+
+
 def noisy_machine(context: Context) -> list[Finding]:
-    """Find samples in which processors were stolen or the 5 ms watchdog woke late."""
-    noisy = [sample for sample in context.samples if _is_noisy(sample)]
+    """Find samples whose processors were stolen or contended, or whose watchdog woke late."""
+    cpus = usable_cpus(context.before)
+    noisy = [noise for s in context.samples if (noise := _noise(s, cpus)) and noise.is_much]
     if not noisy:
         return []
     noisy_share = len(noisy) / len(context.samples)
-    keys = {sample.cell.key for sample in noisy}
-    concerned = [summary for summary in context.cells if summary.cell.key in keys]
-    steal_share = max(_steal_share(sample) for sample in noisy)
-    lateness_ns = max(_lateness_ns(sample) for sample in noisy)
-    lateness_share = max(_lateness_share(sample) for sample in noisy)
+    keys = {noise.sample.cell.key for noise in noisy}
     return [
         Finding(
             kind="noisy_machine",
             severity="warning" if noisy_share > NOISY_SAMPLES_SHARE_WARNING else "note",
-            cells=identities(concerned),
+            cells=identities(c for c in context.cells if c.cell.key in keys),
             sentence=(
                 f"The machine was not quiet in {len(noisy)} of {len(context.samples)} samples: "
-                f"up to {format_share(steal_share)} of the processors was stolen by the host, and "
-                f"a thread that wakes every 5 ms woke up to {format_duration_ns(lateness_ns)} "
-                "late."
+                f"{_told(noisy)}."
             ),
             cause=(
-                "Other processes competed for the processors, or the host of this virtual machine "
-                "gave them to others. Latencies of these samples contain waits that are not the "
-                "drive's."
+                "Other processes competed for the processors, the host of this virtual machine "
+                "gave them to others, or the trial has more threads than there are processors. "
+                "Latencies of these samples contain waits that are not the drive's."
             ),
             evidence={
                 "samples_count": len(noisy),
-                "steal_share_max": steal_share,
-                "watchdog_lateness_ns_max": lateness_ns,
-                "watchdog_lateness_share_max": lateness_share,
+                "steal_share_max": max(noise.steal_share for noise in noisy),
+                "watchdog_lateness_ns_max": max(noise.lateness_ns for noise in noisy),
+                "watchdog_lateness_share_max": max(noise.lateness_share for noise in noisy),
+                "cpu_pressure_share_max": max(noise.cpu_pressure_share for noise in noisy),
             },
             next="Stop other work ('top', 'vmstat 1': columns r and st) and repeat the run.",
         )
     ]
 
 
-def _is_noisy(sample: Sample) -> bool:
-    return (
-        _steal_share(sample) > STEAL_SHARE_MAX
-        or _lateness_ns(sample) > WATCHDOG_LATENESS_NS_MAX
-        or _lateness_share(sample) > WATCHDOG_LATENESS_SHARE_MAX
+def _noise(sample: Sample, cpus: float | None) -> Noise | None:
+    """Return what disturbed a sample.
+
+    Tasks also wait for a processor where the trial itself has more threads than there are; such a
+    wait says nothing of others. ``steal_ns`` is the mean over the processors.
+    """
+    if sample.duration_s <= 0:
+        return None
+    whole_ns = sample.duration_s * NS_PER_S
+    own_crowd = cpus is not None and sample.cell.threads > cpus
+    pressure_ns = 0.0 if own_crowd else sample.counters.get("psi_cpu_some_ns", 0.0)
+    return Noise(
+        sample=sample,
+        steal_share=sample.counters.get("steal_ns", 0.0) / whole_ns,
+        lateness_share=sample.counters.get("watchdog_lateness_ns_total", 0.0) / whole_ns,
+        lateness_ns=sample.counters.get("watchdog_lateness_ns_max", 0.0),
+        cpu_pressure_share=pressure_ns / whole_ns,
     )
 
 
-def _steal_share(sample: Sample) -> float:
-    """Return the share stolen of each processor; the engine reads the mean over processors."""
-    if sample.duration_s <= 0:
-        return 0.0
-    return sample.counters.get("steal_ns", 0.0) / (sample.duration_s * NS_PER_S)
-
-
-def _lateness_ns(sample: Sample) -> float:
-    return sample.counters.get("watchdog_lateness_ns_max", 0.0)
-
-
-def _lateness_share(sample: Sample) -> float:
-    if sample.duration_s <= 0:
-        return 0.0
-    total_ns = sample.counters.get("watchdog_lateness_ns_total", 0.0)
-    return total_ns / (sample.duration_s * NS_PER_S)
+def _told(noisy: list[Noise]) -> str:
+    """Return the worst of each disturbance that is above its bound."""
+    steal_share = max(noise.steal_share for noise in noisy)
+    lateness_ns = max(noise.lateness_ns for noise in noisy)
+    pressure_share = max(noise.cpu_pressure_share for noise in noisy)
+    told = []
+    if steal_share > STEAL_SHARE_MAX:
+        told.append(f"the host took up to {format_share(steal_share)} of the processors")
+    if pressure_share > CPU_PRESSURE_SHARE_MAX:
+        told.append(f"tasks waited for one up to {format_share(pressure_share)} of the time")
+    if lateness_ns > 0:
+        told.append(
+            "the watchdog, which wakes every 5 ms, woke up to "
+            f"{format_duration_ns(lateness_ns)} late"
+        )
+    return ", ".join(told) or "the watchdog, which wakes every 5 ms, often woke late"

@@ -1,0 +1,147 @@
+"""Stalls, slow devices, blank cells: what stood still, for how long, and whose fault it was."""
+
+import pytest
+
+from seatrial.analysis.findings.context import Context
+from seatrial.analysis.findings.nothing_completed import nothing_completed
+from seatrial.analysis.findings.slow_device import slow_device
+from seatrial.analysis.findings.stall import stall
+
+from .builders import MS_NS, cell_of, error_of, run_of, sample_of, stall_of, summary_of
+
+
+def context_of(*summaries):
+    return Context(run_of(), summaries)
+
+
+def one_cell(*stalls, latency_ns=MS_NS, duration_s=10.0, **rest):
+    return summary_of(
+        sample_of(stalls=stalls, latency_ns=latency_ns, duration_s=duration_s, **rest)
+    )
+
+
+@pytest.mark.parametrize(
+    ("median_ms", "length_s", "is_stall"),
+    [
+        (1, 0.060, True),
+        (10, 0.060, True),
+        (20, 0.060, False),  # three of its own medians: the device's pace
+        (14.9, 0.060, True),
+        (15.2, 0.060, False),  # just below four medians
+        (500, 3.0, True),
+        (800, 3.0, False),
+    ],
+)
+def test_a_stall_is_longer_than_four_medians(median_ms, length_s, is_stall):
+    context = context_of(one_cell(stall_of(length_s), latency_ns=int(median_ms * MS_NS)))
+    assert bool(stall(context)) is is_stall
+    assert bool(slow_device(context)) is not is_stall
+
+
+def test_no_stall_no_finding():
+    assert stall(context_of(one_cell())) == []
+    assert slow_device(context_of(one_cell())) == []
+
+
+@pytest.mark.parametrize(
+    ("cause", "length_s", "duration_s", "severity"),
+    [
+        ("device", 3.1, 10.0, "critical"),
+        ("filesystem", 1.0, 10.0, "critical"),
+        ("unknown", 1.0, 10.0, "critical"),
+        ("generator", 9.0, 10.0, "warning"),
+        ("device", 0.999, 10.0, "warning"),
+        ("device", 0.2, 1000.0, "warning"),
+        ("device", 0.199, 1000.0, "note"),
+        ("device", 0.06, 5.0, "warning"),  # short, but more than a hundredth of the time
+        ("generator", 0.06, 1000.0, "note"),
+    ],
+)
+def test_severity_follows_length_and_cause(cause, length_s, duration_s, severity):
+    (finding,) = stall(context_of(one_cell(stall_of(length_s, cause), duration_s=duration_s)))
+    assert finding.severity == severity
+
+
+def test_one_stall_is_told_with_length_depth_and_cell():
+    (finding,) = stall(context_of(one_cell(stall_of(3.1, depth=10))))
+    assert finding.sentence == (
+        "I/O stood still once, for 3.1 s with 10 requests outstanding, in matrix: read 8 KiB, "
+        "1 thread; the requests were with the device."
+    )
+    assert finding.cells == [cell_of().identity()]
+    assert finding.evidence["longest_s"] == 3.1
+    assert finding.evidence["examples"][0]["start_s"] == 0.1
+
+
+def test_a_stall_of_the_generator_is_not_the_drives():
+    (finding,) = stall(context_of(one_cell(stall_of(0.5, "generator"))))
+    assert "this is the machine's, not the drive's" in finding.sentence
+
+
+def test_stalls_of_a_cause_are_merged_over_cells():
+    cells = [
+        one_cell(stall_of(0.1), stall_of(0.2 + i), cell=cell_of(threads=i + 1)) for i in range(4)
+    ]
+    clean = [one_cell(cell=cell_of(workload="mix", threads=i + 1)) for i in range(26)]
+    generator = one_cell(stall_of(0.4, "generator"), cell=cell_of(threads=90))
+    found = stall(context_of(*cells, *clean, generator))
+    assert [finding.evidence["cause"] for finding in found] == ["device", "generator"]
+    assert "I/O stood still 8 times" in found[0].sentence
+    assert "in 4 of 31 cells" in found[0].sentence
+    assert found[0].evidence["total_s"] == pytest.approx(0.4 + 0.2 + 1.2 + 2.2 + 3.2)
+    assert len(found[0].cells) == 4
+
+
+def test_stalls_beyond_the_bound_are_counted():
+    (finding,) = stall(context_of(one_cell(stall_of(0.3), stalls_dropped=7)))
+    assert finding.evidence["stalls_dropped_count"] == 7
+
+
+def test_queued_requests_do_not_raise_the_bar():
+    """Under a schedule most responses wait behind the stall; the service times do not."""
+    sample = sample_of(
+        completed=100,
+        response_ns=[2000 * MS_NS] * 60 + [MS_NS] * 40,
+        service_ns=[3000 * MS_NS] + [MS_NS] * 99,
+        stalls=[stall_of(3.0)],
+        duration_s=10.0,
+    )
+    assert stall(context_of(summary_of(sample)))
+
+
+def test_the_pace_is_that_of_all_rounds():
+    frozen = sample_of(completed=0, round=0, stalls=[stall_of(1.0)], oldest_in_flight_ns=10**9)
+    usual = sample_of(completed=500, round=1)
+    assert stall(context_of(summary_of(frozen, usual)))
+
+
+def test_a_slow_device_is_told_by_its_latency():
+    (finding,) = slow_device(context_of(one_cell(stall_of(0.12), latency_ns=80 * MS_NS)))
+    assert finding.severity == "warning"
+    assert finding.sentence.startswith("A request took 80 ms in the median in matrix: read 8 KiB")
+    assert "gaps of up to 120 ms" in finding.sentence
+
+
+def blank_cell(**rest):
+    return summary_of(sample_of(completed=0, **rest))
+
+
+def test_a_cell_without_completions_is_told():
+    blank = blank_cell(oldest_in_flight_ns=4_200_000_000, in_flight=1, stalls=[stall_of(1.0)])
+    context = context_of(blank, one_cell(cell=cell_of(threads=4)))
+    (finding,) = nothing_completed(context)
+    assert finding.severity == "critical"
+    assert "0 completed, oldest in flight 4.2 s" in finding.sentence
+    assert finding.evidence["oldest_in_flight_s"] == pytest.approx(4.2)
+    assert finding.evidence["stall_causes"] == ["device"]
+    assert stall(context) == []  # without any completion there is no pace to judge a stall by
+
+
+def test_failed_requests_explain_a_blank_cell():
+    (finding,) = nothing_completed(context_of(blank_cell(failed=3, errors=[error_of()])))
+    assert "3 failed (EIO)" in finding.sentence
+    assert "errors" in finding.cause
+
+
+def test_a_cell_with_completions_is_not_blank():
+    assert nothing_completed(context_of(one_cell())) == []

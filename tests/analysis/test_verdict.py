@@ -1,0 +1,122 @@
+"""One sentence that somebody who runs a database can use."""
+
+import pytest
+
+from seatrial.analysis.model import Finding
+from seatrial.analysis.verdict import verdict
+
+from .builders import MS_NS, cell_of, rounds_of
+
+
+def finding_of(kind, severity="warning", cells=(), **evidence):
+    return Finding(
+        kind=kind,
+        severity=severity,
+        cells=list(cells),
+        sentence="It was seen.",
+        cause="",
+        evidence=evidence,
+        next="",
+    )
+
+
+STALL = finding_of("stall", "critical", stalls_count=1, longest_s=3.1, cause="device")
+
+
+def database_cells(**rest):
+    spread = (0.99, 1.0, 1.01)
+
+    def cell(rate, **factors):
+        return rounds_of(cell_of(**factors), [round(rate * s) for s in spread], **rest)
+
+    return [
+        cell(20_000, threads=1),
+        cell(74_000, threads=10),
+        cell(41_000, operation="write", threads=10),
+        cell(90_000, block_size_bytes=4096, threads=10),
+        cell(1_200, workload="sequential", address="sequential", block_size_bytes=1_000_000),
+        cell(
+            800,
+            workload="sequential",
+            address="sequential",
+            block_size_bytes=1_000_000,
+            operation="write",
+        ),
+        cell(1_240, workload="commit", operation="commit", address="sequential"),
+        cell(5_000, workload="commit", operation="commit", address="sequential", threads=16),
+    ]
+
+
+def test_the_units_of_a_database():
+    told = verdict(database_cells(latency_ns=int(2.1 * MS_NS)), [STALL])
+    assert told == (
+        "Reads 8 KiB at random at 74k IOPS (± 3 %) and writes at 41k IOPS (± 3 %); "
+        "reads 1,200 MB/s (± 3 %) and writes 800 MB/s (± 3 %) in sequence; "
+        "commits 1,240/s (± 3 %) with p99 2.10 ms (± 0.4 %) at 1 committer; "
+        "froze for 3.1 s once (device)."
+    )
+
+
+def test_measured_once_is_said():
+    told = verdict([rounds_of(cell_of(), [74_000])], [])
+    assert told == "Reads 8 KiB at random at 74k IOPS (measured once)."
+
+
+def test_without_8_kib_the_nearest_page_size_is_told():
+    assert "4 KiB at random" in verdict([rounds_of(cell_of(block_size_bytes=4096), [100])], [])
+
+
+def test_other_cells_are_told_as_they_are():
+    told = verdict([rounds_of(cell_of(workload="io", address="zipf"), [1000])], [])
+    assert told.startswith("Io: read 8 KiB, 1 thread: 1,000 IOPS (measured once), 8.2 MB/s")
+    cells = [rounds_of(cell_of(workload="io", address="zipf", threads=n), [n]) for n in (1, 9)]
+    assert verdict(cells, []).startswith("Fastest of 2 cells: io: read 8 KiB, 9 threads")
+
+
+def test_nothing_completed():
+    told = verdict([rounds_of(cell_of(), [0])], [finding_of("nothing_completed", "critical")])
+    assert told == (
+        "Do not trust these numbers: nothing completed in some cells. "
+        "Nothing completed in any cell."
+    )
+
+
+def test_doubt_comes_first():
+    told = verdict(database_cells(), [finding_of("corruption", "critical"), STALL])
+    assert told.startswith("Do not trust these numbers: data came back wrong. Reads 8 KiB")
+    assert told.endswith("froze for 3.1 s once (device).")
+
+
+def test_a_warning_is_no_reason_for_distrust():
+    told = verdict(database_cells(), [finding_of("device_cache_served", "warning")])
+    assert not told.startswith("Do not trust")
+    assert told.endswith("a cache below the file system served 0 cells.")
+
+
+def test_cells_that_a_cache_served_are_not_the_best():
+    slow, fast = rounds_of(cell_of(threads=1), [1000]), rounds_of(cell_of(threads=9), [9000])
+    served = finding_of("page_cache_served", cells=[fast.cell.identity()])
+    assert "1,000 IOPS" in verdict([slow, fast], [served])
+    assert "9,000 IOPS" in verdict([fast], [served])
+
+
+def test_notes_are_not_worth_the_verdict():
+    assert verdict([rounds_of(cell_of(), [100])], [finding_of("virtualised", "note")]).endswith(
+        "(measured once)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("finding", "told"),
+    [
+        (
+            finding_of("stall", stalls_count=4, longest_s=0.2, cause="generator"),
+            "froze 4 times, for up to 200 ms (generator)",
+        ),
+        (finding_of("link_narrower", lost_share=0.25), "its link loses 25 %"),
+        (finding_of("interrupted"), "the result is partial"),
+        (finding_of("drive_health"), "It was seen"),
+    ],
+)
+def test_the_worst_is_told_in_a_few_words(finding, told):
+    assert verdict([rounds_of(cell_of(), [100])], [finding]).endswith(f"; {told}.")

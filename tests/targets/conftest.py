@@ -89,6 +89,20 @@ def mounts(tmp_path):
         subprocess.run(["umount", str(point)], check=False, capture_output=True)
 
 
+@pytest.fixture(autouse=True)
+def _swept(tmp_path):
+    """Unmount and detach what a failed test left in its folder, before pytest removes that."""
+    yield
+    mounted = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for point in reversed(mounted):
+        if Path(point).is_relative_to(tmp_path):
+            subprocess.run(["umount", point], check=False, capture_output=True)
+    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+        if Path(backing.read_text().strip()).is_relative_to(tmp_path):
+            device = f"/dev/{backing.parts[3]}"
+            subprocess.run(["losetup", "-d", device], check=False, capture_output=True)
+
+
 @pytest.fixture
 def child():
     """Start Python children that import the room; what still runs at the end is killed."""

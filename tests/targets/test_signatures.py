@@ -12,7 +12,7 @@ from seatrial.targets.signatures import Signature, probe_signatures, read_signat
 from targets.conftest import MIB, need_command, put, run
 
 KIB = 1024
-SIZE_BYTES = 64 * MIB + 3 * 4096  # not a multiple of any RAID's or ZFS' unit
+SIZE_BYTES = 64 * MIB + 3 * 4096 + 1536  # not a multiple of any RAID's or ZFS' unit
 
 
 def names(found):
@@ -46,7 +46,7 @@ def without_blkid(monkeypatch):
         (512, b"EFI PART", ("partition table", "GPT")),
         (4096, b"EFI PART", ("partition table", "GPT")),
         (SIZE_BYTES - 512, b"EFI PART", ("partition table", "GPT (backup)")),
-        (SIZE_BYTES - 4096, b"EFI PART", ("partition table", "GPT (backup)")),
+        (64 * MIB + 2 * 4096, b"EFI PART", ("partition table", "GPT (backup)")),
         (4096, bytes.fromhex("fc4e2ba9"), ("RAID member", "md 1.2")),
         (0, bytes.fromhex("fc4e2ba9"), ("RAID member", "md 1.1")),
         # md.c: sb_start = (sectors - 16) & ~7; MD_NEW_SIZE_SECTORS: (sectors & ~127) - 128

@@ -207,6 +207,13 @@ def test_a_journal_taken_over_after_a_torn_line_goes_on_whole(switches):
         file.write(b'{"id":2,"kind":"swi')
     with UndoJournal("run1") as resumed:
         assert switches(resumed, "b") == 2
+        lines = journal.path.read_text().splitlines()
+        assert [sorted(json.loads(line)) for line in lines] == [
+            ["owner"],
+            ["details", "id", "kind"],
+            ["owner"],
+            ["details", "id", "kind"],
+        ]
         assert switches(resumed, "a") == 1, "what the dead owner recorded is known"
     assert switches.undone == ["b", "a"]
 
@@ -267,15 +274,16 @@ def test_a_journal_of_another_host_or_container_is_left_alone(switches, change):
     assert (switches.folder / "a").exists()
 
 
-def test_after_a_reboot_only_files_are_left_to_undo(tmp_path):
+def test_after_a_reboot_only_files_are_left_to_undo(tmp_path, child):
     journal = UndoJournal("run1")
     folder = tmp_path / ".seatrial-run1"
     journal.record("file", path=str(folder), run_id="run1", mount_point="")
     folder.mkdir()
     write_marker(folder, "run1")
-    # Were this one undone, our own process would be ended: after a reboot it is another's.
-    pid, ticks = os.getpid(), start_ticks(os.getpid())
-    journal.record("process", pid=pid, start_ticks=ticks, grace_s=0.1)
+    # By chance, another process got the number and the start of the one before the reboot.
+    other = child("input()")
+    ticks = start_ticks(other.pid)
+    journal.record("process", pid=other.pid, start_ticks=ticks, grace_s=0.1)
     disown(journal, Owner(**(msgspec.structs.asdict(DEAD) | {"boot_id": "another boot"})))
     found = clean()
     assert [(item.kind, item.outcome) for item in found] == [
@@ -283,6 +291,7 @@ def test_after_a_reboot_only_files_are_left_to_undo(tmp_path):
         ("file", "undone"),
     ]
     assert "restart" in found[0].detail
+    assert other.poll() is None
     assert not folder.exists()
 
 

@@ -1,8 +1,10 @@
 """Real processes killed by kill -9 at awkward moments, and what clean finds and leaves."""
 
+import fcntl
 import os
 import re
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -133,6 +135,18 @@ def test_two_cleaners_at_once_undo_everything_once(tmp_path, child, state_dir):
     said = [cleaner.communicate(timeout=20)[0] for cleaner in cleaners]
     assert [cleaner.returncode for cleaner in cleaners] == [0, 0, 0]
     assert sum(text.count("undone") for text in said) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_taking_a_journal_over_waits_its_turn(tmp_path, child, state_dir):
+    kill(child(MAKE_FILES + REPORT_AND_WAIT, str(tmp_path)))
+    with (state_dir / "undo.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        cleaner = child("from seatrial.targets.undo import clean; clean()")
+        with pytest.raises(subprocess.TimeoutExpired):
+            cleaner.wait(1.5)
+        assert (tmp_path / ".seatrial-run1").exists()
+    assert cleaner.wait(20) == 0
     assert list(tmp_path.iterdir()) == []
 
 

@@ -99,5 +99,19 @@ def add_without_end(path: Path) -> None:
             sys.stdout.flush()
 
 
+def open_and_close(path: Path, name: str, runs: int) -> None:
+    """Open the file anew for each of several runs, as separate commands would."""
+    for index in range(runs):
+        with ResultsFile.open(path, create=True) as file:
+            file.start_run(make_run(f"{name}-{index}"))
+            file.add_sample(f"{name}-{index}", make_sample())
+        with ResultsFile.open(path, read_only=True) as file:
+            assert len(file.samples(f"{name}-{index}")) == 1
+
+
 if __name__ == "__main__":
-    add_without_end(Path(sys.argv[1]))
+    place, *more = sys.argv[1:]
+    if more:
+        open_and_close(Path(place), more[0], int(more[1]))
+    else:
+        add_without_end(Path(place))

@@ -118,7 +118,7 @@ def test_a_cut_off_file_is_refused_and_left_as_it_is(path):
         assert_refused(path, "is damaged: ")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_random_bytes_never_cause_anything_but_our_own_error(data):
     with tempfile.TemporaryDirectory() as folder:
@@ -205,20 +205,18 @@ def test_reading_leaves_nothing_beside_the_file(path):
 
 @pytest.fixture
 def closed_folder(path):
-    """The folder of a results file in which this user may create nothing."""
-    if os.geteuid() == 0:
-        path.parent.chmod(0o555)
-        path.chmod(0o444)
-        for folder in path.parents:
-            if folder.stat().st_uid == 0 and not folder.stat().st_mode & 0o001:
-                folder.chmod(folder.stat().st_mode | 0o011)
+    """A results file in a folder in which this user, root or not, may create nothing."""
+    is_root = os.geteuid() == 0
+    path.parent.chmod(0o555)
+    if is_root:
+        for folder in path.parent.parents:
+            if not folder.stat().st_mode & 0o001:
+                folder.chmod(folder.stat().st_mode | 0o001)
         os.seteuid(NOBODY)
-        yield path
+    yield path
+    if is_root:
         os.seteuid(0)
-    else:
-        path.parent.chmod(0o555)
-        yield path
-        path.parent.chmod(0o755)
+    path.parent.chmod(0o755)
 
 
 def test_a_read_only_folder_can_be_read_but_not_written(closed_folder):

@@ -18,8 +18,8 @@ RUN_ID = "20261121-074500-3fa2"
 HERE = Path(__file__).parent
 
 
-def start_child(path: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, str(HERE / "builders.py"), str(path)]
+def start_child(path: Path, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, str(HERE / "builders.py"), str(path), *more]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
@@ -94,6 +94,17 @@ def test_two_writers_share_a_file(tmp_path):
             one.add_sample("one", make_sample(index=index))
             two.add_sample("two", make_sample(index=index))
         assert len(two.samples("one")) == len(one.samples("two")) == 3
+
+
+def test_commands_at_the_same_time_make_and_close_one_file(tmp_path):
+    path = tmp_path / "results.db"
+    children = [start_child(path, name, "10") for name in ("one", "two", "three")]
+    assert [child.wait(timeout=60) for child in children] == [0, 0, 0]
+    for child in children:
+        child.communicate()
+    with ResultsFile.open(path, read_only=True) as file:
+        assert len(file.runs()) == 30
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
 def test_commits_are_synced_in_wal_mode(tmp_path):

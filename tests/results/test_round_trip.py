@@ -154,7 +154,7 @@ samples = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(run=runs, sample=samples)
 def test_a_run_and_its_sample_come_back_equal(run, sample):
     with tempfile.TemporaryDirectory() as folder:

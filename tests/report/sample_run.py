@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import random
-import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from seatrial._core import Histogram
-from seatrial.analysis.model import CellSummary, Estimate, Finding, Summary
+from seatrial.analysis.model import CellSummary, Finding, Summary
+from seatrial.analysis.summary import summarise_cell
 from seatrial.results.model import (
     ErrorSample,
     OperationResult,
@@ -33,7 +33,6 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 SLICE_NS = 100_000_000
 STARTED_AT = 1_795_247_100.0  # 2026-11-21, a Saturday morning
-T_QUANTILE = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # 95 %, by rounds
 HOSTILE = "</script><script>alert(1)</script><!-- \u2028 & 'quoted' \"twice\""
 SIZES = (512, 4 * KIB, 32 * KIB, 256 * KIB, 4 * MIB)
 THREADS = (1, 10, 40)
@@ -90,21 +89,8 @@ class Maker:
         self._position = 0
 
     def summary(self, draft: Draft) -> CellSummary:
-        """Return one cell with all its rounds."""
-        samples = [self._sample(draft, index) for index in range(draft.rounds)]
-        kinds = dict.fromkeys(kind for sample in samples for kind in sample.operations)
-        unit = "commits/s" if draft.cell.operation == "commit" else "IOPS"
-        completed = sum(sample.outcome.completed for sample in samples)
-        return CellSummary(
-            cell=draft.cell,
-            iops=estimate([sample.completed_per_s for sample in samples], unit),
-            bandwidth=estimate([sample.transferred_bytes_per_s for sample in samples], "B/s"),
-            latency={kind: latency(samples, kind) for kind in kinds if completed},
-            completed=completed,
-            failed=sum(sample.outcome.failed for sample in samples),
-            blank="0 completed, oldest in flight 4.2 s" if draft.absent else "",
-            samples=samples,
-        )
+        """Return one cell with all its rounds, as the analysis sums them up."""
+        return summarise_cell([self._sample(draft, index) for index in range(draft.rounds)])
 
     def _sample(self, draft: Draft, index: int) -> Sample:
         self._position += 1
@@ -204,42 +190,6 @@ def total_of(slices: Sequence[Slice], kind: str, failed: int) -> OperationResult
         transferred_bytes=sum(part.transferred_bytes for part in chosen),
         response=histogram.encode(),
     )
-
-
-def estimate(values: Sequence[float], unit: str) -> Estimate:
-    """Return the geometric mean of rounds with its 95 % t interval of the logarithms."""
-    if len(values) == 1 or min(values) <= 0:
-        return Estimate(value=values[0], low=None, high=None, rounds=len(values), unit=unit)
-    logs = [math.log(value) for value in values]
-    half = T_QUANTILE[len(logs)] * statistics.stdev(logs) / math.sqrt(len(logs)) + 0.002
-    middle = statistics.fmean(logs)
-    return Estimate(
-        value=math.exp(middle),
-        low=math.exp(middle - half),
-        high=math.exp(middle + half),
-        rounds=len(values),
-        unit=unit,
-    )
-
-
-def latency(samples: Sequence[Sample], kind: str) -> dict[str, Estimate]:
-    """Return the percentiles of one operation kind, as CellSummary.latency has them."""
-    histograms = [sample.operations[kind].response_histogram() for sample in samples]
-    fewest = min(histogram.count for histogram in histograms)
-    figures = {
-        name: estimate([float(h.percentile_ns(percent)) for h in histograms], "ns")
-        for name, percent in (("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9))
-        if fewest >= 10 / (1 - percent / 100)
-    }
-    figures["mean"] = estimate([h.mean_ns for h in histograms], "ns")
-    figures["max"] = Estimate(
-        value=float(max(h.max_ns for h in histograms)),
-        low=None,
-        high=None,
-        rounds=len(samples),
-        unit="ns",
-    )
-    return figures
 
 
 def make_cell(

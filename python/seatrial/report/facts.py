@@ -14,28 +14,35 @@ from seatrial.analysis.wording import (
     format_size,
 )
 from seatrial.report.markup import Markup, element, escape
+from seatrial.report.tables import moment
 
 _EXACT = 0.0  # a reading, not an estimate: all three digits may be shown
-_INLINE_MAX = 30
+_SHORT_MAX = 48
 _QUALIFIERS = ("max", "min", "total", "now", "before", "after")
-
-# Longest suffixes first, as `_bytes_per_s` ends in `_s` too.
-_FORMATS: tuple[tuple[str, Callable[[float], str]], ...] = (
-    ("_bytes_per_s", lambda value: format_rate_bytes(value, _EXACT)),
-    ("_per_s", lambda value: f"{format_number(value)} per second"),
-    ("_bytes", lambda value: format_size(round(value))),
-    ("_share", format_share),
-    ("_ns", lambda value: format_duration_ns(value, _EXACT)),
-    ("_ms", lambda value: format_duration_ns(value * 1e6, _EXACT)),
-    ("_s", format_duration_s),
-    ("_c", lambda value: f"{format_number(value)} °C"),
-    ("_percent", lambda value: f"{format_number(value)} %"),
-)
 
 
 def format_number(value: float) -> str:
     """Return a number as it is: whole with thousands set apart, else with at most four digits."""
     return format_count(int(value)) if value == int(value) else f"{value:.4g}"
+
+
+# Longer suffixes first, as `_bytes_per_s` ends in `_s` too.
+_FORMATS: tuple[tuple[str, Callable[[float], str]], ...] = (
+    ("_bytes_per_s", lambda value: format_rate_bytes(value, _EXACT)),
+    ("_gt_s", lambda value: f"{format_number(value)} GT/s"),
+    ("_gb_s", lambda value: f"{format_number(value)} Gbit/s"),
+    ("_per_s", lambda value: f"{format_number(value)} per second"),
+    ("_count", format_number),
+    ("_bytes", lambda value: format_size(round(value))),
+    ("_kib", lambda value: format_size(round(value * 1024))),
+    ("_share", format_share),
+    ("_ns", lambda value: format_duration_ns(value, _EXACT)),
+    ("_us", lambda value: format_duration_ns(value * 1e3, _EXACT)),
+    ("_ms", lambda value: format_duration_ns(value * 1e6, _EXACT)),
+    ("_s", format_duration_s),
+    ("_c", lambda value: f"{format_number(value)} °C"),
+    ("_percent", lambda value: f"{format_number(value)} %"),
+)
 
 
 def _split(name: str) -> tuple[str, str, str]:
@@ -47,10 +54,12 @@ def _split(name: str) -> tuple[str, str, str]:
 
 
 def fact_name(name: str) -> str:
-    """Return a name as words without its unit: ``length_s_max`` gives ``length, max``."""
+    """Return a name as words without its unit: ``length_s_max`` gives ``length max``."""
+    if name == "unix_s":
+        return "time"
     words, _, qualifier = _split(name)
     plain = words.replace("_", " ").strip()
-    return f"{plain}, {qualifier}" if qualifier else plain
+    return f"{plain} {qualifier}" if qualifier else plain
 
 
 def fact_text(name: str, value: object) -> str:
@@ -60,6 +69,8 @@ def fact_text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
+        if name == "unix_s":
+            return moment(value)
         _, suffix, _ = _split(name)
         wording = dict(_FORMATS).get(suffix, format_number)
         return wording(value)
@@ -68,22 +79,38 @@ def fact_text(name: str, value: object) -> str:
     return str(value) or "none"
 
 
+def is_short(value: object) -> bool:
+    """Tell whether a value reads well on a line with others: no mapping, list or long text."""
+    if isinstance(value, list | tuple):
+        return all(is_short(item) and not isinstance(item, list | tuple) for item in value)
+    return not isinstance(value, Mapping) and len(str(value)) <= _SHORT_MAX
+
+
 def fact_list(facts: Mapping[str, object]) -> Markup:
-    """Return nested facts as a nested description list; the order is the mapping's."""
+    """Return nested facts as a nested description list, in the mapping's order.
+
+    What could not be read or is not there is named on one line at the end, not row by row.
+    """
     rows = []
     for name, value in facts.items():
-        rows.append(element("dt", fact_name(str(name))))
-        rows.append(element("dd", _fact_value(str(name), value)))
+        if not _is_blank(value):
+            rows.append(element("dt", fact_name(name)))
+            rows.append(element("dd", _fact_value(name, value)))
+    if blank := [fact_name(name) for name, value in facts.items() if _is_blank(value)]:
+        rows.append(element("dt", "not known or none"))
+        rows.append(element("dd", ", ".join(blank), class_="absent"))
     return element("dl", *rows, class_="facts")
 
 
-def _needs_a_line(item: object) -> bool:
-    return isinstance(item, Mapping) or (isinstance(item, str) and len(item) > _INLINE_MAX)
+def _is_blank(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(_is_blank(item) for item in value.values())
+    return value is None or value in ("", [], ())
 
 
 def _fact_value(name: str, value: object) -> Markup:
     if isinstance(value, Mapping):
-        return fact_list(value) if value else escape("none")
-    if isinstance(value, list | tuple) and any(_needs_a_line(item) for item in value):
+        return fact_list(value)
+    if isinstance(value, list | tuple) and not is_short(value):
         return element("ul", *(element("li", _fact_value(name, item)) for item in value))
     return escape(fact_text(name, value))

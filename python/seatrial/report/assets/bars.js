@@ -44,7 +44,10 @@ function bar(row, index, api, colours) {
       style: { fill: colours.accent, opacity: 0.85 },
     },
   ];
-  if (low !== null) children.push(...whisker(api.coord([low, index])[0], api.coord([high, index])[0], y, colours));
+  if (low !== null) {
+    const [x1_low, x1_high] = [low, high].map((end) => api.coord([end, index])[0]);
+    children.push(...whisker(x1_low, x1_high, y, colours));
+  }
   return { type: 'group', children };
 }
 
@@ -58,4 +61,7 @@ function whisker(x1, x2, y, colours) {
 }
 
 /** Return the tooltip of one bar. */
-const barTip = (row) => tipContent(row.label, [{ name: '', text: Object.values(row.points)[0][4] }]);
+function barTip(row) {
+  const [, , , , text] = Object.values(row.points)[0];
+  return tipContent(row.label, [{ name: '', text }]);
+}

@@ -92,7 +92,7 @@ class ChartFigure {
     for (const [format, save] of Object.entries(saves)) {
       const button = textElement('button', format);
       button.type = 'button';
-      button.title = `Save ${format === 'CSV' ? 'the data of this chart' : 'this chart'} as ${format}`;
+      button.title = `Save this chart${format === 'CSV' ? "'s data" : ''} as ${format}`;
       button.setAttribute('aria-label', `${button.title}: ${this.data.topic}`);
       button.addEventListener('click', () => save(this.fileName()));
       group.append(button);

@@ -6,7 +6,7 @@ const SIZES = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
 /** Return a number with so many significant digits, without an exponent. */
 function formatNumber(value, digits = 3) {
-  return Number(value.toPrecision(digits)).toLocaleString('en-US', { maximumSignificantDigits: digits });
+  return value.toLocaleString('en-US', { maximumSignificantDigits: digits });
 }
 
 /** Return a duration given in ns, such as "850 ns" or "2.13 ms". */

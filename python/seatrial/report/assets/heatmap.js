@@ -6,6 +6,7 @@ const HEAT_TOP_PX = 62;
 const HEAT_LEFT_PX = 62;
 const HEAT_RIGHT_PX = 12;
 const HEAT_BOTTOM_PX = 48;
+const HEAT_NARROW_PX = 480;
 const SCALE_WIDTH_PX = 150;
 const SCALE_STEPS = 30;
 const ROUND_GAP_SHARE = 0.012;
@@ -13,6 +14,8 @@ const ROUND_GAP_SHARE = 0.012;
 /** Return [option, height] of a view at a width. */
 function heatOption(view, width_px, colours) {
   const map = heatLayout(view.heat);
+  // The scale stands beside the legend where both fit, else below it.
+  const top_px = HEAT_TOP_PX + (width_px < HEAT_NARROW_PX ? LEGEND_ROW_PX : 0);
   const shapes = (api) => [
     ...map.rounds.flatMap((round) => stallShapes(round, api, map, colours)),
     ...map.rounds.flatMap((round) => roundShapes(round, api, map, colours)),
@@ -20,7 +23,7 @@ function heatOption(view, width_px, colours) {
   const option = {
     ...baseOption(colours),
     legend: legendOption(['median', '99th percentile'], colours, 0),
-    grid: [mainGrid(width_px), scaleGrid(width_px)],
+    grid: [mainGrid(width_px, top_px), scaleGrid(width_px, top_px)],
     xAxis: [timeAxis(map, colours), countAxis(map, colours)],
     yAxis: [latencyAxis(map, colours), hiddenAxis(1)],
     tooltip: tooltipOption('item', ([point]) => heatTip(map, point), colours),
@@ -32,7 +35,7 @@ function heatOption(view, width_px, colours) {
       ...percentileSeries(map, '99th percentile', 2, [5, 3], colours),
     ],
   };
-  return [option, HEAT_HEIGHT_PX + HEAT_TOP_PX];
+  return [option, HEAT_HEIGHT_PX + top_px];
 }
 
 /** Return where everything lies: rounds in s from the left, cells of the map, their extents. */
@@ -80,18 +83,21 @@ function heatColour(map, count, colours) {
   return colourAt(colours.heat, Math.log(count) / whole);
 }
 
-function mainGrid(width_px) {
+function mainGrid(width_px, top_px) {
   return {
     left: HEAT_LEFT_PX,
-    top: HEAT_TOP_PX,
+    top: top_px,
     width: width_px - HEAT_LEFT_PX - HEAT_RIGHT_PX,
     height: HEAT_HEIGHT_PX - HEAT_BOTTOM_PX,
   };
 }
 
-function scaleGrid(width_px) {
+function scaleGrid(width_px, top_px) {
   return {
-    left: width_px - SCALE_WIDTH_PX - HEAT_RIGHT_PX, top: 2, width: SCALE_WIDTH_PX, height: 8,
+    left: width_px - SCALE_WIDTH_PX - HEAT_RIGHT_PX,
+    top: top_px - HEAT_TOP_PX + 2,
+    width: SCALE_WIDTH_PX,
+    height: 8,
   };
 }
 
@@ -117,7 +123,8 @@ function latencyAxis(map, colours) {
   const ticks = [];
   for (let decade = 0; decade <= 13; decade += 1) {
     const row = rowAt(map, 10 ** decade);
-    if (row >= map.row_min && row <= map.row_max) ticks.push([row, formatDuration(10 ** decade, 1)]);
+    const label = formatDuration(10 ** decade, 1);
+    if (row >= map.row_min && row <= map.row_max) ticks.push([row, label]);
   }
   const axis = { scale: 'linear', low: map.row_min, high: map.row_max, ticks };
   const option = axisOption(axis, colours, { gridIndex: 0, horizontal: false, nameShown: false });

@@ -25,7 +25,9 @@ function ladderOption(view, width_px, colours) {
     yAxis: [rowAxis(view.rows.length)],
     tooltip: {
       ...tooltipOption('axis', (points) => ladderTip(view, points), colours),
-      axisPointer: { type: 'shadow', axis: 'y', shadowStyle: { color: colours.rule, opacity: 0.4 } },
+      axisPointer: {
+        type: 'shadow', axis: 'y', shadowStyle: { color: colours.rule, opacity: 0.4 },
+      },
     },
     series: [
       drawnSeries((api) => rungs(view, api, colours), { z: 1 }),

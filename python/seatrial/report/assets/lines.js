@@ -5,7 +5,7 @@ const PANEL_TOP_PX = 44;
 const PANEL_BOTTOM_PX = 48;
 const PANEL_LEFT_PX = 74;
 const PANEL_RIGHT_PX = 14;
-const PANEL_WIDTH_MIN_PX = 300;
+const PANEL_WIDTH_MIN_PX = 225;
 const BAND_OPACITY = 0.16;
 
 /** Return [option, height] of a view of panels at a width. */
@@ -36,10 +36,10 @@ function linesOption(view, width_px, colours) {
   return [option, legend_px + rows * PANEL_HEIGHT_PX];
 }
 
-/** Return how many panels stand side by side: as many as are wide enough, in full rows if so. */
+/** Return how many panels stand side by side: as many as are wide enough, three at most. */
 function panelColumns(panels, width_px) {
   const most = Math.max(1, Math.min(panels, 3, Math.floor(width_px / PANEL_WIDTH_MIN_PX)));
-  return panels % most === 0 || most < 3 ? most : Math.min(most, panels === 4 ? 2 : 3);
+  return panels === 4 && most === 3 ? 2 : most;
 }
 
 /** Add one panel's title, grid, axes and series to the option. */
@@ -65,7 +65,10 @@ function addPanel(option, panel, colours, { index, left_px, top_px, width_px }) 
   option.yAxis.push(axisOption(panel.y, colours, { ...side, horizontal: false, nameShown: false }));
   for (const line of panel.lines) {
     const style = lineStyle(line.style, colours);
-    option.series.push(lineSeries(panel, line, style, index), bandSeries(panel, line, style, index));
+    // The line first: the legend takes its icon from the first series of a name.
+    option.series.push(
+      lineSeries(panel, line, style, index), bandSeries(panel, line, style, index),
+    );
   }
 }
 
@@ -135,7 +138,7 @@ function linesTip(view, parameters) {
 
 /** Return the view as rows of a table, the first of them its heading. */
 function linesTable(view) {
-  const { x, y } = view.panels[0];
+  const [{ x }] = view.panels;
   const rows = view.panels.flatMap((panel) => panel.lines.flatMap((line) => line.points.map(
     ([at, value, low, high]) => [panel.title, line.name, at, panel.y.unit, value, low, high],
   )));

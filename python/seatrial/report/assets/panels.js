@@ -1,6 +1,6 @@
 // What all charts share: fonts, where panels stand, axes, the tooltip, the legend.
 
-const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
+const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 const LEGEND_ROW_PX = 24;
 const LABEL_CHARACTER_PX = 6.8;
 

@@ -2,7 +2,10 @@
 
 const PICTURE_WIDTH_PX = 1200;
 const PICTURE_MARGIN_PX = 28;
-const PICTURE_HEAD_PX = 78;
+const PICTURE_INNER_PX = PICTURE_WIDTH_PX - 2 * PICTURE_MARGIN_PX;
+const PICTURE_HEAD_PX = 78; // with a title of one line
+const TITLE_LINE_PX = 24;
+const TITLE_CHARACTER_PX = 9.6;
 const PICTURE_FOOT_PX = 22;
 
 /** Hand a file over to the reader. */
@@ -14,12 +17,18 @@ function offer(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-/** Return a chart's option for a picture that stands alone: its title above, its source below. */
+/** Return the height (px) that a title of several lines needs above a picture. */
+function pictureHead(title) {
+  const lines = Math.ceil((title.length * TITLE_CHARACTER_PX) / PICTURE_INNER_PX);
+  return PICTURE_HEAD_PX + (lines - 1) * TITLE_LINE_PX;
+}
+
+/** Return a chart's option for a picture that stands alone: its title and its source above. */
 function pictureOption(option, { topic, title, source }, colours) {
   const shift = (part) => ({
     ...part,
     left: (typeof part.left === 'number' ? part.left : 0) + PICTURE_MARGIN_PX,
-    top: (part.top ?? 0) + PICTURE_HEAD_PX,
+    top: (part.top ?? 0) + pictureHead(title),
   });
   const heading = {
     text: title,
@@ -28,8 +37,11 @@ function pictureOption(option, { topic, title, source }, colours) {
     top: PICTURE_MARGIN_PX - 6,
     padding: 0,
     textStyle: {
-      color: colours.ink, fontSize: 17, width: PICTURE_WIDTH_PX - 2 * PICTURE_MARGIN_PX,
-      overflow: 'truncate',
+      color: colours.ink,
+      fontSize: 17,
+      lineHeight: TITLE_LINE_PX,
+      width: PICTURE_INNER_PX,
+      overflow: 'break',
     },
     subtextStyle: { color: colours.muted, fontSize: 12 },
   };
@@ -45,12 +57,12 @@ function pictureOption(option, { topic, title, source }, colours) {
 /** Draw a picture outside the page, hand the chart to `use`, and clear up. */
 function withPicture(drawing, view, words, renderer, use) {
   const colours = currentColours();
-  const [option, height_px] = drawing(view, PICTURE_WIDTH_PX - 2 * PICTURE_MARGIN_PX, colours);
-  const chart = echarts.init(null, null, {
+  const [option, height_px] = drawing(view, PICTURE_INNER_PX, colours);
+  const chart = echarts.init(document.createElement('div'), null, {
     renderer,
-    ssr: true,
+    ssr: renderer === 'svg',
     width: PICTURE_WIDTH_PX,
-    height: height_px + PICTURE_HEAD_PX + PICTURE_FOOT_PX,
+    height: height_px + pictureHead(words.title) + PICTURE_FOOT_PX,
     devicePixelRatio: 2,
   });
   chart.setOption(pictureOption(option, words, colours));

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from seatrial.analysis.model import Finding
 from seatrial.analysis.wording import format_plural, format_size
-from seatrial.report.facts import fact_name, fact_text
+from seatrial.report.facts import fact_list, fact_name, fact_text, is_short
 from seatrial.report.figures.naming import capitalized, format_factor
 from seatrial.report.markup import Markup, element, escape, join
 from seatrial.study.cell import FactorValue
@@ -71,13 +71,16 @@ def instruction(text: str) -> Markup:
 
 
 def _evidence(finding: Finding) -> Markup:
-    """Return the figures behind a finding on one line, and the cells that it concerns."""
-    facts = [
+    """Return the figures behind a finding, the long ones folded, and the cells it concerns."""
+    short = {name: value for name, value in finding.evidence.items() if is_short(value)}
+    long = {name: value for name, value in finding.evidence.items() if name not in short}
+    facts = (
         join([element("dt", fact_name(name)), element("dd", fact_text(name, value))], " ")
-        for name, value in finding.evidence.items()
-    ]
+        for name, value in short.items()
+    )
     listed = element("dl", *(element("div", fact) for fact in facts), class_="evidence")
-    return join([listed if facts else "", _cells(finding.cells)])
+    more = element("details", element("summary", "More evidence"), fact_list(long))
+    return join([listed if short else "", _cells(finding.cells), more if long else ""])
 
 
 def _cells(cells: Sequence[Mapping[str, FactorValue]]) -> Markup:

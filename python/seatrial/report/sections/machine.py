@@ -14,10 +14,10 @@ def machine_section(run: Run) -> Markup:
     return element(
         "section",
         element("h2", "Machine and target"),
-        element("h3", "After the run: what changed"),
-        fact_list(after) if after else element("p", "No change was recorded."),
         element("h3", "Before the run"),
         fact_list(before) if before else element("p", "No fingerprint was taken."),
+        element("h3", "After the run: what changed or aged"),
+        fact_list(after) if after else element("p", "No fingerprint was taken."),
         id="machine",
         aria_label="Machine and target",
     )

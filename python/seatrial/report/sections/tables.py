@@ -12,12 +12,12 @@ from seatrial.analysis.wording import (
     format_size,
     format_value,
 )
-from seatrial.report.figures.naming import capitalized, grouped, name_by, varying
+from seatrial.report.figures.naming import grouped, name_by, varying
 from seatrial.report.markup import Markup, element, join
 from seatrial.report.tables import TITLES, TOO_FEW, Table
 
 _ON_ONE_LINE_MAX = 14
-_PERCENTILES = ("p50", "p90", "p99", "p99.9", "max", "mean")
+_PERCENTILES = ("p50", "p90", "p99", "p99.9")
 
 
 def scrolling(table: Markup, label: str) -> Markup:
@@ -82,8 +82,8 @@ def _row(texts: Sequence[str], name: str, **attributes: str) -> Markup:
 def _all_figures(title: str, cells: Sequence[CellSummary]) -> Markup:
     """Return every figure of the cells: rates, all percentiles, counts."""
     factors = varying(cells)
-    headers = ["Cell", "Requests", "Rate", "Bandwidth", *map(capitalized, _PERCENTILES),
-               "Completed", "Failed", "Rounds"]  # fmt: skip
+    headers = ["Cell", "Rate", "Bandwidth", *_PERCENTILES, "max of all", "mean", "Completed",
+               "Failed", "Rounds"]  # fmt: skip
     rows = [row for summary in cells for row in _cell_rows(summary, factors)]
     table = element(
         "table",
@@ -98,32 +98,28 @@ def _all_figures(title: str, cells: Sequence[CellSummary]) -> Markup:
 
 def _cell_rows(summary: CellSummary, factors: Sequence[str]) -> list[Markup]:
     """Return a row for each operation kind of a cell; rates and counts stand in the first."""
-    name = element("th", _cell_label(summary, factors), scope="row")
-    counts = [
-        _exact(summary.completed),
-        _exact(summary.failed),
-        _exact(len(summary.samples)),
-    ]
+    name = _cell_label(summary, factors)
+    counts = [_exact(count) for count in (summary.completed, summary.failed, len(summary.samples))]
     if summary.blank:
-        blank = element("td", summary.blank, colspan=3 + len(_PERCENTILES), class_="blank")
-        return [element("tr", name, blank, *counts, data_key=summary.cell.key)]
+        blank = element("td", summary.blank, colspan=4 + len(_PERCENTILES), class_="blank")
+        return [_labelled_row(summary, name, [blank, *counts])]
+    rates = [_figure(summary.iops), _figure(summary.bandwidth)]
     rows = []
-    for index, operation in enumerate(summary.latency or {summary.cell.operation: {}}):
-        latency = summary.latency.get(operation, {})
-        rates = [_figure(summary.iops), _figure(summary.bandwidth)]
-        first = index == 0
-        rows.append(
-            element(
-                "tr",
-                name,
-                element("td", operation, class_="word"),
-                *(rates if first else [element("td")] * 2),
-                *(_percentile(latency.get(percentile)) for percentile in _PERCENTILES),
-                *(counts if first else [element("td")] * 3),
-                data_key=summary.cell.key,
-            )
-        )
+    for operation, latency in summary.latency.items():
+        figures = [
+            *(_percentile(latency.get(percentile)) for percentile in _PERCENTILES),
+            _largest(latency.get("max")),
+            _percentile(latency.get("mean")),
+        ]
+        label = f"{name}: {operation}" if len(summary.latency) > 1 else name
+        again = [element("td")] * 2, [element("td")] * 3
+        before, after = again if rows else (rates, counts)
+        rows.append(_labelled_row(summary, label, [*before, *figures, *after]))
     return rows
+
+
+def _labelled_row(summary: CellSummary, label: str, cells: Sequence[Markup]) -> Markup:
+    return element("tr", element("th", label, scope="row"), *cells, data_key=summary.cell.key)
 
 
 def _cell_label(summary: CellSummary, factors: Sequence[str]) -> str:
@@ -134,6 +130,13 @@ def _cell_label(summary: CellSummary, factors: Sequence[str]) -> str:
 
 def _percentile(estimate: Estimate | None) -> Markup:
     return element("td", TOO_FEW, class_="absent") if estimate is None else _figure(estimate)
+
+
+def _largest(estimate: Estimate | None) -> Markup:
+    """Return the slowest request; it was seen, so it has no interval."""
+    if estimate is None:
+        return element("td", TOO_FEW, class_="absent")
+    return element("td", format_value(estimate), data_value=repr(float(estimate.value)))
 
 
 def _figure(estimate: Estimate) -> Markup:

@@ -188,7 +188,7 @@ def said(text: str) -> str:
         (
             HEAD + '[[target]]\nkind = "simulated"\n[[workload]]\nkind = "io"\ndata = "verifiable"',
             "my.toml, line 6: workload[0].data ",
-            "A simulated device keeps no data",
+            "A simulated target keeps no data",
         ),
         (
             HEAD + '[[workload]]\nkind = "sequential"\nfiles = { big = 2.0 }',
@@ -211,6 +211,12 @@ def said(text: str) -> str:
             'lines = [{ size = "8KiB" }]',
             "my.toml, line 5: access[0].name ",
             "which seatrial defines itself",
+        ),
+        (
+            HEAD + '[[workload]]\nkind = "mix"\n[[access]]\nname = "own"\n[[access.lines]]\n'
+            'size = "6k"\nalign = "4k"',
+            "my.toml, line 8: access[0].lines[0].align ",
+            "is 4096 bytes, which does not divide the size 6144",
         ),
         (
             COMMIT + '[thresholds]\ncommt.p99_ms = "< 5"',

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from seatrial.study.access import CLASSIC
+from seatrial.study.access import CLASSIC, AccessLine
 from seatrial.study.problems import MisfitError, suggestion
 from seatrial.study.schema import Study
 from seatrial.study.values import many, only
@@ -32,16 +32,7 @@ _NAME_RULE: Final = "A name is at most 64 letters, digits, '-' and '_', for cell
 
 def check(study: Study) -> Iterator[MisfitError]:
     """Yield everything that does not hold between the keys of a study."""
-    for each in (
-        _rounds,
-        _targets,
-        _names,
-        _accesses,
-        _workloads,
-        _verifying,
-        _simulated,
-        _thresholds,
-    ):
+    for each in _CHECKS:
         yield from each(study)
 
 
@@ -117,15 +108,23 @@ def _accesses(study: Study) -> Iterator[MisfitError]:
                 "name",
             )
         for nth, line in enumerate(access.lines):
-            if (line.size_bytes is None) == (line.sizes is None):
-                yield MisfitError(
-                    "has both 'size' and 'sizes'" if line.sizes else "has no 'size'",
-                    "Each line has either 'size' or a list 'sizes'",
-                    *place,
-                    "lines",
-                    nth,
-                )
+            yield from _line(line, *place, "lines", nth)
     yield from _twice((access.name for access in study.accesses), "access", "name")
+
+
+def _line(line: AccessLine, *place: str | int) -> Iterator[MisfitError]:
+    """Yield what does not hold in one line of an access specification."""
+    if (line.size_bytes is None) == (line.sizes is None):
+        seen = "has both 'size' and 'sizes'" if line.sizes else "has no 'size'"
+        yield MisfitError(seen, "Each line has either 'size' or a list 'sizes'", *place)
+    for size in line.distribution():
+        if line.random > 0 and size.size_bytes % (line.align_bytes or 1):
+            yield MisfitError(
+                f"is {line.align_bytes} bytes, which does not divide the size {size.size_bytes}",
+                "Random requests are whole multiples of what they are aligned to",
+                *place,
+                "align",
+            )
 
 
 def _workloads(study: Study) -> Iterator[MisfitError]:
@@ -239,19 +238,21 @@ def _verifying(study: Study) -> Iterator[MisfitError]:
                 break
 
 
-def _simulated(study: Study) -> Iterator[MisfitError]:
-    """Yield the workloads that would have a simulated device keep data, which it cannot."""
-    simulated = {target.label for target in study.targets if target.kind == "simulated"}
+def _keeping(study: Study) -> Iterator[MisfitError]:
+    """Yield the workloads that would have a target keep data which keeps none."""
     for index, workload in enumerate(study.workloads):
-        on = set(workload.targets) or {target.label for target in study.targets}
-        if "verifiable" in many(workload.data) and on & simulated:
-            yield MisfitError(
-                "is 'verifiable', on a simulated target",
-                "A simulated device keeps no data; run it on other targets with 'targets'",
-                "workload",
-                index,
-                "data",
-            )
+        if "verifiable" not in many(workload.data):
+            continue
+        for target in study.targets:
+            runs_there = not workload.targets or target.label in workload.targets
+            if runs_there and target.kind in ("null", "simulated"):
+                yield MisfitError(
+                    f"is 'verifiable', on target {target.label!r}",
+                    f"A {target.kind} target keeps no data; run it on others with 'targets'",
+                    "workload",
+                    index,
+                    "data",
+                )
 
 
 def writes_trial_file(workload: WorkloadBase) -> bool:
@@ -278,3 +279,15 @@ def _thresholds(study: Study) -> Iterator[MisfitError]:
                 "thresholds",
                 threshold.name,
             )
+
+
+_CHECKS: Final[tuple[Check, ...]] = (
+    _rounds,
+    _targets,
+    _names,
+    _accesses,
+    _workloads,
+    _verifying,
+    _keeping,
+    _thresholds,
+)

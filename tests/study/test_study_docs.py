@@ -1,0 +1,61 @@
+"""docs/study-file.md: its examples are valid, and it explains every key."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+
+from seatrial.study.access import CLASSIC, AccessLine, AccessSpecification, SizeShare
+from seatrial.study.load import study_from_mapping
+from seatrial.study.plan import make_plan
+from seatrial.study.schema import Budget, Rounds, Study, Target
+from seatrial.study.thresholds import LATENCIES, QUANTITIES
+from seatrial.study.workloads import Workload
+
+TEXT = (Path(__file__).resolve().parents[2] / "docs/study-file.md").read_text()
+EXAMPLES = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+STRUCTS = [Study, Rounds, Budget, Target, AccessSpecification, AccessLine, SizeShare]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_examples_can_be_copied(example: str) -> None:
+    data = {"name": "example", "workload": [{"kind": "commit"}, {"kind": "matrix"}]}
+    assert make_plan(study_from_mapping(data | tomllib.loads(example), "example")).cells
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 7
+
+
+@pytest.mark.parametrize("struct", [*STRUCTS, *get_args(Workload)])
+def test_every_key_is_explained(struct: type[msgspec.Struct]) -> None:
+    for key in struct.__struct_encode_fields__:
+        assert re.search(rf"[`\[{{ ]{key}[`\], ]", TEXT), f"{struct.__name__}.{key}"
+
+
+def test_every_kind_and_specification_is_explained() -> None:
+    for kind in get_args(Workload):
+        assert f"`{kind.__struct_config__.tag}`" in TEXT
+    for name in CLASSIC:
+        assert f"| `{name}` |" in TEXT
+
+
+def test_every_quantity_is_explained() -> None:
+    for name in (*LATENCIES, "stall_max"):
+        assert f"`{name}`" in TEXT
+    for quantity in QUANTITIES:
+        if not quantity.endswith(("_ns", "_us", "_ms", "_s")) or quantity.endswith("_per_s"):
+            assert f"`{quantity}`" in TEXT
+
+
+def test_the_defaults_are_those_of_the_schema() -> None:
+    rounds, study = Rounds(), Study(name="x", workloads=[])
+    assert f"| `min` | {rounds.min} |" in TEXT
+    assert f"| `max` | {rounds.max} |" in TEXT
+    assert f"| `precision` | {rounds.precision} |" in TEXT
+    assert f"| `seed` | {study.seed} |" in TEXT

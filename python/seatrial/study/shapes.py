@@ -72,7 +72,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shapes_of(workload: Workload, target: PlannedTarget, study: Study) -> Iterator[Shape]:
-    """Yield what the cells of a workload do on a target, before how they are driven."""
+    """Yield what the cells of a workload do on a target, before how they are driven.
+
+    Raises:
+        TypeError: for a workload of no known kind.
+    """
     for kind, shapes in _KINDS:
         if isinstance(workload, kind):
             yield from shapes(workload, target, study)

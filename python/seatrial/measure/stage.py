@@ -86,13 +86,27 @@ class Stage:
             files = [file for file in self.plan.files if file.target == target.label]
             folder = TrialFolder(target.path, self.run_id, self._journal)
             needed_bytes = sum(file.size_bytes for file in files)
-            self._folders[target.label] = folder.open(needed_bytes, direct=target.direct)
+            folder.open(needed_bytes, direct=self._needs_direct(target))
+            self._folders[target.label] = folder
+            self._check_blocks(target, folder)
         elif target.kind == "device":
             device = open_device(target.path, destroy=self._destroy, bytes_to_write=write_bytes)
             self._devices[target.label] = device
         elif target.kind == "file" and write_bytes > 0:
             permit = permit_write(target.path, destroy=self._destroy, bytes_to_write=write_bytes)
             self._permits[target.label] = permit
+
+    def _needs_direct(self, target: PlannedTarget) -> bool:
+        own = [cell for cell in self.plan.cells if cell.target == target.label]
+        return any(cell.spec["target"]["direct"] for cell in own)
+
+    def _check_blocks(self, target: PlannedTarget, folder: TrialFolder) -> None:
+        """Check the sizes against the block that O_DIRECT proved to take, not the stated one."""
+        for cell in self.plan.cells:
+            if cell.target == target.label and cell.spec["target"]["direct"]:
+                for access in cell.spec["accesses"]:
+                    for size in access["sizes"]:
+                        folder.require_multiple(f"The block size of {cell.key}", size["bytes"])
 
     def path(self, label: str, name: str) -> Path:
         """Return where a file of the plan lies; on a device or file, that target itself."""
@@ -145,7 +159,7 @@ class Stage:
                 "kind": "file",
                 "path": str(self.path(file.target, file.name)),
                 "size_bytes": file.size_bytes,
-                "direct": target.direct,
+                "direct": self._needs_direct(target),
                 "create": target.holds_files,
             },
             "range": {"start_bytes": 0, "length_bytes": file.size_bytes},

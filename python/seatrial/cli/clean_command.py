@@ -1,0 +1,36 @@
+"""``seatrial clean``: undo whatever a killed run left behind."""
+
+from __future__ import annotations
+
+import click
+
+from seatrial.cli.options import json_option
+
+EPILOG = """\b
+Examples:
+  seatrial clean --dry-run
+  seatrial clean
+"""
+
+
+@click.command("clean", epilog=EPILOG)
+@click.option("--dry-run", is_flag=True, help="Only tell what would be undone.")
+@json_option
+def command(dry_run: bool, as_json: bool) -> int:
+    """Undo what killed runs left behind: files, loop devices, mounts, settings, processes.
+
+    Runs that are still going are left alone.
+    """
+    from seatrial.cli.documents import clean_document  # noqa: PLC0415 - not for --help
+    from seatrial.targets.undo import clean  # noqa: PLC0415
+    from seatrial.targets.undoers import Outcome  # noqa: PLC0415
+
+    undone = clean(dry_run=dry_run)
+    if as_json:
+        click.echo(clean_document(undone), nl=False)
+    elif not undone:
+        click.echo("There is nothing to undo.")
+    else:
+        for each in undone:
+            click.echo(f"{each.outcome:<8} {each.kind:<10} {each.subject}: {each.detail}")
+    return 1 if any(each.outcome == Outcome.FAILED for each in undone) else 0

@@ -1,0 +1,86 @@
+"""JSON documents and texts of the commands that do not show a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from seatrial.analysis.model import Finding
+from seatrial.analysis.wording import format_size
+from seatrial.report.exports.json_document import as_text, document
+from seatrial.study.estimate import estimate
+from seatrial.study.model import Plan
+from seatrial.targets.undo import Undone
+
+
+def plan_document(plan: Plan) -> str:
+    """Return what a run of the plan would do."""
+    cells = [{"key": cell.key, **cell.identity()} for cell in plan.cells]
+    return as_text(
+        document(
+            "plan",
+            plan_hash=plan.plan_hash,
+            cells=cells,
+            files=msgspec.to_builtins(plan.files),
+            notes=plan.notes,
+            estimate=msgspec.to_builtins(estimate(plan)),
+        )
+    )
+
+
+def check_document(fingerprint: Mapping[str, Any], findings: Sequence[Finding]) -> str:
+    """Return the fingerprint and what could spoil a measurement."""
+    return as_text(
+        document(
+            "check", fingerprint=dict(fingerprint), findings=msgspec.to_builtins(list(findings))
+        )
+    )
+
+
+def clean_document(undone: Sequence[Undone]) -> str:
+    """Return what was undone, and what could not be."""
+    rows = [
+        {
+            "run_id": each.run_id,
+            "kind": each.kind,
+            "subject": each.subject,
+            "outcome": str(each.outcome),
+            "detail": each.detail,
+        }
+        for each in undone
+    ]
+    return as_text(document("clean", undone=rows))
+
+
+def stack_text(fingerprint: Mapping[str, Any]) -> str:
+    """Return machine, file system and devices, one line each, from the top down."""
+    machine, target = fingerprint.get("machine", {}), fingerprint.get("target", {})
+    lines = [
+        f"machine      {machine.get('cpu_model')}, {machine.get('cpus_online')} processors, "
+        f"{format_size(int(machine.get('memory_bytes') or 0))} of memory",
+        f"kernel       {machine.get('kernel')}, clock {machine.get('clock_source')}, "
+        f"{machine.get('virtualisation') or 'not virtualised'}",
+    ]
+    filesystem = target.get("filesystem") or {}
+    if filesystem:
+        free = format_size(int(filesystem.get("free_bytes") or 0))
+        lines.append(
+            f"file system  {filesystem.get('type')} at {filesystem.get('mount_point')}, {free} free"
+        )
+    lines += [_layer_line(layer) for layer in target.get("stack") or []]
+    return "\n".join(lines)
+
+
+def _layer_line(layer: Mapping[str, Any]) -> str:
+    facts = [str(layer.get("kind"))]
+    if layer.get("model"):
+        facts.append(str(layer["model"]))
+    if layer.get("size_bytes"):
+        facts.append(format_size(int(layer["size_bytes"])))
+    if layer.get("scheduler"):
+        facts.append(f"scheduler {layer['scheduler']}")
+    if layer.get("write_cache"):
+        facts.append(str(layer["write_cache"]))
+    return f"{layer.get('name', '?'):<12} {', '.join(facts)}"

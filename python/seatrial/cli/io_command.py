@@ -1,0 +1,151 @@
+"""``seatrial io TARGET``: one cell, as fio would run one job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from seatrial.cli.options import Measuring, measuring_options
+
+EPILOG = """\b
+Examples:
+  seatrial io /mnt/ssd                                   8 KiB random reads, one thread, 10 s
+  seatrial io /mnt/ssd --operation write --block-size 64k --depth 32
+  seatrial io /mnt/ssd --operation mixed --read-share 0.7 --rate 2000 --arrival poisson
+  seatrial io /mnt/ssd --operation mixed --verify        check every block that is read
+  seatrial io /dev/nvme1n1 --seconds 30                  reading a device harms nothing
+  seatrial io null --depth 128                           the engine's own limit
+  seatrial io simulated --model slow.toml                a device that does not exist yet
+"""
+
+Mapped = dict[str, object]
+
+PATTERNS = ("random", "sequential", "strided", "zipf", "hot_cold")
+
+
+@click.command("io", epilog=EPILOG)
+@click.argument("target")
+@click.option(
+    "--operation",
+    type=click.Choice(["read", "write", "mixed"]),
+    default="read",
+    show_default=True,
+    help="What to do.",
+)
+@click.option("--read-share", type=float, help="Share of reads in `mixed`, 0 to 1.")
+@click.option(
+    "--block-size",
+    default="8KiB",
+    show_default=True,
+    metavar="SIZE",
+    help="Size of one request; k, M and G are powers of 1024.",
+)
+@click.option("--threads", type=int, default=1, show_default=True, help="Concurrent workers.")
+@click.option(
+    "--depth",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Requests that each worker keeps in flight.",
+)
+@click.option(
+    "--pattern",
+    type=click.Choice(PATTERNS),
+    default="random",
+    show_default=True,
+    help="Which addresses.",
+)
+@click.option("--stride", metavar="SIZE", help="Distance of two requests, with `strided`.")
+@click.option("--theta", type=float, help="Skew, with `zipf`.")
+@click.option("--seconds", type=float, default=10.0, show_default=True, help="Length of a sample.")
+@click.option("--rounds", type=int, default=1, show_default=True, help="How many samples.")
+@click.option("--size", metavar="SIZE", help="Size of the trial file, or part of the device used.")
+@click.option(
+    "--arrival",
+    type=click.Choice(["closed", "fixed", "poisson", "bursts"]),
+    help="When requests are due; `fixed` if only --rate is given.",
+)
+@click.option("--rate", type=float, help="Requests per second over all threads.")
+@click.option("--burst", type=int, help="Requests that arrive at once, with `bursts`.")
+@click.option("--sync-every", type=int, help="fdatasync after so many writes of a worker.")
+@click.option(
+    "--data", type=click.Choice(["random", "compressible", "verifiable"]), help="What is written."
+)
+@click.option("--verify", is_flag=True, help="Check every block read against what was written.")
+@click.option("--buffered", is_flag=True, help="Go through the page cache.")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "io_uring", "psync"]),
+    default="auto",
+    show_default=True,
+    help="How requests reach the kernel.",
+)
+@click.option(
+    "--model",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML file with the model of a simulated device.",
+)
+@click.option("--seed", type=int, help="Seed of addresses and data.")
+@measuring_options
+def command(*, target: str, model: Path | None, measuring: Measuring, **options: object) -> int:
+    """Measure one cell on TARGET: a directory, file or block device, `null`, or `simulated`.
+
+    In a directory a trial file is made, filled and removed. Reading an existing file or a device
+    harms nothing; writing to one needs --destroy.
+    """
+    from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
+    from seatrial.study.load import study_from_mapping  # noqa: PLC0415
+
+    study = study_from_mapping(study_mapping(target, model, options), "the command line")
+    return show_or_measure(plan_for(study), measuring)
+
+
+def study_mapping(target: str, model: Path | None, options: Mapping[str, object]) -> Mapped:
+    """Return the study of one cell that the options describe."""
+    arrival = options["arrival"] or ("fixed" if options["rate"] else None)
+    workload = {
+        "kind": "io",
+        "operations": [options["operation"]],
+        "block_sizes": options["block_size"],
+        "threads": options["threads"],
+        "depths": options["depth"],
+        "pattern": options["pattern"],
+        "seconds": options["seconds"],
+        "direct": not options["buffered"],
+        "engine": options["engine"],
+        "verify": options["verify"],
+        "read_share": options["read_share"],
+        "stride": options["stride"],
+        "theta": options["theta"],
+        "arrival": arrival,
+        "rate": options["rate"],
+        "burst": options["burst"],
+        "sync_every": options["sync_every"],
+        "data": options["data"] or ("verifiable" if options["verify"] else None),
+    }
+    rounds = options["rounds"]
+    study = {
+        "name": "io",
+        "seed": options["seed"],
+        "rounds": {"min": rounds, "max": rounds},
+        "target": [_target_mapping(target, model, options["size"])],
+        "workload": [_without_none(workload)],
+    }
+    return _without_none(study)
+
+
+def _target_mapping(target: str, model: Path | None, size: object) -> Mapped:
+    if target == "null":
+        return _without_none({"kind": "null", "size": size})
+    if target == "simulated" or target.startswith("simulated:"):
+        import tomllib  # noqa: PLC0415 - only here
+
+        parameters = tomllib.loads(model.read_text(encoding="utf-8")) if model else {}
+        return _without_none({"kind": "simulated", "size": size, "model": parameters})
+    return _without_none({"path": target, "size": size})
+
+
+def _without_none(mapping: Mapped) -> Mapped:
+    return {key: value for key, value in mapping.items() if value is not None}

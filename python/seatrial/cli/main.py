@@ -1,0 +1,159 @@
+"""``seatrial``: the group of all commands, loaded one by one, and the one place that exits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from importlib import import_module
+from types import FrameType
+from typing import Final, NoReturn
+
+import click
+
+from seatrial.errors import SeatrialError, UsageError
+
+COMMANDS: Final = {
+    "run": "The quick trial of a directory: about two minutes, one report.",
+    "study": "Run any study file, or look at its plan.",
+    "io": "One cell, as fio would run one job.",
+    "check": "What could spoil a measurement here, before anything is measured.",
+    "list": "The runs of a results file.",
+    "show": "A run's tables, findings and verdict.",
+    "export": "A run in another format: json, csv, markdown, bm-flash, fio-json.",
+    "report": "Make the HTML report of a run again.",
+    "clean": "Undo whatever a killed run left behind.",
+}
+"""Every command and its short help, so that listing them imports none."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order in which a user meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command; None when there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"seatrial.cli.{cmd_name}_command").command
+        assert isinstance(command, click.Command)  # noqa: S101 - a defect of ours, not of a user
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; suggest the nearest name when there is none."""
+        import difflib  # noqa: PLC0415 - only when a name is wrong
+
+        name = args[0] if args else ""
+        if name and name not in COMMANDS and not name.startswith("-"):
+            near = difflib.get_close_matches(name, COMMANDS, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"There is no command {name!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with their short help, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+HELP: Final = """Sea trials for database storage.
+
+Seatrial measures a drive, an array or a file system as a database will use it, says what is wrong
+and why, and gives every number with its doubt.
+"""
+
+EPILOG: Final = """\b
+Examples:
+  seatrial check /mnt/ssd             look before you measure
+  seatrial run /mnt/ssd               two minutes, no root, one report
+  seatrial study one-dvd-per-second --plan
+  seatrial io /mnt/ssd --block-size 8k --threads 40 --seconds 10
+  seatrial show last
+
+\b
+Exit codes: 0 done, 1 internal, 2 usage, 3 threshold breached, 4 partial result, 5 refused for
+safety; 6 to 11 say what is wrong with a target or a results file (see the README).
+"""
+
+
+@click.group(
+    cls=LazyGroup,
+    help=HELP,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="seatrial", prog_name="seatrial")
+def seatrial() -> None:
+    """Group of all commands."""
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with one of ``errors.EXIT_CODES``."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    sys.exit(_run(sys.argv[1:]))
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """End as Ctrl-C would: in order, with what was measured kept."""
+    raise KeyboardInterrupt
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        ended: object = seatrial.main(args=arguments, prog_name="seatrial", standalone_mode=False)
+    except BaseException as error:
+        return _exit_code_after(error, arguments)
+    return ended if isinstance(ended, int) else 0
+
+
+def _exit_code_after(error: BaseException, arguments: list[str]) -> int:
+    """Tell what went wrong, as its kind deserves."""
+    match error:
+        case SeatrialError():
+            return _tell(error, arguments)
+        case click.exceptions.Abort() | KeyboardInterrupt():
+            click.echo("Interrupted.", err=True)
+            return 4
+        case click.ClickException() if "--json" not in arguments:
+            error.show()
+            return 2
+        case click.ClickException():
+            return _tell(_usage(error), arguments)
+        case BrokenPipeError():
+            # The reader of our output has gone, as `head` does; nothing is wrong.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        case Exception() if not os.environ.get("SEATRIAL_DEBUG"):
+            return _tell(_internal(error), arguments)
+    raise error
+
+
+def _tell(error: SeatrialError, arguments: list[str]) -> int:
+    if "--json" in arguments:
+        from seatrial.report.exports import json_document  # noqa: PLC0415 - only on this way out
+
+        click.echo(json_document.as_text(json_document.error_document(error)), nl=False)
+    else:
+        click.echo(f"seatrial: {error}", err=True)
+    return error.exit_code
+
+
+def _usage(error: click.ClickException) -> UsageError:
+    return UsageError(
+        seen=error.format_message(),
+        cause="The command line is not as the command takes it",
+        next_step="See `seatrial --help`, or --help after the command",
+    )
+
+
+def _internal(error: Exception) -> SeatrialError:
+    return SeatrialError(
+        seen=f"An internal error: {type(error).__name__}: {error}",
+        cause="This is a defect of Seatrial, not of your storage",
+        next_step="Run it again with SEATRIAL_DEBUG=1 in the environment and report what it prints",
+    )

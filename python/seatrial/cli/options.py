@@ -1,0 +1,105 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+RESULTS_NAME: Final = "results.seatrial"
+
+results_option = click.option(
+    "--results",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=lambda: Path(os.environ.get("SEATRIAL_RESULTS") or RESULTS_NAME),
+    show_default=f"$SEATRIAL_RESULTS or ./{RESULTS_NAME}",
+    help="The results file.",
+)
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document on standard output (docs/json.md)."
+)
+
+run_argument = click.argument("run", default="last")
+
+destroy_option = click.option(
+    "--destroy",
+    metavar="SERIAL",
+    help="Serial number (or exact path, where it has none) of the device or file whose content "
+    "may be overwritten.",
+)
+
+report_option = click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where the HTML report goes; by default beside the results file.",
+)
+
+label_option = click.option("--label", default="", help="What to call the run.")
+
+
+plan_option = click.option(
+    "--plan", "plan_only", is_flag=True, help="Only show what would be done."
+)
+
+
+class Measuring(msgspec.Struct, frozen=True, kw_only=True):
+    """What all measuring commands have in common.
+
+    Attributes:
+        results: The results file.
+        report: Where the report goes; None for beside the results file.
+        label: What the user calls the run.
+        destroy: Serial number or path of what may be overwritten.
+        as_json: One JSON document instead of text.
+        plan_only: Nothing is measured; the plan is shown.
+    """
+
+    results: Path
+    report: Path | None
+    label: str
+    destroy: str | None
+    as_json: bool
+    plan_only: bool
+
+
+def measuring_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add what ``run``, ``study`` and ``io`` have in common; it arrives as one ``measuring``."""
+
+    @functools.wraps(function)
+    def bundled(
+        *,
+        results: Path,
+        report: Path | None,
+        label: str,
+        destroy: str | None,
+        as_json: bool,
+        plan_only: bool,
+        **own: object,
+    ) -> int:
+        measuring = Measuring(
+            results=results,
+            report=report,
+            label=label,
+            destroy=destroy,
+            as_json=as_json,
+            plan_only=plan_only,
+        )
+        return function(measuring=measuring, **own)
+
+    command = bundled
+    for option in (
+        report_option,
+        label_option,
+        destroy_option,
+        json_option,
+        results_option,
+        plan_option,
+    ):
+        command = option(command)
+    return command

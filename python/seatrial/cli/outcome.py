@@ -1,0 +1,100 @@
+"""The end of a measuring command: tables, findings, verdict, thresholds, report, exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from seatrial.analysis import evaluate, settled, summarise
+from seatrial.analysis.model import Finding, Summary
+from seatrial.analysis.thresholds import ThresholdResult
+from seatrial.cli import terminal
+from seatrial.measure.run import RunRequest, execute
+from seatrial.report.exports import json_document
+from seatrial.report.tables import as_text, tables
+from seatrial.results.store import ResultsFile
+
+EXIT_THRESHOLD: Final = 3
+EXIT_PARTIAL: Final = 4
+SEVERITY_MARKS: Final = {"critical": "!!", "warning": " !", "note": "  "}
+
+
+def measure_and_tell(
+    request: RunRequest, results: Path, *, report: Path | None, as_json: bool
+) -> int:
+    """Measure a plan, print what came of it, write the report; return the exit code.
+
+    Raises:
+        SeatrialError: when the target or the results file cannot be used.
+    """
+    with ResultsFile.open(results, create=True) as store:
+        with terminal.watcher(quiet=as_json) as watcher:
+            run, end = execute(request, store, watcher=watcher, settled=settled)
+        summary = summarise(run, store.samples(run.id))
+    judged = evaluate(request.plan.study.thresholds, summary)
+    place = report or results.parent / f"seatrial-report-{run.id}.html"
+    write_report(summary, place)
+    if as_json:
+        click.echo(json_document.render(summary), nl=False)
+    else:
+        click.echo(run_text(summary))
+        for result in judged:
+            click.echo(f"{'kept    ' if result.met else 'BREACHED'}  {result.sentence}")
+        click.echo(f"{end.reason}\nReport: {place}\nAgain:  seatrial show {run.id}")
+    return exit_code(run.status, judged)
+
+
+def exit_code(status: str, judged: list[ThresholdResult]) -> int:
+    """Return 4 for a partial result, 3 for a breached threshold, else 0."""
+    if status != "complete":
+        return EXIT_PARTIAL
+    return 0 if all(result.met for result in judged) else EXIT_THRESHOLD
+
+
+def write_report(summary: Summary, place: Path) -> None:
+    """Write the HTML page of a run.
+
+    Raises:
+        UsageError: when the file cannot be written.
+    """
+    from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
+    from seatrial.report.page import render  # noqa: PLC0415 - the page's parts are large
+
+    page = render(summary, tables=tables(summary))
+    try:
+        place.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            seen=f"The report {place} cannot be written: {error.strerror}",
+            cause="The run is stored, but its report has no place there",
+            next_step=f"Make it elsewhere with `seatrial report {summary.run.id} --output FILE`",
+        ) from None
+
+
+def run_text(summary: Summary) -> str:
+    """Return a run's tables, findings and verdict for a terminal."""
+    blocks = [as_text(table) for table in tables(summary)]
+    blocks += [finding_text(finding) for finding in summary.findings]
+    blocks.append(summary.verdict)
+    return "\n\n".join(block.rstrip() for block in blocks) + "\n"
+
+
+def finding_text(finding: Finding) -> str:
+    """Return a finding as sentence, cause and next step, each wrapped below its mark."""
+    width = 100
+    mark = SEVERITY_MARKS.get(finding.severity, "  ")
+    lines = [
+        click.wrap_text(
+            finding.sentence, width=width, initial_indent=f"{mark} ", subsequent_indent="   "
+        )
+    ]
+    for label, text in (("why", finding.cause), ("try", finding.next)):
+        if text:
+            lines.append(
+                click.wrap_text(
+                    text, width=width, initial_indent=f"   {label}: ", subsequent_indent=" " * 8
+                )
+            )
+    return "\n".join(lines)

@@ -1,0 +1,63 @@
+"""From what a user names to what a plan needs to know of it; nothing is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from seatrial import context
+from seatrial.errors import UsageError
+from seatrial.study.model import TargetInfo
+from seatrial.study.schema import Study
+from seatrial.targets.guard import inspect
+from seatrial.targets.resolve import ResolvedTarget, TargetKind, resolve
+
+
+def targets_info(study: Study) -> dict[str, TargetInfo]:
+    """Return what is known of each target of a study that has a path, by label.
+
+    Raises:
+        TargetError: when a target does not exist.
+        UsageError: when it names a file that does not exist yet.
+    """
+    infos = {}
+    for target in study.targets:
+        if target.kind in ("null", "simulated"):
+            infos[target.label] = TargetInfo(kind=target.kind)
+        elif target.path:
+            infos[target.label] = _info(resolve(target.path))
+    return infos
+
+
+def _info(found: ResolvedTarget) -> TargetInfo:
+    if found.kind is TargetKind.NEW_FILE:
+        raise UsageError(
+            seen=f"The file {found.path} does not exist",
+            cause="Trial files are made, filled and removed inside of a directory",
+            next_step=f"Name the directory: {Path(str(found.path)).parent}",
+        )
+    if found.path is None:
+        return TargetInfo(kind=found.kind.value)
+    print_of_target: Mapping[str, Any] = context.fingerprint(found.path)["target"]
+    block_bytes = int(print_of_target.get("logical_block_bytes") or 512)
+    drive_bytes = _drive_bytes(print_of_target)
+    if found.kind is TargetKind.DIRECTORY:
+        return TargetInfo(
+            kind="directory", drive_bytes=drive_bytes, logical_block_bytes=block_bytes
+        )
+    kind = "device" if found.kind is TargetKind.BLOCK_DEVICE else "file"
+    return TargetInfo(
+        kind=kind,
+        size_bytes=inspect(found.path).size_bytes,
+        drive_bytes=drive_bytes,
+        logical_block_bytes=block_bytes,
+    )
+
+
+def _drive_bytes(print_of_target: Mapping[str, Any]) -> int | None:
+    """Return the capacity of the drives at the bottom of the stack; None if one is unknown."""
+    layers = print_of_target.get("stack") or []
+    sizes = [layer.get("size_bytes") for layer in layers if not layer.get("children")]
+    known = [int(size) for size in sizes if size]
+    return sum(known) if known and len(known) == len(sizes) else None

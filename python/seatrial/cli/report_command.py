@@ -1,0 +1,41 @@
+"""``seatrial report RUN``: the HTML page of a stored run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from seatrial.cli.options import json_option, results_option, run_argument
+
+EPILOG = """\b
+Examples:
+  seatrial report
+  seatrial report last --output for-the-boss.html
+"""
+
+
+@click.command("report", epilog=EPILOG)
+@run_argument
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write; beside the results file if not given.",
+)
+@results_option
+@json_option
+def command(run: str, output: Path | None, results: Path, as_json: bool) -> int:
+    """Make the report of RUN again; it needs nothing but the results file."""
+    from seatrial.cli.outcome import write_report  # noqa: PLC0415 - not for --help
+    from seatrial.cli.stored import stored_summary  # noqa: PLC0415
+    from seatrial.report.exports import json_document  # noqa: PLC0415
+
+    summary = stored_summary(results, run)
+    place = output or results.parent / f"seatrial-report-{summary.run.id}.html"
+    write_report(summary, place)
+    if as_json:
+        content = json_document.document("report", run_id=summary.run.id, path=str(place))
+        click.echo(json_document.as_text(content), nl=False)
+    else:
+        click.echo(f"Report: {place}")
+    return 0

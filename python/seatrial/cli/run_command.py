@@ -1,0 +1,40 @@
+"""``seatrial run DIR``: the study ``quick`` on a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from seatrial.cli.options import Measuring, measuring_options
+
+EPILOG = """\b
+Examples:
+  seatrial run /mnt/ssd
+  seatrial run /mnt/ssd --size 8GiB --label "before the new kernel"
+  seatrial run /mnt/ssd --full        the whole matrix of "One DVD per second"
+  seatrial run /mnt/ssd --plan        cells, time and bytes, without doing anything
+"""
+
+
+@click.command("run", epilog=EPILOG)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--full", is_flag=True, help="All block sizes of the article, 512 B to 4 MiB.")
+@click.option("--size", metavar="SIZE", help="Size of the trial file, such as 8GiB.")
+@click.option("--buffered", is_flag=True, help="Go through the page cache.")
+@measuring_options
+def command(
+    *, directory: Path, full: bool, size: str | None, buffered: bool, measuring: Measuring
+) -> int:
+    """Give the storage under DIRECTORY its quick trial: about two minutes, no root.
+
+    Trial files are made in a folder of their own and removed at the end. Random and sequential
+    reads and writes, commits, a copy and an address map are measured in interleaved rounds; at the
+    end there are tables with intervals, findings in plain sentences, and a report.
+    """
+    from seatrial.cli.study_command import plan_of, show_or_measure  # noqa: PLC0415
+    from seatrial.targets.resolve import resolve_directory  # noqa: PLC0415
+
+    place = resolve_directory(str(directory))
+    plan = plan_of("quick", size=size, full=full, buffered=buffered, target_path=str(place))
+    return show_or_measure(plan, measuring)

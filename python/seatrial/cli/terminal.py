@@ -1,0 +1,146 @@
+"""What a watcher shows while cells are measured: a progress bar on a terminal, else plain lines.
+
+All of it goes to standard error, so that standard output holds the result and nothing else.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from seatrial.analysis.wording import (
+    format_cell,
+    format_duration_ns,
+    format_duration_s,
+    format_iops,
+    format_plural,
+    format_rate_bytes,
+)
+from seatrial.measure.progress import LiveReading, Silent, Watcher
+from seatrial.results.model import Sample
+from seatrial.study.cell import Cell
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+PLAIN_EVERY_S: Final = 10.0
+
+
+@contextmanager
+def watcher(*, quiet: bool) -> Iterator[Watcher]:
+    """Yield the watcher that suits standard error; a silent one when asked."""
+    if quiet:
+        yield Silent()
+    elif sys.stderr.isatty():
+        with _bar() as progress:
+            yield BarWatcher(progress)
+    else:
+        yield PlainWatcher()
+
+
+def _bar() -> Progress:
+    from rich.console import Console  # noqa: PLC0415 - loaded on a terminal only
+    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+
+    return Progress(
+        BarColumn(bar_width=24),
+        TextColumn("{task.description}"),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
+def live_text(reading: LiveReading, stalls_before: int) -> str:
+    """Return the live line: rate, bandwidth, p99 and stalls so far, or how long nothing came."""
+    if reading.iops == 0 and reading.oldest_in_flight_ns > 0:
+        return f"0 completed, oldest in flight {format_duration_ns(reading.oldest_in_flight_ns)}"
+    parts = [
+        format_iops(reading.iops),
+        format_rate_bytes(reading.bytes_per_s),
+        f"p99 {format_duration_ns(reading.p99_ns)}",
+        format_plural(stalls_before + reading.stalls, "stall"),
+    ]
+    return ", ".join(parts)
+
+
+class BarWatcher:
+    """A bar with the time left and the cell now running, and a live line below it."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._bar: TaskID = progress.add_task("Preparing", total=None)
+        self._began_s = time.monotonic()
+        self._left_s = 0.0
+        self._stalls = 0
+        self._title = "Preparing"
+
+    def stage(self, sentence: str) -> None:
+        """Show the step."""
+        self._title = sentence
+        self._progress.update(self._bar, description=sentence)
+
+    def cell_started(self, cell: Cell, round_number: int, time_left_s: float) -> None:
+        """Show the cell and the time left."""
+        self._left_s = time_left_s
+        spent_s = time.monotonic() - self._began_s
+        left = format_duration_s(time_left_s)
+        self._title = f"{left} left, round {round_number + 1}: {format_cell(cell)}"
+        self._progress.update(
+            self._bar,
+            total=max(spent_s + time_left_s, 1e-9),
+            completed=spent_s,
+            description=self._title,
+        )
+
+    def live(self, reading: LiveReading) -> None:
+        """Show the last second."""
+        spent_s = time.monotonic() - self._began_s
+        line = live_text(reading, self._stalls)
+        self._progress.update(
+            self._bar, completed=spent_s, description=f"{self._title}\n{'':25}{line}"
+        )
+
+    def cell_ended(self, sample: Sample) -> None:
+        """Count its stalls."""
+        self._stalls += len(sample.stalls)
+
+
+class PlainWatcher:
+    """A line a round and, every ten seconds, a line on the cell now running."""
+
+    def __init__(self) -> None:
+        self._round = -1
+        self._said_s = 0.0
+        self._cell = ""
+        self._stalls = 0
+
+    def stage(self, sentence: str) -> None:
+        """Say the step."""
+        click.echo(sentence, err=True)
+
+    def cell_started(self, cell: Cell, round_number: int, time_left_s: float) -> None:
+        """Say that a round begins."""
+        self._cell = format_cell(cell)
+        if round_number != self._round:
+            self._round = round_number
+            left = format_duration_s(time_left_s)
+            click.echo(f"Round {round_number + 1}; about {left} left", err=True)
+
+    def live(self, reading: LiveReading) -> None:
+        """Say the last second, but not too often."""
+        now_s = time.monotonic()
+        if now_s - self._said_s >= PLAIN_EVERY_S:
+            self._said_s = now_s
+            click.echo(f"  {self._cell}: {live_text(reading, self._stalls)}", err=True)
+
+    def cell_ended(self, sample: Sample) -> None:
+        """Say a stall at once."""
+        self._stalls += len(sample.stalls)
+        for stall in sample.stalls:
+            length = format_duration_s(stall.length_s)
+            click.echo(f"  {self._cell}: stall of {length} ({stall.cause})", err=True)

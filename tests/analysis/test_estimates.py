@@ -142,6 +142,25 @@ def test_the_maximum_is_the_largest_of_all_rounds_without_interval():
     assert (largest.value, largest.low, largest.high, largest.rounds) == (70, None, None, 3)
 
 
+def test_skipped_requests_are_slower_than_all_that_ended():
+    def figures(late_skipped):
+        times = [MS_NS] * 900 + [5 * MS_NS] * 100
+        sample = sample_of(completed=1000, response_ns=times, late_skipped=late_skipped)
+        return latency_estimates([sample])["read"]
+
+    assert figures(0)["p90"].value == pytest.approx(MS_NS, rel=0.004)
+    assert figures(20)["p90"].value == pytest.approx(5 * MS_NS, rel=0.004)
+    assert "p99" in figures(10)
+    assert "p99" not in figures(11)  # more than one in a hundred has no response time at all
+
+
+def test_a_request_that_never_ended_counts_with_its_age():
+    hung = sample_of(completed=100, in_flight=1, oldest_in_flight_ns=12_000_000_000)
+    assert latency_estimates([hung])["read"]["max"].value == 12_000_000_000
+    blank = sample_of(completed=0, in_flight=1, oldest_in_flight_ns=12_000_000_000)
+    assert set(latency_estimates([blank])["read"]) == {"max"}
+
+
 def test_the_mean_is_exact():
     samples = [sample_of(completed=2, response_ns=[1000, 3000])]
     assert latency_estimates(samples)["read"]["mean"].value == 2000

@@ -77,7 +77,7 @@ def test_without_a_plan_cells_are_in_natural_order():
 def test_no_cell_is_blank(sample, blank):
     summary = summarise(run_of(), [sample_of(completed=0, **sample)])
     assert summary.cells[0].blank == blank
-    assert summary.cells[0].latency == {}
+    assert "p50" not in summary.cells[0].latency.get("read", {})
 
 
 def test_findings_of_samples_and_fingerprint_come_together_the_worst_first():
@@ -96,9 +96,7 @@ def test_a_run_without_samples_has_a_summary():
 
 def test_importing_the_room_imports_no_heavy_library():
     code = (
-        "import sys, types; fake = types.ModuleType('seatrial._core'); fake.Histogram = object;"
-        "sys.modules['seatrial._core'] = fake; import seatrial; seatrial._core = fake;"
-        "import seatrial.analysis;"
+        "import sys, seatrial.analysis;"
         "heavy = {'numpy', 'scipy', 'rich'} & set(sys.modules); assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -118,6 +118,10 @@ def test_the_interval_told_is_never_narrower(value, share):
         (estimate(12_288, 0.02, "B/s"), "0.0123 MB/s (± 2 %)"),
         (estimate(1.84, 0.05, "ratio"), "1.84x (± 5 %)"),
         (estimate(3.1e9, unit="ns", rounds=3), "3.1 s (largest of 3 rounds)"),
+        (
+            Estimate(value=1e6, low=64.0, high=4.7e11, rounds=2, unit="ns"),
+            "1 ms (hardly known: not even to a factor of 10)",
+        ),
         (estimate(0, 0.0), "0 IOPS (0 to 0 IOPS)"),
     ],
 )

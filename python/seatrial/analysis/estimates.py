@@ -152,36 +152,59 @@ def latency_estimates(samples: Sequence[Sample]) -> dict[str, dict[str, Estimate
     and has no interval: a maximum grows with the time that one looks.
     """
     kinds = dict.fromkeys(kind for sample in samples for kind in sample.operations)
-    latency = {}
-    for kind in kinds:
-        histograms = [
-            sample.operations[kind].response_histogram()
-            for sample in samples
-            if kind in sample.operations
-        ]
-        if figures := _latency_of_kind([h for h in histograms if h.count], len(samples)):
-            latency[kind] = figures
-    return latency
+    return {kind: figures for kind in kinds if (figures := _latency_of_kind(kind, samples))}
 
 
-def _latency_of_kind(histograms: list[Histogram], rounds: int) -> dict[str, Estimate]:
-    """Return one kind's figures; percentiles and mean only where every round had entries."""
-    if not histograms:
-        return {}
+def _latency_of_kind(kind: str, samples: Sequence[Sample]) -> dict[str, Estimate]:
+    """Return one kind's figures; percentiles and mean only where every round knows them."""
+    histograms = [
+        sample.operations[kind].response_histogram()
+        if kind in sample.operations
+        else Histogram.of([])
+        for sample in samples
+    ]
     figures = {}
-    fewest = min(histogram.count for histogram in histograms) if len(histograms) == rounds else 0
     for name, percent in PERCENTS.items():
-        if fewest >= entries_needed(percent):
+        rounds_ns = [
+            percentile_ns(histogram, percent, sample)
+            for histogram, sample in zip(histograms, samples, strict=True)
+        ]
+        known_ns = [value_ns for value_ns in rounds_ns if value_ns is not None]
+        if len(known_ns) == len(samples):
             figures[name] = estimate_of_rounds(
-                [histogram.percentile_ns(percent) for histogram in histograms],
-                "ns",
-                resolution_share=HISTOGRAM_RESOLUTION_SHARE,
+                known_ns, "ns", resolution_share=HISTOGRAM_RESOLUTION_SHARE
             )
-    if fewest > 0:
+    if all(histogram.count for histogram in histograms):
         figures["mean"] = estimate_of_rounds([h.mean_ns for h in histograms], "ns")
-    largest_ns = max(histogram.max_ns for histogram in histograms)
-    figures["max"] = Estimate(value=largest_ns, low=None, high=None, rounds=rounds, unit="ns")
+    largest_ns = max(map(_largest_ns, histograms, samples))
+    if largest_ns:
+        figures["max"] = Estimate(
+            value=largest_ns, low=None, high=None, rounds=len(samples), unit="ns"
+        )
     return figures
+
+
+def percentile_ns(histogram: Histogram, percent: float, sample: Sample) -> int | None:
+    """Return what ``percent`` of a round's requests did not exceed; None when it is not known.
+
+    Requests that never ended, or were skipped as too late to start, count as slower than all
+    that completed: a percentile of the survivors would praise the target that froze.
+    """
+    if histogram.count < entries_needed(percent):
+        return None
+    outcome = sample.outcome
+    unended = outcome.late_skipped + outcome.in_flight_at_end
+    percent_of_completed = percent * (outcome.completed + unended) / outcome.completed
+    return histogram.percentile_ns(percent_of_completed) if percent_of_completed <= 100 else None
+
+
+def _largest_ns(histogram: Histogram, sample: Sample) -> int:
+    """Return a round's largest response time; one that never ended counts with its age.
+
+    Of several kinds it is not known which one never ended; the cell's stall tells of it then.
+    """
+    is_only_kind = len(sample.operations) == 1
+    return max(histogram.max_ns, sample.oldest_in_flight_ns if is_only_kind else 0)
 
 
 def settled(samples: Sequence[Sample], precision_share: float) -> bool:

@@ -137,7 +137,7 @@ def _latency(summary: CellSummary, quantity: str) -> Estimate | str:
             return f"no {quantity} response time is known"
         needed = format_count(entries_needed(PERCENTS[quantity]))
         return (
-            f"too few requests to know {quantity}, which takes {needed} of each kind in every "
-            "round; measure for longer"
+            f"too few requests ended to know {quantity}, which takes {needed} of each kind in "
+            "every round and hardly any left unended; measure for longer"
         )
     return max((figures[quantity] for figures in summary.latency.values()), key=lambda e: e.value)

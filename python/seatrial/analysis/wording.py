@@ -32,6 +32,7 @@ __all__ = [
 DIGITS_MAX = 3
 DIGITS_WITHOUT_INTERVAL = 2
 PLUS_MINUS_SHARE_MAX = 0.25  # wider intervals are lopsided; their two ends are told instead
+ABSURD_FACTOR = 10
 BYTES_PER_MB = 1_000_000
 UNKNOWN = "unknown"
 
@@ -128,12 +129,15 @@ def format_interval(estimate: Estimate) -> str:
     """Return the doubt of an estimate: ``± 3 %``, ``11k to 25k IOPS`` or ``measured once``.
 
     The share is rounded up, so that the interval told is never narrower than the one computed.
+    Of an interval that goes beyond ten times the value only that is said: its ends are absurd.
     """
     if estimate.low is None or estimate.high is None:
         return "measured once" if estimate.rounds <= 1 else f"largest of {estimate.rounds} rounds"
     share = estimate.half_width_share
     if share is not None and math.isfinite(share) and share <= PLUS_MINUS_SHARE_MAX:
         return f"± {_share_rounded_up(share)}"
+    if estimate.high > ABSURD_FACTOR * estimate.value > 0:
+        return f"hardly known: not even to a factor of {ABSURD_FACTOR}"
     low, _ = _figure(estimate.low, estimate.unit, None)
     high, unit = _figure(estimate.high, estimate.unit, None)
     if estimate.unit in ("ns", "B/s"):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.errors import AlignmentError, RefusedError, SeatrialError, TargetError, UsageError
-from seatrial.targets import loop
+from seatrial.targets import guard, loop
 from seatrial.targets.device import Device, open_device
 from seatrial.targets.guard import inspect
 from seatrial.targets.loop import attach, detach
@@ -95,6 +95,15 @@ class TestDevices:
             assert device.permit is not None
             assert inspect(path).uses[0].kind == "claimed"
         assert inspect(path).uses == ()
+
+    def test_a_device_that_may_not_be_read_is_told(self, image, loops, monkeypatch):
+        def deny(path):
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(guard, "exclusive_use", deny)
+        path = loops(image())
+        with pytest.raises(TargetError, match="cannot be read: Permission denied"):
+            open_device(path)
 
     def test_a_device_without_a_medium_is_told(self, loops, image):
         path = loops(image())

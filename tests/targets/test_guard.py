@@ -172,6 +172,15 @@ class TestFiles:
         assert "with its serial number: `--destroy S3Z9NB0K`" in text
         guard._judge(state, "S3Z9NB0K", 1024)
 
+    def test_what_may_not_be_looked_into_is_refused_all_the_same(self, image, monkeypatch):
+        def deny(path):
+            raise PermissionError(13, "Permission denied")
+
+        path = image()
+        monkeypatch.setattr(guard, "probe_signatures", deny)
+        assert "cannot be looked into here (Permission denied)" in refusal(path)
+        assert inspect(path).size_bytes == 64 * MIB
+
     def test_a_read_only_target_cannot_be_used(self, image):
         state = replace(inspect(image()), is_read_only=True)
         with pytest.raises(TargetError, match="read-only"):
@@ -226,6 +235,21 @@ class TestLoopDevices:
         assert f"is mounted on {point} (ext4)" in text
         assert f"`umount {point}`" in text
         assert inspect(device).uses[0].kind == "mounted"
+
+    def test_a_mounted_device_is_refused_even_to_those_who_may_not_open_it(
+        self, image, loops, mounts, monkeypatch
+    ):
+        device = loops(image())
+        run("mkfs.ext4", "-q", str(device))
+        point = mounts(device)
+
+        def deny(path):
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(guard, "exclusive_use", deny)
+        text = refusal(device, destroy=str(device))
+        assert f"is mounted on {point} (ext4)" in text
+        assert "64 MiB" in text
 
     def test_a_mounted_btrfs_is_found_though_its_device_number_is_anonymous(
         self, image, loops, mounts

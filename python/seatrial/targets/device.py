@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from seatrial.errors import TargetError, UsageError
 from seatrial.targets.direct import require_multiple
-from seatrial.targets.guard import DeviceState, Permit, inspect, permit_write
+from seatrial.targets.guard import DeviceState, Permit, inspect, permit_write, unreadable
 from seatrial.targets.sizes import size_text
 
 # Source: include/uapi/linux/fs.h.
@@ -90,10 +90,12 @@ def open_device(path: Path | str, *, destroy: str | None = None, bytes_to_write:
             cause="It has no medium, or is a loop or zram device that nobody has set up",
             next_step="`lsblk` lists the block devices with their sizes",
         )
-    logical_bytes, physical_bytes = _blocks_bytes(state.path)
     permit = None
+    if bytes_to_write == 0 and state.denied:
+        raise unreadable(state.path, state.denied)
     if bytes_to_write > 0:
         permit = permit_write(path, destroy=destroy, bytes_to_write=bytes_to_write)
+    logical_bytes, physical_bytes = _blocks_bytes(state.path)
     return Device(
         path=state.path,
         state=state,

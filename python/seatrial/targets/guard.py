@@ -53,6 +53,7 @@ class DeviceState:
         serial: Serial number or world-wide name of its disk; empty where it has none.
         uses: Who uses it now.
         signatures: What it bears.
+        denied: Why it could not be opened to look for them; empty when it could.
     """
 
     path: Path
@@ -63,6 +64,7 @@ class DeviceState:
     serial: str
     uses: tuple[Use, ...]
     signatures: tuple[Signature, ...]
+    denied: str = ""
 
     @property
     def destroy_word(self) -> str:
@@ -124,10 +126,11 @@ class Permit:
 def inspect(path: Path | str, tree: SystemTree = LIVE) -> DeviceState:
     """Return what a block device or regular file is, bears and is used for.
 
-    Nothing is written. Symbolic links are followed first.
+    Nothing is written. Symbolic links are followed first. What may not be opened is still judged
+    by what the system tells of it.
 
     Raises:
-        TargetError: when it does not exist, cannot be read or is neither of the two.
+        TargetError: when it does not exist, cannot be reached or is neither of the two.
     """
     given = Path(path)
     try:
@@ -137,8 +140,10 @@ def inspect(path: Path | str, tree: SystemTree = LIVE) -> DeviceState:
             return _inspect_device(real, status, tree)
         if stat.S_ISREG(status.st_mode):
             return _inspect_file(real, status, tree)
+    except FileNotFoundError:
+        raise _missing(given) from None
     except OSError as error:
-        raise _unreadable(given, error) from None
+        raise unreadable(given, error.strerror or str(error)) from None
     raise TargetError(
         seen=f"{real} is neither a block device nor a regular file",
         cause="Only these have addresses that can be read and written at random",
@@ -186,10 +191,15 @@ def permit_write(
 
 def _inspect_device(real: Path, status: os.stat_result, tree: SystemTree) -> DeviceState:
     node = node_by_number(number_text(status.st_rdev), tree)
-    claimed = exclusive_use(real)
-    uses = uses_of_device(node.number, tree) or ([claimed] if claimed else [])
-    with real.open("rb", buffering=0) as device:
-        size_bytes = device.seek(0, os.SEEK_END)
+    # sysfs tells who uses a device even to those who may not open it.
+    uses = uses_of_device(node.number, tree)
+    size_bytes, signatures, denied = node.size_bytes(), [], ""
+    try:
+        claimed = exclusive_use(real)
+        uses = uses or ([claimed] if claimed else [])
+        signatures = probe_signatures(real)
+    except PermissionError as error:
+        denied = error.strerror or "permission denied"
     return DeviceState(
         path=real,
         kind="block",
@@ -198,20 +208,27 @@ def _inspect_device(real: Path, status: os.stat_result, tree: SystemTree) -> Dev
         is_read_only=node.is_read_only,
         serial=node.serial(),
         uses=tuple(uses),
-        signatures=tuple(probe_signatures(real)),
+        signatures=tuple(signatures),
+        denied=denied,
     )
 
 
 def _inspect_file(real: Path, status: os.stat_result, tree: SystemTree) -> DeviceState:
+    signatures, denied = [], ""
+    try:
+        signatures = probe_signatures(real)
+    except PermissionError as error:
+        denied = error.strerror or "permission denied"
     return DeviceState(
         path=real,
         kind="file",
         identity=Identity.of(status),
         size_bytes=status.st_size,
-        is_read_only=not os.access(real, os.W_OK),
+        is_read_only=False,
         serial="",
         uses=tuple(uses_of_file(real, tree)),
-        signatures=tuple(probe_signatures(real)),
+        signatures=tuple(signatures),
+        denied=denied,
     )
 
 
@@ -283,6 +300,8 @@ def _refused_in_use(state: DeviceState, bytes_to_write: int) -> RefusedError:
 def _refused_unnamed(state: DeviceState, destroy: str | None, bytes_to_write: int) -> RefusedError:
     bears = " and ".join(str(signature) for signature in state.signatures)
     what = f"bears {bears}" if bears else "bears no signature that is known"
+    if state.denied:
+        what = f"cannot be looked into here ({state.denied})"
     named = f", and --destroy names {destroy}" if destroy else ""
     word = "serial number" if state.serial else "exact path"
     return RefusedError(
@@ -301,15 +320,18 @@ def _exchanged(path: Path) -> RefusedError:
     )
 
 
-def _unreadable(path: Path, error: OSError) -> TargetError:
-    if isinstance(error, FileNotFoundError):
-        return TargetError(
-            seen=f"{path} does not exist",
-            cause="The name is mistyped, or the device is gone",
-            next_step="`lsblk` lists the block devices",
-        )
+def _missing(path: Path) -> TargetError:
     return TargetError(
-        seen=f"{path} cannot be read: {error.strerror}",
+        seen=f"{path} does not exist",
+        cause="The name is mistyped, or the device is gone",
+        next_step="`lsblk` lists the block devices",
+    )
+
+
+def unreadable(path: Path, reason: str) -> TargetError:
+    """Return the error of a target that may not be read; ``reason`` is the system's own word."""
+    return TargetError(
+        seen=f"{path} cannot be read: {reason}",
         cause="Devices are for root and the group disk, and other users' files for them",
         next_step="Run the command as root (`sudo`), or name a directory of your own",
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from seatrial.context.device import disk_directory
+from seatrial.context.layers import sectors_bytes
 from seatrial.context.tree import LIVE, SystemTree
 
 _PAGE_80_HEAD_BYTES = 4
@@ -37,6 +38,10 @@ class BlockNode:
     def is_read_only(self) -> bool:
         """Whether the kernel refuses writes to it."""
         return self.tree.flag(f"{self.directory}/ro") is True
+
+    def size_bytes(self) -> int:
+        """Return its size (bytes); 0 without a medium or where sysfs is not mounted."""
+        return sectors_bytes(self.tree, f"{self.directory}/size") or 0
 
     def disk(self) -> BlockNode:
         """Return the whole disk that it is or is a part of."""

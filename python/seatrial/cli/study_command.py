@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -45,7 +45,7 @@ def command(*, file: str, resume: bool, measuring: Measuring, **changes: object)
     return show_or_measure(plan_of(file, **changes), measuring, resume=resume)
 
 
-def plan_of(name: str, **changes: object) -> Plan:
+def plan_of(name: str, **changes: Any) -> Plan:  # noqa: ANN401 - as override takes them
     """Return the plan of a study with options of the command line put in place.
 
     Raises:
@@ -55,7 +55,7 @@ def plan_of(name: str, **changes: object) -> Plan:
     from seatrial.study.load import load_study  # noqa: PLC0415 - not for --help
     from seatrial.study.override import override  # noqa: PLC0415
 
-    return plan_for(override(load_study(name), **changes)  # type: ignore[arg-type])
+    return plan_for(override(load_study(name), **changes))
 
 
 def plan_for(study: Study) -> Plan:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 PLAIN_EVERY_S: Final = 10.0
+STUCK_NS: Final = 500_000_000
 
 
 @contextmanager
@@ -57,7 +58,7 @@ def _bar() -> Progress:
 
 def live_text(reading: LiveReading, stalls_before: int) -> str:
     """Return the live line: rate, bandwidth, p99 and stalls so far, or how long nothing came."""
-    if reading.iops == 0 and reading.oldest_in_flight_ns > 0:
+    if reading.iops == 0 and reading.oldest_in_flight_ns > STUCK_NS:
         return f"0 completed, oldest in flight {format_duration_ns(reading.oldest_in_flight_ns)}"
     parts = [
         format_iops(reading.iops),

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from seatrial.context.device import directory_of
 from seatrial.context.layers import SECTOR_BYTES
+from seatrial.context.mounts import devices_of
 from seatrial.context.stack import physical_directories
-from seatrial.context.target import devices_of
 from seatrial.context.temperature import sensor_folder
 from seatrial.context.tree import LIVE, SystemTree
 

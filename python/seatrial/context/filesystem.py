@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from seatrial.context.errors import filesystem_error_counts
-from seatrial.context.mounts import Mount, btrfs_folder
-from seatrial.context.privacy import without_host, without_server, without_telling_options
+from seatrial.context.error_counts import filesystem_error_counts
+from seatrial.context.mounts import Mount, btrfs_folder, mount_facts
 from seatrial.context.stack import names_of
 from seatrial.context.tree import SystemTree
 
@@ -27,22 +26,11 @@ def filesystem(tree: SystemTree, mount: Mount, path: str, numbers: list[str]) ->
     """
     folder = btrfs_folder(tree, numbers[0]) if mount.kind == "btrfs" and numbers else None
     facts = {
-        "type": mount.kind,
-        "mount_point": mount.point,
-        "mount_options": without_telling_options(mount.options),
-        "source": _source(tree, mount),
+        **mount_facts(tree, mount),
         **space(tree, path),
         "error_counts": filesystem_error_counts(tree, folder, names_of(tree, numbers)),
     }
     return facts | ({"btrfs": _btrfs(tree, folder)} if folder else {})
-
-
-def _source(tree: SystemTree, mount: Mount) -> str:
-    """Return what is mounted, without names of machines or, as in /dev/disk/by-id, serials."""
-    source = mount.source
-    if source.startswith("/dev/disk/"):
-        source = tree.resolve(source) or "/dev/disk"
-    return without_host(without_server(source, mount.kind), tree)
 
 
 def space(tree: SystemTree, path: str) -> dict[str, int | None]:

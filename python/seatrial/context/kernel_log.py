@@ -239,6 +239,11 @@ def _from_journal(tree: SystemTree, unix_s: float) -> list[Record]:
     return [entry for entry in entries if entry is not None]
 
 
+def _message(field: str | list[int]) -> str:
+    """Return a message; the journal writes one that is not plain text as a list of bytes."""
+    return field if isinstance(field, str) else bytes(field).decode(errors="replace")
+
+
 def _entry(line: str) -> Record | None:
     """Read one entry of the journal; None where it has no text or time."""
     try:
@@ -247,7 +252,7 @@ def _entry(line: str) -> Record | None:
             sequence=-1,
             at_s=int(fields.get("_SOURCE_MONOTONIC_TIMESTAMP", 0)) / _US_PER_S,
             level=int(fields.get("PRIORITY", 6)) & _LEVEL_MASK,
-            text=str(fields["MESSAGE"]),
+            text=_message(fields["MESSAGE"]),
             tags=str(fields.get("_KERNEL_DEVICE", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError):

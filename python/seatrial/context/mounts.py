@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from seatrial.context.privacy import without_host, without_server, without_telling_options
 from seatrial.context.tree import (
     CommandMissingError,
     CommandTimeoutError,
@@ -71,6 +72,15 @@ def existing(tree: SystemTree, path: str) -> str:
     return path
 
 
+def devices_of(tree: SystemTree, path: str) -> list[str]:
+    """Return ``major:minor`` of every block device directly under a path; empty where none is."""
+    number = tree.block_number(path)
+    if number is not None:
+        return [number]
+    mount = mount_of(tree, existing(tree, path))
+    return device_numbers(tree, mount) if mount else []
+
+
 def device_numbers(tree: SystemTree, mount: Mount) -> list[str]:
     """Return ``major:minor`` of each block device directly under a file system.
 
@@ -99,6 +109,22 @@ def btrfs_folder(tree: SystemTree, number: str) -> str | None:
         if name and name in tree.names(f"{folder}/devices"):
             return folder
     return None
+
+
+def mount_facts(tree: SystemTree, mount: Mount) -> dict[str, Any]:
+    """Return ``type``, ``mount_point``, ``mount_options`` (a list) and ``source`` of a mount.
+
+    Without names of machines or, as in /dev/disk/by-id, serial numbers.
+    """
+    source = mount.source
+    if source.startswith("/dev/disk/"):
+        source = tree.resolve(source) or "/dev/disk"
+    return {
+        "type": mount.kind,
+        "mount_point": mount.point,
+        "mount_options": without_telling_options(mount.options),
+        "source": without_host(without_server(source, mount.kind), tree),
+    }
 
 
 def why_no_device(tree: SystemTree, mount: Mount | None) -> str:

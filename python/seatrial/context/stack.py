@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import posixpath
 from collections import deque
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from seatrial.context.device import describe, directory_of, kind_of
-from seatrial.context.errors import error_counts
-from seatrial.context.mounts import device_numbers, existing, mount_of
+from seatrial.context.error_counts import error_counts
+from seatrial.context.mounts import devices_of, existing, mount_facts, mount_of
 from seatrial.context.tree import SystemTree
 
 _DEVICES_MAX: Final = 256
+
+
+class _Place(NamedTuple):
+    """A device of a stack: its ``major:minor``, directory in sysfs, and what it is laid on."""
+
+    number: str
+    directory: str
+    below: list[str]
 
 
 def stack(tree: SystemTree, tops: list[str]) -> list[dict[str, Any]]:
@@ -19,28 +27,24 @@ def stack(tree: SystemTree, tops: list[str]) -> list[dict[str, Any]]:
 
     ``children`` names the devices on which one is laid: a partition's disk, an array's members,
     the device under the file system that holds a loop device's file. ``parents`` names those of
-    this stack that are laid on it. A device without children is a physical one, as far as this
+    this stack that are laid on it. A loop device's ``loop.filesystem`` is the one that holds its
+    file (``mounts.mount_facts``). A device without children is a physical one, as far as this
     machine can tell. At most 256 devices are followed.
     """
-    found: dict[str, dict[str, Any]] = {}
-    waiting = deque(tops)
-    while waiting and len(found) < _DEVICES_MAX:
-        number = waiting.popleft()
-        directory = directory_of(tree, number)
-        if directory is None or posixpath.basename(directory) in found:
-            continue
-        below = numbers_below(tree, directory)
-        node = describe(tree, number, directory)
-        node["error_counts"] = error_counts(tree, directory)
-        node["children"] = names_of(tree, below)
+    nodes: dict[str, dict[str, Any]] = {}
+    for place in _reached(tree, tops):
+        node = describe(tree, place.number, place.directory)
+        node["error_counts"] = error_counts(tree, place.directory)
+        if node["kind"] == "loop":
+            node["loop"]["filesystem"] = _filesystem_below(tree, place.directory)
+        node["children"] = names_of(tree, place.below)
         node["parents"] = []
-        found[node["name"]] = node
-        waiting.extend(below)
-    for node in found.values():
+        nodes[node["name"]] = node
+    for node in nodes.values():
         for child in node["children"]:
-            if child in found:
-                found[child]["parents"].append(node["name"])
-    return list(found.values())
+            if child in nodes:
+                nodes[child]["parents"].append(node["name"])
+    return list(nodes.values())
 
 
 def physical(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -50,16 +54,21 @@ def physical(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def physical_directories(tree: SystemTree, tops: list[str]) -> list[str]:
     """Return the sysfs directories of the physical devices under the given ones, each once."""
-    found: dict[str, bool] = {}
+    return [place.directory for place in _reached(tree, tops) if not place.below]
+
+
+def _reached(tree: SystemTree, tops: list[str]) -> list[_Place]:
+    """Return every device from the given ones down, each once, level by level."""
+    found: dict[str, _Place] = {}
     waiting = deque(tops)
     while waiting and len(found) < _DEVICES_MAX:
-        directory = directory_of(tree, waiting.popleft())
-        if directory is None or directory in found:
-            continue
-        below = numbers_below(tree, directory)
-        found[directory] = not below
-        waiting.extend(below)
-    return [directory for directory, is_physical in found.items() if is_physical]
+        number = waiting.popleft()
+        directory = directory_of(tree, number)
+        if directory is not None and directory not in found:
+            below = numbers_below(tree, directory)
+            found[directory] = _Place(number, directory, below)
+            waiting.extend(below)
+    return list(found.values())
 
 
 def names_of(tree: SystemTree, numbers: list[str]) -> list[str]:
@@ -74,22 +83,23 @@ def numbers_below(tree: SystemTree, directory: str) -> list[str]:
     if kind == "partition":
         files = [f"{posixpath.dirname(directory)}/dev"]
     elif kind == "loop":
-        return _numbers_below_file(tree, f"{directory}/loop/backing_file")
+        path = _backing_file(tree, directory)
+        return devices_of(tree, path) if path else []
     else:
         files = [f"{directory}/slaves/{name}/dev" for name in tree.names(f"{directory}/slaves")]
     return [number for file in files if (number := tree.word(file)) is not None]
 
 
-def _numbers_below_file(tree: SystemTree, backing: str) -> list[str]:
-    """Return the devices under the file system that holds a loop device's file.
+def _backing_file(tree: SystemTree, directory: str) -> str | None:
+    """Return the file on which a loop device is laid; None while it has none."""
+    path = tree.word(f"{directory}/loop/backing_file")
+    return path if path and path.startswith("/") else None
 
-    The backing file may itself be a block device.
-    """
-    path = tree.word(backing)
-    if path is None or not path.startswith("/"):
-        return []
-    number = tree.block_number(path)
-    if number is not None:
-        return [number]
+
+def _filesystem_below(tree: SystemTree, directory: str) -> dict[str, Any] | None:
+    """Return the file system that holds a loop device's file; None where it is a device."""
+    path = _backing_file(tree, directory)
+    if path is None or tree.block_number(path) is not None:
+        return None
     mount = mount_of(tree, existing(tree, path))
-    return device_numbers(tree, mount) if mount else []
+    return mount_facts(tree, mount) if mount else None

@@ -9,7 +9,7 @@ from typing import Any
 
 from seatrial.context.device import directory_of, disk_directory
 from seatrial.context.filesystem import filesystem
-from seatrial.context.mounts import device_numbers, existing, mount_of, why_no_device
+from seatrial.context.mounts import devices_of, existing, mount_of, why_no_device
 from seatrial.context.stack import stack
 from seatrial.context.tree import LIVE, SystemTree
 from seatrial.context.users import users
@@ -28,15 +28,6 @@ def real_path(tree: SystemTree, path: Path) -> str:
     """Return the path from the root, without links: those of /dev/disk/by-id hold serials."""
     absolute = str(path.absolute())
     return tree.resolve(absolute) or posixpath.normpath(absolute)
-
-
-def devices_of(tree: SystemTree, path: str) -> list[str]:
-    """Return ``major:minor`` of every block device directly under a path; empty where none is."""
-    number = tree.block_number(path)
-    if number is not None:
-        return [number]
-    mount = mount_of(tree, existing(tree, path))
-    return device_numbers(tree, mount) if mount else []
 
 
 def target(tree: SystemTree, path: str) -> dict[str, Any]:

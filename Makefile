@@ -85,5 +85,6 @@ endif
 .venv/core: .venv/made-in $(CORE_SOURCES)
 	@PYTHON="$(PYTHON)" tools/setup/check-tools
 	@echo "Building the engine (a minute or two the first time)"
-	@VIRTUAL_ENV="$(CURDIR)/.venv" .venv/bin/maturin develop --release --locked --quiet
+	@VIRTUAL_ENV="$(CURDIR)/.venv" .venv/bin/maturin develop --release --locked \
+		> .venv/build.log 2>&1 || { cat .venv/build.log; exit 1; }
 	@touch $@

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,13 @@ def measure_cell(
     """
     path = spec["target"].get("path")
     place = Path(path) if path else None
+    began_ns = time.monotonic_ns()
     before = context.counters(place)
     measured = measure_spec(spec, watcher)
     after = context.counters(place)
+    surroundings = _surroundings(before, after)
+    # Longer than the sample: threads are started and buffers are filled in between, too.
+    surroundings["surroundings_ns"] = float(time.monotonic_ns() - began_ns)
     parts = measured.parts
     return msgspec.convert(
         {
@@ -63,7 +68,7 @@ def measure_cell(
             "oldest_in_flight_ns": parts["oldest_in_flight_ns"],
             "errors_count": parts["errors_count"],
             "errors": parts["errors"],
-            "counters": _surroundings(before, after) | parts["counters"],
+            "counters": surroundings | parts["counters"],
             "verification": parts["verification"],
         },
         Sample,

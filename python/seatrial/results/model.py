@@ -151,7 +151,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         errors: Examples of them.
         counters: Other readings by name, unit last: ``cpu_user_ns``, ``cpu_system_ns``,
             ``kernel_workers_max``, ``watchdog_lateness_ns_max``, ``null_limit_per_s``,
-            ``steal_ns``, ``device_read_bytes``, ``device_write_bytes``, ``temperature_c`` ...
+            ``steal_ns``, ``device_read_bytes``, ``device_write_bytes``, ``temperature_c`` and,
+            for those that the kernel counts, the time in which they grew: ``surroundings_ns``.
         verification: Where data were checked.
     """
 

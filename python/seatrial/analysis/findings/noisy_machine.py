@@ -87,7 +87,8 @@ def _noise(sample: Sample, cpus: float | None) -> Noise | None:
         steal_share=sample.counters.get("steal_ns", 0.0) / whole_ns,
         lateness_share=sample.counters.get("watchdog_lateness_ns_total", 0.0) / whole_ns,
         lateness_ns=sample.counters.get("watchdog_lateness_ns_max", 0.0),
-        cpu_pressure_share=pressure_ns / whole_ns,
+        # The kernel's own count was read before the threads were started and after they ended.
+        cpu_pressure_share=pressure_ns / sample.counters.get("surroundings_ns", whole_ns),
     )
 
 

@@ -41,6 +41,16 @@ def since(machine: FakeMachine, stack: list[dict], sequence: int | None = 13) ->
     return kernel_log.since(machine.tree, stack, sequence=sequence, unix_s=1_700_000_000.0)
 
 
+def journal_entry(message: str | list[int], *, at_unix_s: int) -> dict:
+    """Return an entry as journalctl writes it."""
+    return {
+        "MESSAGE": message,
+        "PRIORITY": "4",
+        "_SOURCE_MONOTONIC_TIMESTAMP": "5000000",
+        "__REALTIME_TIMESTAMP": str(at_unix_s * 1_000_000),
+    }
+
+
 def test_trouble_since_the_mark_is_counted_by_kind(machine: FakeMachine) -> None:
     stack = stack_of(machine)
     machine.write("/dev/kmsg", "\n".join(QUIET))
@@ -108,18 +118,24 @@ def test_names_match_whole_words(machine: FakeMachine, text: str, *, named: bool
 def test_log_for_root_only_falls_back_on_the_journal(machine: FakeMachine) -> None:
     stack = stack_of(machine)
     entries = [
-        {
-            "MESSAGE": "nvme nvme0: I/O 1 timeout",
-            "PRIORITY": "4",
-            "_SOURCE_MONOTONIC_TIMESTAMP": "5",
-        },
-        {"MESSAGE": [1, 2], "PRIORITY": "6"},
+        journal_entry("nvme nvme0: I/O 0 timeout", at_unix_s=1_699_999_999),
+        journal_entry("nvme nvme0: I/O 1 timeout", at_unix_s=1_700_000_001),
+        journal_entry([1, 2], at_unix_s=1_700_000_002),
         {"PRIORITY": "6"},
     ]
     machine.answer("journalctl", "\n".join(map(json.dumps, entries)) + "\nno json")
     found = since(machine, stack, sequence=None)
     assert (found["source"], found["count"], found["by_kind"]) == ("journal", 1, {"time_out": 1})
-    assert "--since=@1700000000.000" in machine.asked[-1]
+    assert found["lines"][0]["text"] == "nvme nvme0: I/O 1 timeout"
+    assert found["lines"][0]["at_s"] == 5.0
+
+
+def test_journal_without_any_kernel_message_is_no_witness(machine: FakeMachine) -> None:
+    stack = stack_of(machine)
+    machine.answer("journalctl", "")
+    found = since(machine, stack, sequence=None)
+    assert found["source"] is None
+    assert found["not_readable"].endswith("; the journal holds no message of the kernel")
 
 
 def test_why_the_log_is_not_readable(machine: FakeMachine) -> None:
@@ -148,5 +164,6 @@ def test_log_that_is_forbidden(machine: FakeMachine, monkeypatch: pytest.MonkeyP
 def test_bytes_in_the_journal_are_text(machine: FakeMachine) -> None:
     stack = stack_of(machine)
     text = "nvme nvme0: I/O 7 timeout \x1b"
-    machine.answer("journalctl", json.dumps({"MESSAGE": list(text.encode()), "PRIORITY": "4"}))
+    entry = journal_entry(list(text.encode()), at_unix_s=1_700_000_001)
+    machine.answer("journalctl", json.dumps(entry))
     assert since(machine, stack, sequence=None)["lines"][0]["text"] == text

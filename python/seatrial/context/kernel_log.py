@@ -223,37 +223,40 @@ def _parsed(chunk: str) -> Record | None:
 def _from_journal(tree: SystemTree, unix_s: float) -> list[Record]:
     """Return the kernel's messages since a time as the journal kept them.
 
-    Members of the groups adm and systemd-journal may read it where ``/dev/kmsg`` is for root.
+    Members of the groups adm and systemd-journal may read it where ``/dev/kmsg`` is for root. All
+    messages of this start are asked for: a journal that holds none of them is no witness.
     """
-    command = ["journalctl", "--dmesg", "--quiet", "--output=json", "--no-pager"]
-    command += [f"--since=@{unix_s:.3f}", f"--lines={_JOURNAL_LINES_MAX}"]
+    command = ["journalctl", "--dmesg", "--output=json", "--no-pager"]
     try:
-        answer = tree.run(command, _JOURNAL_TIMEOUT_S)
+        answer = tree.run([*command, f"--lines={_JOURNAL_LINES_MAX}"], _JOURNAL_TIMEOUT_S)
     except CommandMissingError as error:
         raise LogUnreadableError("journalctl is not installed") from error
     except CommandTimeoutError as error:
         raise LogUnreadableError("journalctl did not answer in time") from error
     if answer.status != 0 or answer.complaint.strip():
         raise LogUnreadableError("the journal may not be read")
-    entries = [_entry(line) for line in answer.output.splitlines()]
-    return [entry for entry in entries if entry is not None]
+    entries = [entry for line in answer.output.splitlines() if (entry := _entry(line))]
+    if not entries:
+        raise LogUnreadableError("the journal holds no message of the kernel")
+    return [record for logged_unix_s, record in entries if logged_unix_s >= unix_s]
+
+
+def _entry(line: str) -> tuple[float, Record] | None:
+    """Read one entry of the journal and its Unix time; None where it has no text or time."""
+    try:
+        fields = json.loads(line)
+        record = Record(
+            sequence=-1,
+            at_s=int(fields.get("_SOURCE_MONOTONIC_TIMESTAMP", 0)) / _US_PER_S,
+            level=int(fields.get("PRIORITY", _LEVELS.index("info"))) & _LEVEL_MASK,
+            text=_message(fields["MESSAGE"]),
+            tags=str(fields.get("_KERNEL_DEVICE", "")),
+        )
+        return int(fields["__REALTIME_TIMESTAMP"]) / _US_PER_S, record
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _message(field: str | list[int]) -> str:
     """Return a message; the journal writes one that is not plain text as a list of bytes."""
     return field if isinstance(field, str) else bytes(field).decode(errors="replace")
-
-
-def _entry(line: str) -> Record | None:
-    """Read one entry of the journal; None where it has no text or time."""
-    try:
-        fields = json.loads(line)
-        return Record(
-            sequence=-1,
-            at_s=int(fields.get("_SOURCE_MONOTONIC_TIMESTAMP", 0)) / _US_PER_S,
-            level=int(fields.get("PRIORITY", 6)) & _LEVEL_MASK,
-            text=_message(fields["MESSAGE"]),
-            tags=str(fields.get("_KERNEL_DEVICE", "")),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None

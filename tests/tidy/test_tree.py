@@ -30,6 +30,7 @@ INDEX_HOST = re.compile("|".join(rf"{re.escape(host)}(?!-index)" for host in IND
 LOCK_FILES = ("requirements.lock", "Cargo.lock", "package-lock.json")
 CRATE_INDEX = 'source = "registry+https://github.com/rust-lang/crates.io-index"'
 PACKAGE_ADDRESS = re.compile(r'"resolved"|\w+://')
+RELATIVE_LINK = re.compile(r"\]\((?!\w+:)(?P<place>[^)#\s]+)(?:#[^)]*)?\)")
 FUNDING = re.compile(r'^\s*"url": "https://')
 
 
@@ -65,6 +66,16 @@ def addresses_in_locks(sources: list[Source]) -> Iterator[str]:
             harmless = line == CRATE_INDEX or FUNDING.match(line)
             if PACKAGE_ADDRESS.search(line) and not harmless:
                 yield breach(source, number, "an address in a lock file")
+
+
+def dead_links(sources: list[Source]) -> Iterator[str]:
+    """Links of a Markdown file to places of the tree that are not there."""
+    for source in sources:
+        folder = (ROOT / source.path).parent
+        for match in RELATIVE_LINK.finditer(source.text):
+            if not (folder / match["place"]).exists():
+                line = source.line_at(match.start())
+                yield breach(source, line, f"{match['place']} is not there")
 
 
 def stray_binaries(files: list[tuple[str, bytes]]) -> Iterator[str]:
@@ -106,6 +117,10 @@ def test_locks_hold_no_addresses() -> None:
     assert_kept(addresses_in_locks(list(texts())))
 
 
+def test_links_lead_somewhere() -> None:
+    assert_kept(dead_links([source for source in texts() if source.suffix == ".md"]))
+
+
 def test_no_binaries() -> None:
     assert_kept(stray_binaries([(path, (ROOT / path).read_bytes()) for path in paths()]))
 
@@ -143,6 +158,13 @@ def test_address_in_lock_is_seen() -> None:
     assert list(addresses_in_locks([Source("tools/a/package-lock.json", address)]))
     assert list(addresses_in_locks([Source("requirements.lock", "a @ https://example.org/a")]))
     assert not list(addresses_in_locks([Source("Cargo.lock", CRATE_INDEX)]))
+
+
+def test_dead_link_is_seen() -> None:
+    text = "See [a](Makefile), [b](docs/attic.md#x), [c](https://example.org/x) and [d](#below)."
+    found = list(dead_links([Source("README.md", text)]))
+    assert len(found) == 1
+    assert "docs/attic.md is not there" in found[0]
 
 
 def test_binary_is_seen() -> None:

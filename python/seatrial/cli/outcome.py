@@ -18,6 +18,7 @@ from seatrial.results.store import ResultsFile
 
 EXIT_THRESHOLD: Final = 3
 EXIT_PARTIAL: Final = 4
+WIDTH: Final = 100
 SEVERITY_MARKS: Final = {"critical": "!!", "warning": " !", "note": "  "}
 
 
@@ -74,27 +75,32 @@ def write_report(summary: Summary, place: Path) -> None:
 
 
 def run_text(summary: Summary) -> str:
-    """Return a run's tables, findings and verdict for a terminal."""
+    """Return a run's tables, findings and verdict for a terminal; notes without their reasons."""
     blocks = [as_text(table) for table in tables(summary)]
-    blocks += [finding_text(finding) for finding in summary.findings]
-    blocks.append(summary.verdict)
+    blocks += [finding_text(finding) for finding in summary.findings if finding.severity != "note"]
+    notes = [_marked(finding) for finding in summary.findings if finding.severity == "note"]
+    if notes:
+        blocks.append("\n".join(notes))
+    blocks.append(click.wrap_text(summary.verdict, width=WIDTH))
     return "\n\n".join(block.rstrip() for block in blocks) + "\n"
 
 
 def finding_text(finding: Finding) -> str:
     """Return a finding as sentence, cause and next step, each wrapped below its mark."""
-    width = 100
-    mark = SEVERITY_MARKS.get(finding.severity, "  ")
-    lines = [
-        click.wrap_text(
-            finding.sentence, width=width, initial_indent=f"{mark} ", subsequent_indent="   "
-        )
-    ]
+    lines = [_marked(finding)]
     for label, text in (("why", finding.cause), ("try", finding.next)):
         if text:
+            indent = f"   {label}: "
             lines.append(
                 click.wrap_text(
-                    text, width=width, initial_indent=f"   {label}: ", subsequent_indent=" " * 8
+                    text, width=WIDTH, initial_indent=indent, subsequent_indent=" " * len(indent)
                 )
             )
     return "\n".join(lines)
+
+
+def _marked(finding: Finding) -> str:
+    mark = SEVERITY_MARKS.get(finding.severity, "  ")
+    return click.wrap_text(
+        finding.sentence, width=WIDTH, initial_indent=f"{mark} ", subsequent_indent="   "
+    )

@@ -38,7 +38,9 @@ def stack_of(machine: FakeMachine) -> list[dict]:
 
 def since(machine: FakeMachine, stack: list[dict], sequence: int | None = 13) -> dict:
     """Read the log since a mark."""
-    return kernel_log.since(machine.tree, stack, sequence=sequence, unix_s=1_700_000_000.0)
+    reason = "" if sequence is not None else "/dev/kmsg needs root"
+    start = {"sequence": sequence, "not_readable": reason}
+    return kernel_log.since(machine.tree, stack, start=start, unix_s=1_700_000_000.0)
 
 
 def journal_entry(message: str | list[int], *, at_unix_s: int) -> dict:
@@ -135,7 +137,8 @@ def test_journal_without_any_kernel_message_is_no_witness(machine: FakeMachine) 
     machine.answer("journalctl", "")
     found = since(machine, stack, sequence=None)
     assert found["source"] is None
-    assert found["not_readable"].endswith("; the journal holds no message of the kernel")
+    expected = "/dev/kmsg needs root; the journal holds no message of the kernel"
+    assert found["not_readable"] == expected
 
 
 def test_why_the_log_is_not_readable(machine: FakeMachine) -> None:

@@ -70,7 +70,7 @@ def after(before: dict[str, Any], path: Path | None, *, tree: SystemTree = LIVE)
         "kernel_log": kernel_log.since(
             tree,
             stack,
-            sequence=-1 if restarted else before["kernel_log"]["sequence"],
+            start=kernel_log.FROM_THE_START if restarted else before["kernel_log"],
             unix_s=before["taken"]["unix_s"],
         ),
         **_errors(then, now),

@@ -53,6 +53,10 @@ _HARMLESS: Final = re.compile(
 )
 
 
+FROM_THE_START: Final[dict[str, Any]] = {"sequence": -1, "not_readable": ""}
+"""The mark before the first message of this start of the machine."""
+
+
 class Record(NamedTuple):
     """One message of the kernel.
 
@@ -90,9 +94,9 @@ def mark(tree: SystemTree) -> dict[str, Any]:
 
 
 def since(
-    tree: SystemTree, stack: list[dict[str, Any]], *, sequence: int | None, unix_s: float
+    tree: SystemTree, stack: list[dict[str, Any]], *, start: dict[str, Any], unix_s: float
 ) -> dict[str, Any]:
-    """Return what the kernel logged of a stack's devices since a mark.
+    """Return what the kernel logged of a stack's devices since ``start``, which ``mark`` returned.
 
     Keys: ``count`` of such lines; ``by_kind``: ``io_error``, ``time_out``, ``reset``, ``link``,
     ``thermal``, ``hung_task``, ``rebuild``, ``failure``; ``lines``: the first 50, each ``at_s``
@@ -102,14 +106,14 @@ def since(
     device they are about: the kernel does not say.
     """
     try:
-        source, records = _records(tree, sequence, unix_s)
+        source, records = _records(tree, start, unix_s)
     except LogUnreadableError as error:
         return _summary([], source=None, missed=0, reason=str(error))
     pattern = name_pattern(stack)
     found = [(record, kind) for record in records if (kind := kind_of_record(record, pattern))]
     missed = 0
-    if source == "kmsg" and sequence is not None and records:
-        missed = max(0, records[0].sequence - sequence - 1)
+    if source == "kmsg" and records:
+        missed = max(0, records[0].sequence - start["sequence"] - 1)
     return _summary(found, source=source, missed=missed, reason="")
 
 
@@ -167,12 +171,12 @@ def _summary(
     }
 
 
-def _records(tree: SystemTree, sequence: int | None, unix_s: float) -> tuple[str, list[Record]]:
+def _records(tree: SystemTree, start: dict[str, Any], unix_s: float) -> tuple[str, list[Record]]:
     """Return the messages since the mark, from the kernel itself or else from the journal."""
-    reason = f"{_KMSG} could not be read at the start"
-    if sequence is not None:
+    reason = start["not_readable"]
+    if start["sequence"] is not None:
         try:
-            return "kmsg", _from_kmsg(tree, after=sequence)
+            return "kmsg", _from_kmsg(tree, after=start["sequence"])
         except LogUnreadableError as error:
             reason = str(error)
     try:

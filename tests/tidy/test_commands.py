@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from tidy.sources import assert_kept
+from tidy.sources import ROOT, assert_kept
 
 
 def group() -> click.Group:
@@ -33,6 +33,13 @@ def test_every_command_has_an_example() -> None:
     commands = group()
     assert commands.list_commands(click.Context(commands))
     assert_kept(without_example(commands))
+
+
+def test_readme_names_every_command() -> None:
+    commands = group()
+    readme = (ROOT / "README.md").read_text()
+    named = set(re.findall(r"`seatrial (\w+)", readme))
+    assert named == set(commands.list_commands(click.Context(commands)))
 
 
 @pytest.mark.parametrize(

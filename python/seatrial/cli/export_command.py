@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from seatrial.cli.files import write_text
 from seatrial.cli.options import json_option, results_option, run_argument
 from seatrial.report.exports import FORMATS
 
@@ -43,8 +44,5 @@ def command(run: str, name: str, output: Path | None, results: Path, as_json: bo
     if output is None:
         click.echo(text, nl=False)
         return 0
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise click.FileError(str(output), error.strerror) from None
+    write_text(output, text, otherwise=f"seatrial export {run} --format {name} --output FILE")
     return 0

@@ -11,6 +11,7 @@ from seatrial.analysis import evaluate, settled, summarise
 from seatrial.analysis.model import Finding, Summary
 from seatrial.analysis.thresholds import ThresholdResult
 from seatrial.cli import terminal
+from seatrial.cli.files import write_text
 from seatrial.measure.run import RunRequest, execute
 from seatrial.report.exports import json_document
 from seatrial.report.tables import as_text, tables
@@ -60,18 +61,10 @@ def write_report(summary: Summary, place: Path) -> None:
     Raises:
         UsageError: when the file cannot be written.
     """
-    from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
     from seatrial.report.page import render  # noqa: PLC0415 - the page's parts are large
 
     page = render(summary, tables=tables(summary))
-    try:
-        place.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            seen=f"The report {place} cannot be written: {error.strerror}",
-            cause="The run is stored, but its report has no place there",
-            next_step=f"Make it elsewhere with `seatrial report {summary.run.id} --output FILE`",
-        ) from None
+    write_text(place, page, otherwise=f"seatrial report {summary.run.id} --output FILE")
 
 
 def run_text(summary: Summary) -> str:

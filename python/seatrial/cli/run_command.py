@@ -21,10 +21,17 @@ Examples:
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--full", is_flag=True, help="All block sizes of the article, 512 B to 4 MiB.")
 @click.option("--size", metavar="SIZE", help="Size of the trial file, such as 8GiB.")
+@click.option("--resume", is_flag=True, help="Go on with the newest unfinished run of this plan.")
 @click.option("--buffered", is_flag=True, help="Go through the page cache.")
 @measuring_options
 def command(
-    *, directory: Path, full: bool, size: str | None, buffered: bool, measuring: Measuring
+    *,
+    directory: Path,
+    full: bool,
+    size: str | None,
+    buffered: bool,
+    resume: bool,
+    measuring: Measuring,
 ) -> int:
     """Give the storage under DIRECTORY its quick trial: about two minutes, no root.
 
@@ -37,4 +44,4 @@ def command(
 
     place = resolve_directory(str(directory))
     plan = plan_of("quick", size=size, full=full, buffered=buffered, target_path=str(place))
-    return show_or_measure(plan, measuring)
+    return show_or_measure(plan, measuring, resume=resume)

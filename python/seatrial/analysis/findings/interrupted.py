@@ -28,9 +28,13 @@ def interrupted(context: Context) -> list[Finding]:
                 "samples_count": len(context.samples),
                 "samples_cut_short_count": cut_short,
             },
-            next="Go on where it stopped with 'seatrial study FILE --resume'.",
+            next=f"Go on where it stopped with '{_resuming(context.run.command)}'.",
         )
     ]
+
+
+def _resuming(command: str) -> str:
+    return command if command.endswith(" --resume") else f"{command} --resume"
 
 
 _CAUSES = {

@@ -87,8 +87,8 @@ def slope(start, end, zones=8, rounds=3, wobble=(1.0, 1.01, 0.99)):
     ("rates", "is_slower"),
     [
         (slope(2000, 1000), True),
-        (slope(2000, 1750), True),
-        (slope(2000, 1900), False),
+        (slope(2000, 1700), True),
+        (slope(2000, 1850), False),
         (slope(1000, 2000), False),
         (slope(2000, 1000, zones=3), False),  # three zones show no trend
         (slope(2000, 1000, rounds=1), True),
@@ -102,13 +102,19 @@ def test_the_end_against_the_start(rates, is_slower):
 
 
 def test_a_hard_disk_has_its_shape():
-    disk = {"target": {"stack": [{"name": "sda", "rotational": True, "children": []}]}}
+    disk = {"target": {"stack": [{"name": "sda", "rotational": True, "kind": "disk"}]}}
     (finding,) = slower_at_end(context_of(*map_of(slope(2000, 1000)), before=disk))
     assert finding.severity == "note"
     assert "hard disk" in finding.cause
     assert finding.evidence["hard_disk_shape"] is True
     assert finding.evidence["last_over_first_zone_ratio"] == pytest.approx(0.5, rel=0.01)
     assert finding.evidence["trend_ratio"] == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_virtual_disk_is_no_hard_disk_though_it_may_say_so():
+    virtual = {"target": {"stack": [{"name": "vda", "rotational": True, "kind": "virtio"}]}}
+    (finding,) = slower_at_end(context_of(*map_of(slope(2000, 1000)), before=virtual))
+    assert finding.severity == "warning"
 
 
 def test_flash_has_no_such_shape():

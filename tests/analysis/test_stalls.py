@@ -53,7 +53,7 @@ def test_no_stall_no_finding():
         ("device", 0.999, 10.0, "warning"),
         ("device", 0.2, 1000.0, "warning"),
         ("device", 0.199, 1000.0, "note"),
-        ("device", 0.06, 5.0, "warning"),  # short, but more than a hundredth of the time
+        ("device", 0.06, 5.0, "warning"),  # short, but more than a hundredth of all time
         ("generator", 0.06, 1000.0, "note"),
     ],
 )

@@ -75,16 +75,40 @@ def test_other_cells_are_told_as_they_are():
 
 def test_nothing_completed():
     told = verdict([rounds_of(cell_of(), [0])], [finding_of("nothing_completed", "critical")])
-    assert told == (
-        "Do not trust these numbers: nothing completed in some cells. "
-        "Nothing completed in any cell."
-    )
+    assert told == "Nothing completed in any cell."
 
 
 def test_doubt_comes_first():
     told = verdict(database_cells(), [finding_of("corruption", "critical"), STALL])
     assert told.startswith("Do not trust these numbers: data came back wrong. Reads 8 KiB")
     assert told.endswith("froze for 3.1 s once (device).")
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_of_shown", "is_doubt"),
+    [
+        ("late_requests", True, True),
+        ("late_requests", False, False),
+        ("device_cache_served", True, True),
+        ("corruption", False, True),  # elsewhere, but on the same storage
+        ("errors", False, True),
+        ("stall", True, False),
+    ],
+)
+def test_doubt_is_of_the_figures_told(kind, is_of_shown, is_doubt):
+    shown = rounds_of(cell_of(threads=9), [9000])
+    other = rounds_of(cell_of(threads=1), [1000])
+    concerned = shown if is_of_shown else other
+    evidence = {"stalls_count": 1, "longest_s": 2.0, "cause": "device"}
+    finding = finding_of(kind, "critical", [concerned.cell.identity()], **evidence)
+    cells = [shown] if is_of_shown else [shown, other]
+    assert verdict(cells, [finding]).startswith("Do not trust") is is_doubt
+
+
+def test_commits_tell_the_highest_percentile_that_is_known():
+    cell = cell_of(workload="commit", operation="commit", address="sequential")
+    assert "with p90 1.0 ms" in verdict([rounds_of(cell, [200])], [])
+    assert "with" not in verdict([rounds_of(cell, [10])], [])
 
 
 def test_a_warning_is_no_reason_for_distrust():
@@ -111,7 +135,7 @@ def test_notes_are_not_worth_the_verdict():
     [
         (
             finding_of("stall", stalls_count=4, longest_s=0.2, cause="generator"),
-            "froze 4 times, for up to 200 ms (generator)",
+            "this machine kept the generator waiting 4 times, for up to 200 ms",
         ),
         (finding_of("link_narrower", lost_share=0.25), "its link loses 25 %"),
         (finding_of("interrupted"), "the result is partial"),

@@ -111,7 +111,8 @@ def test_the_interval_told_is_never_narrower(value, share):
         (estimate(1_240, 0.03), "1,240 IOPS (± 3 %)"),
         (estimate(1_240, 0.004), "1,240 IOPS (± 0.4 %)"),
         (estimate(1_240, rounds=1), "1,200 IOPS (measured once)"),
-        (estimate(74_123, 0.9), "70k IOPS (7,400 to 140k IOPS)"),
+        (estimate(74_123, 0.9), "70k IOPS (7,400 to 140k)"),
+        (estimate(410_300_000, 0.3, "B/s"), "400 MB/s (290 to 530 MB/s)"),
         (estimate(2_140_000, 0.04, "ns"), "2.14 ms (± 4 %)"),
         (estimate(2_140_000, 0.4, "ns"), "2.1 ms (1.3 ms to 3.0 ms)"),
         (estimate(410_300_000, 0.02, "B/s"), "410 MB/s (± 2 %)"),
@@ -122,7 +123,7 @@ def test_the_interval_told_is_never_narrower(value, share):
             Estimate(value=1e6, low=64.0, high=4.7e11, rounds=2, unit="ns"),
             "1 ms (hardly known: not even to a factor of 10)",
         ),
-        (estimate(0, 0.0), "0 IOPS (0 to 0 IOPS)"),
+        (estimate(0, 0.0), "0 IOPS (0 to 0)"),
     ],
 )
 def test_estimates_in_words(given_estimate, told):
@@ -190,6 +191,8 @@ def test_cells_are_named_as_a_reader_would():
     assert format_cell(stride).endswith("1 thread, stride 64 KiB")
     mixed = cell_of(workload="mix", operation="mixed", block_size_bytes=0, factors={"access": "a"})
     assert format_cell(mixed) == "mix: mixed, 1 thread, access a"
+    paced = cell_of(workload="io", factors={"direct": False, "rate": 50_000.0})
+    assert format_cell(paced) == "io: read 8 KiB, 1 thread, buffered, rate 50,000"
 
 
 def test_a_value_that_is_no_number_is_unknown():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from seatrial.analysis.findings.context import entries, lookup
 from seatrial.analysis.model import CellSummary, Finding
@@ -21,48 +22,60 @@ from seatrial.study.cell import FactorValue
 
 BLOCK_SIZES_BYTES = (8192, 4096, 16384)
 """What a database asks for: pages of 8 KiB, else the nearest that was measured."""
+LATENCIES_OF_COMMITS = ("p99", "p90", "p50")
+"""The highest percentile that is known is told."""
 NOT_THE_DEVICES = ("page_cache_served", "device_cache_served")
 UNTRUSTED = {
     "corruption": "data came back wrong",
     "errors": "requests failed",
     "device_cache_served": "a cache in place of the device answered",
-    "nothing_completed": "nothing completed in some cells",
     "late_requests": "the target could not keep the schedule",
 }
-"""Kinds that, when critical, put the numbers themselves in doubt, and how to say so in short."""
+"""Kinds that, when critical, put the figures told in doubt, and how to say so in short."""
+UNTRUSTED_EVERYWHERE = ("corruption", "errors")
+"""Of these, those that put every figure in doubt, not only those of their own cells."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A part of the verdict and the cells whose figures it tells."""
+
+    words: str
+    cells: tuple[CellSummary, ...]
 
 
 def verdict(cells: Sequence[CellSummary], findings: Sequence[Finding]) -> str:
     """Return how fast the target is in a database's units, and the worst that was found.
 
-    Where a critical finding puts the numbers in doubt, that comes first.
+    Where a critical finding puts the figures told in doubt, that comes first.
     """
     if not cells:
         return "Nothing was measured."
     tainted = [c for finding in findings if finding.kind in NOT_THE_DEVICES for c in finding.cells]
-    speed = _speed([c for c in cells if not c.blank], tainted)
-    doubts = [f for f in findings if f.severity == "critical" and f.kind in UNTRUSTED]
-    if doubts:
-        reasons = " and ".join(dict.fromkeys(UNTRUSTED[f.kind] for f in doubts))
-        return f"Do not trust these numbers: {reasons}. {speed}{_worst(findings, doubts)}."
-    return f"{speed}{_worst(findings, doubts)}."
+    told = _speed([c for c in cells if not c.blank], tainted)
+    speed = "; ".join(part.words for part in told)
+    shown = [cell.cell.identity() for part in told for cell in part.cells]
+    doubts = [finding for finding in findings if _is_doubt(finding, shown)]
+    blank = [f for f in findings if f.kind == "nothing_completed" and not shown]
+    sentence = f"{speed[0].upper()}{speed[1:]}{_worst(findings, [*doubts, *blank])}."
+    if not doubts:
+        return sentence
+    reasons = " and ".join(dict.fromkeys(UNTRUSTED[finding.kind] for finding in doubts))
+    return f"Do not trust these numbers: {reasons}. {sentence}"
 
 
-def _speed(cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]) -> str:
-    """Return the figures as one sentence without its end."""
-    told = [
-        part
-        for part in (
-            _random(cells, tainted),
-            _sequential(cells, tainted),
-            _commits(cells, tainted),
-        )
-        if part
-    ]
-    if not told:
-        told = [_any(cells)]
-    sentence = "; ".join(told)
-    return sentence[0].upper() + sentence[1:]
+def _is_doubt(finding: Finding, shown: Sequence[dict[str, FactorValue]]) -> bool:
+    """Tell whether a finding puts the figures of the shown cells in doubt."""
+    if finding.severity != "critical" or finding.kind not in UNTRUSTED:
+        return False
+    concerns_shown = not finding.cells or any(cell in shown for cell in finding.cells)
+    return concerns_shown or finding.kind in UNTRUSTED_EVERYWHERE
+
+
+def _speed(cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]) -> list[Told]:
+    """Return the parts of the first sentence, at least one."""
+    usual = (_random(cells, tainted), _sequential(cells, tainted), _commits(cells, tainted))
+    return [part for part in usual if part] or [_any(cells)]
 
 
 def _best(
@@ -82,70 +95,75 @@ def _addresses(summary: CellSummary) -> set[object]:
     return {lookup(access, "address", "kind") for access in accesses}
 
 
-def _random(cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]) -> str:
-    """Return ``reads 8 KiB at random at 74k IOPS (± 3 %), writes at 40k IOPS (± 5 %)``."""
+def _random(cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]) -> Told | None:
+    """Tell ``reads 8 KiB at random at 74k IOPS (± 3 %) and writes at 40k IOPS (± 5 %)``."""
     for size_bytes in BLOCK_SIZES_BYTES:
-        told: list[str] = []
-        for operation in ("read", "write"):
-            fitting = (
-                c
-                for c in cells
-                if (c.cell.operation, c.cell.block_size_bytes) == (operation, size_bytes)
-                and _addresses(c) == {"random"}
-            )
-            best = _best(fitting, tainted, lambda c: c.iops.value)
-            if best:
-                what = f" {format_size(size_bytes)} at random" if not told else ""
-                told.append(f"{operation}s{what} at {format_estimate(best.iops)}")
-        if told:
-            return " and ".join(told)
-    return ""
-
-
-def _sequential(cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]) -> str:
-    """Return ``reads 1,200 MB/s (± 2 %) and writes 810 MB/s (± 4 %) in sequence``."""
-    told = []
-    for operation in ("read", "write"):
-        fitting = (
+        fitting = [
             c
             for c in cells
-            if c.cell.operation == operation
-            and c.cell.kind not in ("commit", "map")
-            and _addresses(c) == {"sequential"}
-        )
-        best = _best(fitting, tainted, lambda c: c.bandwidth.value)
-        if best:
-            told.append(f"{operation}s {format_estimate(best.bandwidth)}")
-    return f"{' and '.join(told)} in sequence" if told else ""
+            if c.cell.block_size_bytes == size_bytes and _addresses(c) == {"random"}
+        ]
+        best = [_best(_of(fitting, name), tainted, lambda c: c.iops.value) for name in _BOTH]
+        found = [cell for cell in best if cell]
+        if found:
+            words = [f"{c.cell.operation}s at {format_estimate(c.iops)}" for c in found]
+            words[0] = words[0].replace(" at ", f" {format_size(size_bytes)} at random at ", 1)
+            return Told(" and ".join(words), tuple(found))
+    return None
 
 
-def _commits(cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]) -> str:
-    """Return ``commits 1,240/s (± 4 %) with p99 2.1 ms (± 9 %) at 1 committer``.
+_BOTH = ("read", "write")
+
+
+def _of(cells: Iterable[CellSummary], operation: str) -> Iterable[CellSummary]:
+    return (c for c in cells if c.cell.operation == operation)
+
+
+def _sequential(
+    cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]
+) -> Told | None:
+    """Tell ``reads 1,200 MB/s (± 2 %) and writes 810 MB/s (± 4 %) in sequence``."""
+    fitting = [c for c in cells if _addresses(c) == {"sequential"} and c.cell.kind != "map"]
+    best = [_best(_of(fitting, name), tainted, lambda c: c.bandwidth.value) for name in _BOTH]
+    found = [cell for cell in best if cell]
+    if not found:
+        return None
+    words = [f"{c.cell.operation}s {format_estimate(c.bandwidth)}" for c in found]
+    return Told(f"{' and '.join(words)} in sequence", tuple(found))
+
+
+def _commits(
+    cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]
+) -> Told | None:
+    """Tell ``commits 1,240/s (± 4 %) with p99 2.1 ms (± 9 %) at 1 committer``.
 
     The fewest committers that were measured: a single session waits for each of its commits.
     """
-    commits = [c for c in cells if c.cell.operation == "commit"]
+    commits = list(_of(cells, "commit"))
     fewest = min((c.cell.threads for c in commits), default=0)
     best = _best((c for c in commits if c.cell.threads == fewest), tainted, lambda c: c.iops.value)
     if best is None:
-        return ""
+        return None
     rate = f"commits {format_value(best.iops).replace(' commits/s', '/s')}"
-    p99 = best.latency.get("commit", {}).get("p99")
-    tail = f" with p99 {format_estimate(p99)}" if p99 else ""
     at = format_plural(best.cell.threads, "committer")
-    return f"{rate} ({format_interval(best.iops)}){tail} at {at}"
+    words = f"{rate} ({format_interval(best.iops)}){_tail_of_commits(best)} at {at}"
+    return Told(words, (best,))
 
 
-def _any(cells: Sequence[CellSummary]) -> str:
-    """Return the fastest cell of a run that has none of the usual ones."""
+def _tail_of_commits(best: CellSummary) -> str:
+    known = best.latency.get("commit", {})
+    name = next((name for name in LATENCIES_OF_COMMITS if name in known), None)
+    return f" with {name} {format_estimate(known[name])}" if name else ""
+
+
+def _any(cells: Sequence[CellSummary]) -> Told:
+    """Tell the fastest cell of a run that has none of the usual ones."""
     best = max(cells, key=lambda c: c.bandwidth.value, default=None)
     if best is None:
-        return "nothing completed in any cell"
+        return Told("nothing completed in any cell", ())
     fastest = "" if len(cells) == 1 else f"fastest of {len(cells)} cells: "
-    return (
-        f"{fastest}{format_cell(best.cell)}: {format_estimate(best.iops)}, "
-        f"{format_value(best.bandwidth)}"
-    )
+    figures = f"{format_estimate(best.iops)}, {format_value(best.bandwidth)}"
+    return Told(f"{fastest}{format_cell(best.cell)}: {figures}", (best,))
 
 
 def _worst(findings: Sequence[Finding], already_told: Sequence[Finding]) -> str:
@@ -163,12 +181,13 @@ def _in_words(finding: Finding) -> str:
 
 
 def _froze(finding: Finding) -> str:
-    count = finding.evidence["stalls_count"]
+    count, cause = finding.evidence["stalls_count"], finding.evidence["cause"]
     longest = format_duration_s(finding.evidence["longest_s"])
-    cause = finding.evidence["cause"]
+    whose = "this machine kept the generator waiting" if cause == "generator" else "froze"
+    told = f" ({cause})" if cause != "generator" else ""
     if count == 1:
-        return f"froze for {longest} once ({cause})"
-    return f"froze {format_count(count)} times, for up to {longest} ({cause})"
+        return f"{whose} for {longest} once{told}"
+    return f"{whose} {format_count(count)} times, for up to {longest}{told}"
 
 
 def _cells(finding: Finding) -> str:
@@ -178,6 +197,8 @@ def _cells(finding: Finding) -> str:
 _WORDS: dict[str, Callable[[Finding], str]] = {
     "stall": _froze,
     "slow_device": lambda f: f"is slow in {_cells(f)}",
+    "nothing_completed": lambda f: f"nothing completed in {_cells(f)}",
+    "late_requests": lambda f: f"could not keep the schedule in {_cells(f)}",
     "generator_limited": lambda f: f"in {_cells(f)} the generator, not the device, was the limit",
     "page_cache_served": lambda f: f"memory, not the device, served {_cells(f)}",
     "device_cache_served": lambda f: f"a cache below the file system served {_cells(f)}",

@@ -126,7 +126,7 @@ def format_share(share: float) -> str:
 
 
 def format_interval(estimate: Estimate) -> str:
-    """Return the doubt of an estimate: ``± 3 %``, ``11k to 25k IOPS`` or ``measured once``.
+    """Return the doubt of an estimate: ``± 3 %``, ``11k to 25k`` or ``measured once``.
 
     The share is rounded up, so that the interval told is never narrower than the one computed.
     Of an interval that goes beyond ten times the value only that is said: its ends are absurd.
@@ -139,10 +139,8 @@ def format_interval(estimate: Estimate) -> str:
     if estimate.high > ABSURD_FACTOR * estimate.value > 0:
         return f"hardly known: not even to a factor of {ABSURD_FACTOR}"
     low, _ = _figure(estimate.low, estimate.unit, None)
-    high, unit = _figure(estimate.high, estimate.unit, None)
-    if estimate.unit in ("ns", "B/s"):
-        return f"{low} to {high}"
-    return f"{low} to {high} {unit}".rstrip()
+    high, _ = _figure(estimate.high, estimate.unit, None)
+    return f"{low.removesuffix(' MB/s')} to {high}"
 
 
 def _share_rounded_up(share: float) -> str:
@@ -204,4 +202,10 @@ def _format_factor(cell: Cell, name: str, value: FactorValue) -> str:
         return f"zone {value} of {cell.factors['zones']}"
     if name.endswith("_bytes") and isinstance(value, int):
         return f"{name.removesuffix('_bytes').replace('_', ' ')} {format_size(value)}"
-    return f"{name.replace('_', ' ')} {value}"
+    if isinstance(value, bool):
+        return _FLAGS.get((name, value), f"{name} {str(value).lower()}")
+    number = f"{value:,g}" if isinstance(value, float) else str(value)
+    return f"{name.replace('_', ' ')} {number}"
+
+
+_FLAGS = {("direct", False): "buffered", ("direct", True): "direct"}

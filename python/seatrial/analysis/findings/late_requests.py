@@ -13,7 +13,7 @@ from seatrial.analysis.findings.context import (
     service_times,
 )
 from seatrial.analysis.model import CellSummary, Finding
-from seatrial.analysis.wording import format_cell, format_count, format_duration_ns, format_share
+from seatrial.analysis.wording import format_cell, format_duration_ns, format_share
 
 RESPONSE_FACTOR = 2.0
 RESPONSE_EXTRA_NS = 1_000_000
@@ -60,10 +60,7 @@ def late_requests(context: Context) -> list[Finding]:
             kind="late_requests",
             severity="critical" if worst.skipped_share > CRITICAL_SHARE else "warning",
             cells=identities(concerned),
-            sentence=(
-                f"{context.of_cells(concerned)} could not keep the schedule; the worst "
-                f"({format_cell(worst.summary.cell)}{_at_rate(worst)}): {_told(worst)}."
-            ),
+            sentence=f"{_opening(context, concerned, worst)}: {_told(worst)}.",
             cause=(
                 "The target could not keep up with the schedule, all the time or after a stall; "
                 "the time from the intended start is what a user of the database would have "
@@ -97,8 +94,11 @@ def _lateness(summary: CellSummary) -> Lateness:
     )
 
 
-def _at_rate(one: Lateness) -> str:
-    return f" at {format_count(round(one.rate_per_s))} requests/s" if one.rate_per_s else ""
+def _opening(context: Context, concerned: list[CellSummary], worst: Lateness) -> str:
+    opening = f"{context.of_cells(concerned)} could not keep the schedule"
+    if len(concerned) == 1:
+        return opening
+    return f"{opening}; the worst ({format_cell(worst.summary.cell)})"
 
 
 def _told(one: Lateness) -> str:

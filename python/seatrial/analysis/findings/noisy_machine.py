@@ -11,8 +11,12 @@ from seatrial.results.model import Sample
 
 STEAL_SHARE_MAX = 0.02
 WATCHDOG_LATENESS_NS_MAX = 50_000_000
-WATCHDOG_LATENESS_SHARE_MAX = 0.02
+WATCHDOG_LATENESS_SHARE_MAX = 0.10
 CPU_PRESSURE_SHARE_MAX = 0.20
+STEAL_NS_MIN = 20_000_000
+"""Less is one tick of the kernel's account, which counts in steps of 10 ms."""
+CPU_PRESSURE_DURATION_S_MIN = 10.0
+"""The kernel brings its account of pressure up to date every 2 s (kernel/sched/psi.c)."""
 NOISY_SAMPLES_SHARE_WARNING = 0.1
 
 
@@ -81,10 +85,12 @@ def _noise(sample: Sample, cpus: float | None) -> Noise | None:
         return None
     whole_ns = sample.duration_s * NS_PER_S
     own_crowd = cpus is not None and sample.cell.threads > cpus
-    pressure_ns = 0.0 if own_crowd else sample.counters.get("psi_cpu_some_ns", 0.0)
+    is_told = sample.duration_s >= CPU_PRESSURE_DURATION_S_MIN and not own_crowd
+    pressure_ns = sample.counters.get("psi_cpu_some_ns", 0.0) if is_told else 0.0
+    steal_ns = sample.counters.get("steal_ns", 0.0)
     return Noise(
         sample=sample,
-        steal_share=sample.counters.get("steal_ns", 0.0) / whole_ns,
+        steal_share=steal_ns / whole_ns if steal_ns >= STEAL_NS_MIN else 0.0,
         lateness_share=sample.counters.get("watchdog_lateness_ns_total", 0.0) / whole_ns,
         lateness_ns=sample.counters.get("watchdog_lateness_ns_max", 0.0),
         # The kernel's own count was read before the threads were started and after they ended.

@@ -7,7 +7,7 @@ import statistics
 from collections import defaultdict
 
 from seatrial.analysis.estimates import counted, estimate_of_rounds, paired_ratio
-from seatrial.analysis.findings.context import Context, identities, physical_devices
+from seatrial.analysis.findings.context import Context, entries, identities
 from seatrial.analysis.model import CellSummary, Estimate, Finding
 from seatrial.analysis.wording import format_estimate, format_interval, format_share
 
@@ -19,7 +19,7 @@ DISK_RATIOS = (0.35, 0.8)
 
 
 def slower_at_end(context: Context) -> list[Finding]:
-    """Find address maps whose trend over the zones falls by more than a tenth."""
+    """Find address maps whose trend over the zones falls by surely more than a tenth."""
     maps: dict[tuple[object, ...], list[CellSummary]] = defaultdict(list)
     for summary in context.cells:
         if summary.cell.kind == "map" and "zone" in summary.cell.factors:
@@ -36,8 +36,7 @@ def _of_map(context: Context, zones: list[CellSummary]) -> Finding | None:
         return None
     start, end = zones[0], zones[-1]
     edges = paired_ratio(end.samples, start.samples, lambda sample: sample.completed_per_s)
-    is_disk = any(device.get("rotational") for device in physical_devices(context.before))
-    disk_like = is_disk and DISK_RATIOS[0] <= trend.value <= DISK_RATIOS[1]
+    disk_like = _has_disk(context) and DISK_RATIOS[0] <= trend.value <= DISK_RATIOS[1]
     return Finding(
         kind="slower_at_end",
         severity="note" if disk_like else "warning",
@@ -85,7 +84,13 @@ def trend_over_zones(zones: list[CellSummary]) -> Estimate | None:
 def _falls(trend: Estimate) -> bool:
     if trend.high is None:
         return trend.value < RATIO_MAX_ONCE
-    return trend.value < RATIO_MAX and trend.high < 1
+    return trend.high < RATIO_MAX
+
+
+def _has_disk(context: Context) -> bool:
+    """Tell whether a hard disk lies below; virtual disks call themselves rotational at will."""
+    stack = entries(context.before, "target", "stack")
+    return any(device.get("rotational") and device.get("kind") == "disk" for device in stack)
 
 
 def _doubt(trend: Estimate) -> str:

@@ -58,7 +58,7 @@ def _of_cause(context: Context, seen: Sequence[Seen]) -> Finding:
     concerned = list({one.summary.cell.key: one.summary for one in seen}.values())
     longest = max(seen, key=lambda one: one.stall.length_s)
     total_s = sum(one.stall.length_s for one in seen)
-    measured_s = sum(sample.duration_s for summary in concerned for sample in summary.samples)
+    measured_s = sum(sample.duration_s for sample in context.samples)
     return Finding(
         kind="stall",
         severity=_severity(cause, longest.stall.length_s, total_s / measured_s),

@@ -44,7 +44,8 @@ def cell_of(
     **spec,
 ):
     factors = factors or {}
-    parts = [workload, operation, f"{block_size_bytes}B", f"{threads}t", f"{depth}d"]
+    prefix = [] if target == "trial" else [target]  # as a plan of several targets has it
+    parts = [*prefix, workload, operation, f"{block_size_bytes}B", f"{threads}t", f"{depth}d"]
     parts += [f"{name}={value}" for name, value in factors.items()]
     return Cell(
         key="/".join(parts),

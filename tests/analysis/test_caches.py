@@ -122,6 +122,18 @@ def test_doubt_speaks_for_the_link():
     assert device_cache_served(context_of(cell, before=links({"sata_link_gb_s": 6.0}))) == []
 
 
+def test_each_target_has_its_own_link():
+    before = links({"sata_link_gb_s": 6.0}) | {
+        "other_targets": {"nvme": links(nvme(7.8))["target"]}
+    }
+    fast = rounds_of(cell_of(target="nvme"), [1000], transferred_bytes=5 * 10**9)
+    assert device_cache_served(context_of(fast, before=before)) == []
+    slow = rounds_of(cell_of(target="sata"), [1000], transferred_bytes=5 * 10**9)
+    assert device_cache_served(context_of(fast, slow, before=before))[0].cells == [
+        slow.cell.identity()
+    ]
+
+
 def test_a_link_carries_both_ways_at_once():
     sample = sample_of(cell_of(operation="copy"), transferred_bytes=500 * 10**6)
     before = links({"sata_link_gb_s": 6.0})

@@ -242,6 +242,13 @@ def test_a_hard_disk_hardly_needs_the_faster_link():
     assert finding.severity == "note"
 
 
+def test_every_target_is_judged_and_the_machine_once():
+    facts = filesystem(type="ext4") | machine(virtualisation="kvm")
+    others = {name: filesystem(type="tmpfs")["target"] for name in ("b", "c")}
+    kinds = [finding.kind for finding in preflight(facts | {"other_targets": others})]
+    assert kinds == ["memory_file_system", "virtualised"]
+
+
 def test_the_worst_comes_first():
     facts = filesystem(type="tmpfs") | machine(clock_source="hpet", virtualisation="kvm")
     assert [f.severity for f in preflight(facts)] == ["critical", "warning", "note"]

@@ -11,7 +11,12 @@ from typing import Any
 
 from seatrial.analysis.findings import device, filesystem, machine
 from seatrial.analysis.findings.changed_meanwhile import changed_meanwhile
-from seatrial.analysis.findings.context import Context, FromFingerprint, FromSamples
+from seatrial.analysis.findings.context import (
+    Context,
+    FromFingerprint,
+    FromSamples,
+    by_target,
+)
 from seatrial.analysis.findings.corruption import corruption
 from seatrial.analysis.findings.device_cache_served import device_cache_served
 from seatrial.analysis.findings.errors import errors
@@ -78,7 +83,11 @@ def preflight(fingerprint: dict[str, Any], *, trial_file_bytes: int | None = Non
         trial_file_bytes: Size of the file that would be made, where it is known.
     """
     facts = fingerprint | {"trial_file_bytes": trial_file_bytes}
-    return _worst_first([found for finder in FROM_FINGERPRINT for found in finder(facts)])
+    found: list[Finding] = []
+    for finder in FROM_FINGERPRINT:
+        for one_target in by_target(facts):
+            found += [finding for finding in finder(one_target) if finding not in found]
+    return _worst_first(found)
 
 
 def _worst_first(findings: list[Finding]) -> list[Finding]:

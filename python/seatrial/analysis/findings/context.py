@@ -41,6 +41,11 @@ class Context:
         """What changed or aged meanwhile; empty after a kill."""
         return self.run.fingerprint_after
 
+    def before_of(self, summary: CellSummary) -> dict[str, Any]:
+        """Return the fingerprint from before as a cell's own target sees it."""
+        own = lookup(self.before, "other_targets", summary.cell.target)
+        return self.before | {"target": own} if isinstance(own, dict) else self.before
+
     def of_cells(self, concerned: Sequence[CellSummary]) -> str:
         """Return ``14 of 30 cells``, or the names of the cells where they are one or two."""
         if 0 < len(concerned) <= CELLS_NAMED_MAX:
@@ -128,6 +133,13 @@ def memory_for_cache_bytes(fingerprint: dict[str, Any]) -> float | None:
         number(fingerprint, "machine", "cgroup", "memory_limit_bytes"),
     )
     return min((limit for limit in limits if limit), default=None)
+
+
+def by_target(fingerprint: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the fingerprint once for each target of its run, as that target sees it."""
+    others = lookup(fingerprint, "other_targets")
+    targets = list(others.values()) if isinstance(others, dict) else []
+    return [fingerprint, *(fingerprint | {"target": target} for target in targets)]
 
 
 def physical_devices(fingerprint: dict[str, Any]) -> list[dict[str, Any]]:

@@ -53,19 +53,19 @@ def _busier_direction(summary: CellSummary) -> Estimate:
 
 
 def _above_link(context: Context, direct: list[CellSummary]) -> Finding | None:
-    limit_bytes_per_s = links_bytes_per_s(physical_devices(context.before))
-    if limit_bytes_per_s is None:
-        return None
     rates = {c.cell.key: _busier_direction(c) for c in direct}
+    limits = {c.cell.key: links_bytes_per_s(physical_devices(context.before_of(c))) for c in direct}
 
-    def surely_bytes_per_s(summary: CellSummary) -> float:
-        rate = rates[summary.cell.key]
-        return rate.value if rate.low is None else rate.low
+    def is_above(summary: CellSummary) -> bool:
+        rate, limit_bytes_per_s = rates[summary.cell.key], limits[summary.cell.key]
+        surely_bytes_per_s = rate.value if rate.low is None else rate.low
+        return limit_bytes_per_s is not None and surely_bytes_per_s > limit_bytes_per_s
 
-    concerned = [c for c in direct if surely_bytes_per_s(c) > limit_bytes_per_s]
+    concerned = [c for c in direct if is_above(c)]
     if not concerned:
         return None
-    fastest = max((rates[c.cell.key] for c in concerned), key=lambda rate: rate.value)
+    worst = max(concerned, key=lambda c: rates[c.cell.key].value)
+    fastest, limit_bytes_per_s = rates[worst.cell.key], limits[worst.cell.key] or 0.0
     return Finding(
         kind="device_cache_served",
         severity="critical",

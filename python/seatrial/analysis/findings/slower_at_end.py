@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
+from typing import Any
 
 from seatrial.analysis.estimates import counted, estimate_of_rounds, paired_ratio
 from seatrial.analysis.findings.context import Context, entries, identities
@@ -36,7 +37,9 @@ def _of_map(context: Context, zones: list[CellSummary]) -> Finding | None:
         return None
     start, end = zones[0], zones[-1]
     edges = paired_ratio(end.samples, start.samples, lambda sample: sample.completed_per_s)
-    disk_like = _has_disk(context) and DISK_RATIOS[0] <= trend.value <= DISK_RATIOS[1]
+    disk_like = (
+        _has_disk(context.before_of(start)) and DISK_RATIOS[0] <= trend.value <= DISK_RATIOS[1]
+    )
     return Finding(
         kind="slower_at_end",
         severity="note" if disk_like else "warning",
@@ -87,9 +90,9 @@ def _falls(trend: Estimate) -> bool:
     return trend.high < RATIO_MAX
 
 
-def _has_disk(context: Context) -> bool:
+def _has_disk(fingerprint: dict[str, Any]) -> bool:
     """Tell whether a hard disk lies below; virtual disks call themselves rotational at will."""
-    stack = entries(context.before, "target", "stack")
+    stack = entries(fingerprint, "target", "stack")
     return any(device.get("rotational") and device.get("kind") == "disk" for device in stack)
 
 

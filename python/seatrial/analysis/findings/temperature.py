@@ -120,10 +120,17 @@ def _limit_c(context: Context, name: str) -> float | None:
 def _readings_c(context: Context, name: str) -> list[float]:
     """Return a drive's temperatures in order of time.
 
-    Samples carry the temperature of the first device under the target only.
+    Samples carry the temperature of the first device under their target only; the fingerprint's
+    health is that of the first target.
     """
     first = next(iter(physical_devices(context.before)), {})
-    samples = sorted(context.samples, key=lambda sample: sample.started_at)
+    of_first_target = [
+        sample
+        for summary in context.cells
+        if context.before_of(summary) is context.before
+        for sample in summary.samples
+    ]
+    samples = sorted(of_first_target, key=lambda sample: sample.started_at)
     during = [sample.counters.get("temperature_c") for sample in samples]
     readings = [
         number(context.before, "health", name, "temperature_c"),

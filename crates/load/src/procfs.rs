@@ -2,6 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
+
+use seatrial_gauge::Clock;
 
 /// What a thread of ours is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +103,20 @@ pub fn steal_ns() -> Option<u64> {
 pub fn kernel_trusts_tsc() -> bool {
     let path = Path::new("/sys/devices/system/clocksource/clocksource0/current_clocksource");
     fs::read_to_string(path).is_ok_and(|source| source.trim() == "tsc")
+}
+
+/// The clock of this process: calibrated once, so that all its samples share one time line.
+pub fn process_clock() -> Clock {
+    static CLOCK: OnceLock<Clock> = OnceLock::new();
+    *CLOCK.get_or_init(|| Clock::new(kernel_trusts_tsc()))
+}
+
+/// Memory that can be had without swapping (`MemAvailable` of /proc/meminfo).
+pub fn memory_available_bytes() -> Option<u64> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
 }
 
 /// The calling thread's number.

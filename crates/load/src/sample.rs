@@ -23,6 +23,16 @@ pub struct EngineReport {
     pub reason: String,
 }
 
+impl EngineReport {
+    /// The same, with what the engine had to do without.
+    pub fn lacking(mut self, lack: Option<&str>) -> EngineReport {
+        if let Some(lack) = lack {
+            self.reason = format!("{}; {lack}", self.reason);
+        }
+        self
+    }
+}
+
 /// The parts of a sample.
 #[derive(Debug)]
 pub struct Sample {

@@ -56,6 +56,17 @@ pub enum TrialError {
         /// The kernel's reason.
         source: io::Error,
     },
+    /// The buffers would not fit into memory.
+    #[error(
+        "{needed_bytes} bytes of buffers (threads x depth x largest block) would not fit into \
+         the {available_bytes} bytes of memory that are available"
+    )]
+    Memory {
+        /// What the cell takes.
+        needed_bytes: u64,
+        /// What there is.
+        available_bytes: u64,
+    },
     /// A defect of ours.
     #[error(transparent)]
     Accounting(#[from] AccountingError),
@@ -137,6 +148,7 @@ struct Crew {
     carrier: Carrier,
     plan: AddressPlan,
     shelf: Shelf,
+    writes: bool,
     budget: Arc<Budget>,
     workers: u32,
     depth: usize,
@@ -150,10 +162,12 @@ struct Go {
     term: Term,
 }
 
-/// A worker that is ready for its start: its thread's number, and where to send the start.
+/// A worker that is ready for its start.
 struct Ready {
     thread: i32,
     start: Sender<Go>,
+    /// What the engine had to do without.
+    lack: Option<&'static str>,
 }
 
 /// A started worker, as the conductor sees it.
@@ -172,6 +186,7 @@ fn measure(
     let chosen = EngineChosen::for_spec(&spec, &target);
     let crew = Arc::new(Crew::gather(spec, target, &chosen)?);
     let (ready_workers, endings) = crew.prepare()?;
+    let report = chosen.report.lacking(ready_workers.iter().find_map(|ready| ready.lack));
     let timeline = Arc::new(Mutex::new(Timeline::new(crew.spec.slice_ms * 1_000_000)));
     let processor_before_ns = procfs::processor_ns();
     let started_unix_s = unix_s();
@@ -195,7 +210,7 @@ fn measure(
     let stalls = pool.stalls(measured_end_ns, threshold_ns, |stall| sightings.evidence(stall));
     let (slice_ns, slices) = take_rows(&timeline);
     Ok(pool.into_sample(Frame {
-        engine: chosen.report,
+        engine: report,
         start_ns,
         started_unix_s,
         duration_ns: measured_end_ns - start_ns,
@@ -213,13 +228,15 @@ impl Crew {
     fn gather(spec: CellSpec, target: Target, chosen: &EngineChosen) -> Result<Crew, TrialError> {
         let mut spec = spec;
         spec.threads = chosen.workers;
+        require_memory(&spec, chosen)?;
         let plan = AddressPlan::new(&spec)?;
         Ok(Crew {
-            clock: Clock::new(procfs::kernel_trusts_tsc()),
+            clock: procfs::process_clock(),
             target,
             carrier: chosen.carrier,
             plan,
             shelf: Shelf::new(&spec)?,
+            writes: spec.accesses.iter().any(|access| access.operation.writes()),
             budget: Arc::new(Budget::new(&spec.limit)),
             workers: chosen.workers,
             depth: chosen.depth,
@@ -263,12 +280,12 @@ impl Crew {
     /// The life of one worker thread.
     fn work(&self, worker: u32, ready: &Sender<Ready>) -> io::Result<()> {
         fine_timer();
-        let buffers = Buffers::map(self.depth, self.buffer_bytes())?;
+        let buffers = Buffers::map(self.depth, largest_bytes(&self.spec) as usize)?;
         match self.carrier {
             Carrier::Psync => {
                 let engine =
                     PsyncEngine::new(self.clock, &self.target, self.spec.sync_kind, buffers);
-                self.serve(worker, engine, ready)
+                self.serve(worker, engine, None, ready)
             }
             Carrier::Uring => {
                 let mut ring = open_ring(self.depth, self.spec.iopoll)?;
@@ -279,7 +296,9 @@ impl Crew {
                     self.spec.sync_kind,
                     buffers,
                 )?;
-                self.serve(worker, engine, ready)
+                let lack = (!engine.buffers_registered())
+                    .then_some("buffers could not be registered (ulimit -l is too low)");
+                self.serve(worker, engine, lack, ready)
             }
         }
     }
@@ -288,15 +307,16 @@ impl Crew {
         &self,
         worker: u32,
         mut engine: E,
+        lack: Option<&'static str>,
         ready: &Sender<Ready>,
     ) -> io::Result<()> {
         let mut content = self.shelf.content(worker);
-        for slot in 0..self.depth {
+        for slot in (0..self.depth).filter(|_| self.writes) {
             content.fill(engine.buffer(slot));
         }
         let mix = AccessMix::new(&self.spec, &self.plan, worker);
         let (start, started) = mpsc::channel();
-        let this = Ready { thread: procfs::this_thread(), start };
+        let this = Ready { thread: procfs::this_thread(), start, lack };
         let announced = ready.send(this).is_ok();
         let Some(go) = announced.then(|| started.recv().ok()).flatten() else { return Ok(()) };
         let duty = Duty {
@@ -319,11 +339,6 @@ impl Crew {
             std::mem::forget(worker.into_engine());
         }
         outcome
-    }
-
-    fn buffer_bytes(&self) -> usize {
-        let largest = self.spec.accesses.iter().map(|access| access.size_bytes_max()).max();
-        largest.unwrap_or(0) as usize
     }
 
     fn send_off(
@@ -350,6 +365,22 @@ impl Crew {
             hands.push(Hand { flight: hand_flight, record: hand_record, thread: ready.thread });
         }
         hands
+    }
+}
+
+fn largest_bytes(spec: &CellSpec) -> u64 {
+    spec.accesses.iter().map(|access| access.size_bytes_max()).max().unwrap_or(0)
+}
+
+/// Buffers are mapped and touched before the start: too many would summon the OOM killer.
+fn require_memory(spec: &CellSpec, chosen: &EngineChosen) -> Result<(), TrialError> {
+    let slots = u64::from(chosen.workers) * chosen.depth as u64;
+    let needed_bytes = slots.saturating_mul(largest_bytes(spec).next_multiple_of(4096));
+    match procfs::memory_available_bytes() {
+        Some(available_bytes) if needed_bytes > available_bytes / 2 => {
+            Err(TrialError::Memory { needed_bytes, available_bytes })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -6,7 +6,6 @@ mod running;
 mod sample;
 
 use pyo3::prelude::*;
-use seatrial_gauge::Clock;
 use seatrial_load::{procfs, uring};
 
 /// Measuring, replaying and modelling: the parts that must be fast.
@@ -35,5 +34,5 @@ fn io_uring_status() -> String {
 /// Return ``tsc`` or ``monotonic``.
 #[pyfunction]
 fn clock_source() -> &'static str {
-    Clock::new(procfs::kernel_trusts_tsc()).source().name()
+    procfs::process_clock().source().name()
 }

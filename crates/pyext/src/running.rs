@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use seatrial_load::spec::CellSpec;
@@ -68,6 +68,7 @@ fn python_error(error: TrialError) -> PyErr {
         }
         TrialError::Open(open) => os_error(open.source.raw_os_error(), sentence),
         TrialError::Engine { source, .. } => os_error(source.raw_os_error(), sentence),
+        TrialError::Memory { .. } => PyMemoryError::new_err(sentence),
         TrialError::Accounting(_) => PyRuntimeError::new_err(sentence),
     }
 }

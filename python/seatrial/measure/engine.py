@@ -57,6 +57,8 @@ def measure_spec(spec: Mapping[str, Any], watcher: Watcher) -> Measured:
         parts = running.result()
     except OSError as error:
         raise _engine_failed(error) from None
+    except MemoryError as error:
+        raise _too_large(error) from None
     except RuntimeError as error:
         raise _defect(error) from None
     return Measured(parts=parts, interrupted=interrupted)
@@ -84,6 +86,14 @@ def _engine_failed(error: OSError) -> EngineError:
         seen=str(error.args[-1] if error.args else error),
         cause="A limit of this session (threads, locked memory, memory) or the kernel's set-up",
         next_step="Try fewer threads or --engine psync; `seatrial check` names what is limited",
+    )
+
+
+def _too_large(error: MemoryError) -> EngineError:
+    return EngineError(
+        seen=str(error),
+        cause="Every request in flight has a buffer of its own",
+        next_step="Ask for fewer threads, less depth or smaller blocks",
     )
 
 

@@ -40,16 +40,17 @@ class Running:
     def wait(self, timeout_s: float) -> bool:
         """Wait at most so long; True when the cell has ended."""
     def live(self) -> dict[str, Any]:
-        """Return the last second: elapsed_s, iops, bytes_per_s, p99_ns, stalls,
-        oldest_in_flight_ns, offered_completed."""
+        """Return elapsed_s, stalls and oldest_in_flight_ns; iops, bytes_per_s, p99_ns of 1 s."""
     def stop(self) -> None:
         """Ask the workers to end; what was measured is kept."""
     def result(self) -> dict[str, Any]:
-        """Return the sample's parts (see docs/engine.md); raises RuntimeError while running."""
+        """Return the sample's parts (docs/engine.md), once; raises RuntimeError while running."""
 
 def start(spec_json: str) -> Running:
-    """Start one cell from its specification (docs/engine.md); raises ValueError with a sentence
-    when it is not one, OSError when the target cannot be opened."""
+    """Start one cell from its specification (docs/engine.md).
+
+    Raises ValueError with a sentence when it is not one, OSError when the target cannot be opened.
+    """
 
 def io_uring_status() -> str:
     """Return an empty string when io_uring works, else the reason by name."""

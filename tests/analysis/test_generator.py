@@ -2,6 +2,7 @@
 
 import pytest
 
+from seatrial.analysis import summarise
 from seatrial.analysis.findings.context import Context
 from seatrial.analysis.findings.generator_limited import generator_limited
 from seatrial.analysis.findings.late_requests import late_requests
@@ -180,3 +181,12 @@ def test_late_cells_are_merged_and_the_worst_is_named():
 def test_a_closed_loop_is_never_late():
     cell = summary_of(sample_of(late_skipped=0, response_ns=[MS_NS] * 1000))
     assert late_requests(context_of(cell)) == []
+
+
+@pytest.mark.parametrize(("engine", "is_told"), [("psync", True), ("simulated", False)])
+def test_what_this_machine_is_like_does_not_touch_a_simulated_device(engine, is_told):
+    counters = {"watchdog_lateness_ns_max": 500_000_000}
+    samples = [sample_of(engine=engine, counters=counters)]
+    before = {"machine": {"load_average_1m": 50.0, "cpus_online": 2}}
+    kinds = {finding.kind for finding in summarise(run_of(before=before), samples).findings}
+    assert ({"noisy_machine", "machine_busy"} <= kinds) is is_told

@@ -34,7 +34,7 @@ GIB = 1024 * MIB
 SLICE_NS = 100_000_000
 STARTED_AT = 1_795_247_100.0  # 2026-11-21, a Saturday morning
 HOSTILE = "</script><script>alert(1)</script><!-- \u2028 & 'quoted' \"twice\""
-SIZES = (512, 4 * KIB, 32 * KIB, 256 * KIB, 4 * MIB)
+SIZES_BYTES = (512, 4 * KIB, 32 * KIB, 256 * KIB, 4 * MIB)
 THREADS = (1, 10, 40)
 ROUNDS = 3
 
@@ -220,7 +220,9 @@ def random_draft(kind: str, operation: str, size_bytes: int, threads: int, **mor
     return Draft(cell, per_s, threads * 1e9 / per_s * 0.96, tail=device.tail, **more)
 
 
-def matrix_drafts(sizes: Sequence[int], threads: Sequence[int], rounds: int) -> Iterator[Draft]:
+def matrix_drafts(
+    sizes_bytes: Sequence[int], threads: Sequence[int], rounds: int
+) -> Iterator[Draft]:
     """Yield the random matrix: one write cell stalls, one never completes, one has errors."""
     stall = Stall(
         start_s=0.6,
@@ -231,7 +233,7 @@ def matrix_drafts(sizes: Sequence[int], threads: Sequence[int], rounds: int) -> 
         evidence={"device_in_flight_share": 0.99, "run_queue_delay_ns": 1_200_000},
     )
     for operation in ("read", "write"):
-        for size_bytes in sizes:
+        for size_bytes in sizes_bytes:
             for count in threads:
                 draft = random_draft(
                     "matrix", operation, size_bytes, count,
@@ -358,7 +360,7 @@ def make_run() -> Run:
             "workload": [
                 {
                     "name": "matrix", "kind": "matrix", "operations": ["read", "write"],
-                    "block_sizes_bytes": list(SIZES), "threads": list(THREADS),
+                    "block_sizes_bytes": list(SIZES_BYTES), "threads": list(THREADS),
                 },
                 {"name": "commit", "kind": "commit", "committers": [1, 4, 16]},
             ],
@@ -399,14 +401,14 @@ def make_run() -> Run:
 
 
 def sample_summary(
-    sizes: Sequence[int] = SIZES,
+    sizes_bytes: Sequence[int] = SIZES_BYTES,
     threads: Sequence[int] = THREADS,
     rounds: int = ROUNDS,
     seed: int = 7,
 ) -> Summary:
     """Return the whole made-up run, as an analysis would hand it to a report."""
     maker = Maker(seed)
-    drafts = [*matrix_drafts(sizes, threads, rounds), *other_drafts()]
+    drafts = [*matrix_drafts(sizes_bytes, threads, rounds), *other_drafts()]
     return Summary(
         run=make_run(),
         cells=[maker.summary(draft) for draft in drafts],

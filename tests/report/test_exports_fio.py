@@ -202,7 +202,7 @@ def read_as_fio_plot_does(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_fio_plot_reads_a_whole_run():
-    summary = sample_summary(sizes=(4096, 65_536), threads=(1, 10), rounds=2)
+    summary = sample_summary(sizes_bytes=(4096, 65_536), threads=(1, 10), rounds=2)
     rows = read_as_fio_plot_does(json.loads(export(summary, "fio-json")))
     assert len(rows) == sum(part.cell.operation != "copy" for part in summary.cells)
     fixed = [row for row in rows if row["bs"].endswith("k")]

@@ -45,8 +45,10 @@ async function notice() {
   return `${(await read('echarts/NOTICE')).trim()}
 
 echarts.min.js is a modified form of Apache ECharts ${await version('echarts')}: a bundle of the
-parts named in tools/vendor-echarts/entry.js, with zrender ${await version('zrender')} (BSD 3-Clause)
-and tslib ${await version('tslib')} (0BSD), minified by esbuild.
+parts named in tools/vendor-echarts/entry.js, minified by esbuild. It holds as well:
+
+    zrender ${await version('zrender')} (BSD 3-Clause)
+    tslib ${await version('tslib')} (0BSD)
 `;
 }
 

@@ -5,8 +5,6 @@ import { CustomChart, LineChart } from 'echarts/charts';
 import {
   GridComponent,
   LegendPlainComponent,
-  MarkAreaComponent,
-  MarkLineComponent,
   TitleComponent,
   TooltipComponent,
 } from 'echarts/components';
@@ -18,8 +16,6 @@ use([
   GridComponent,
   LegendPlainComponent,
   LineChart,
-  MarkAreaComponent,
-  MarkLineComponent,
   SVGRenderer,
   TitleComponent,
   TooltipComponent,

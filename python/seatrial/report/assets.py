@@ -11,8 +11,7 @@ from importlib import resources
 from seatrial.errors import SeatrialError
 from seatrial.report.markup import Markup, element
 
-# One module script in the page: the files share its scope, in this order.
-_SCRIPTS = (
+SCRIPTS = (
     "theme.js",
     "format.js",
     "panels.js",
@@ -24,7 +23,10 @@ _SCRIPTS = (
     "figure.js",
     "page.js",
 )
-_STYLES = ("page.css", "print.css")
+"""The page's own script in the order in which its files stand; they share one module's scope."""
+
+STYLES = ("page.css", "print.css")
+"""The page's own style."""
 
 
 class AssetError(SeatrialError):
@@ -54,7 +56,8 @@ class Inline:
         self.source = f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def _read(path: str) -> str:
+def read_asset(path: str) -> str:
+    """Return the text of a file of this room, by its path inside it."""
     return resources.files("seatrial.report").joinpath(path).read_text(encoding="utf-8")
 
 
@@ -64,8 +67,8 @@ def echarts_script() -> str:
     Raises:
         AssetError: When its SHA-256 is not the one pinned beside it.
     """
-    script = _read("vendor/echarts.min.js")
-    pinned = _read("vendor/echarts.sha256").split()[0]
+    script = read_asset("vendor/echarts.min.js")
+    pinned = read_asset("vendor/echarts.sha256").split()[0]
     found = hashlib.sha256(script.encode()).hexdigest()
     if found != pinned:
         raise AssetError(
@@ -80,7 +83,7 @@ def echarts_script() -> str:
 @cache
 def styles() -> Inline:
     """Return the page's style."""
-    return Inline("style", "\n".join(_read(f"assets/{name}") for name in _STYLES))
+    return Inline("style", "\n".join(read_asset(f"assets/{name}") for name in STYLES))
 
 
 @cache
@@ -90,7 +93,7 @@ def scripts() -> tuple[Inline, Inline]:
     Raises:
         AssetError: When ECharts is not the pinned one.
     """
-    own = "\n".join(_read(f"assets/{name}") for name in _SCRIPTS)
+    own = "\n".join(read_asset(f"assets/{name}") for name in SCRIPTS)
     return Inline("script", echarts_script()), Inline("script", own, type="module")
 
 

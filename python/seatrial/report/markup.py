@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable
 
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
+
+_BEFORE_UNIT = re.compile(r"(\d[kM]?|±) (?=[\d%µA-Za-z])")
 _VOID = frozenset({"br", "col", "hr", "input", "meta"})
 
 Attribute = str | int | float | bool | None
@@ -19,6 +23,11 @@ class Markup(str):
 def escape(text: object) -> Markup:
     """Return ``text`` as HTML; what is markup already stays as it is."""
     return text if isinstance(text, Markup) else Markup(html.escape(str(text), quote=True))
+
+
+def unbroken(text: str) -> str:
+    """Return a heading whose numbers stay on one line with their units and signs."""
+    return _BEFORE_UNIT.sub(rf"\1{NO_BREAK_SPACE}", text)
 
 
 def join(parts: Iterable[object], separator: str = "") -> Markup:

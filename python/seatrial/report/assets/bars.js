@@ -9,14 +9,11 @@ const WHISKER_PX = 4;
 /** Return [option, height] of a view of rows at a width. */
 function barsOption(view, width_px, colours) {
   const height_px = view.rows.length * BAR_ROW_PX;
-  const x = axisOption(view.axis, colours, { gridIndex: 0, horizontal: true, nameShown: true });
+  const length_px = width_px - 2 * LADDER_SIDE_PX;
   const option = {
     ...baseOption(colours),
-    grid: [{
-      left: LADDER_SIDE_PX, top: BAR_TOP_PX, height: height_px,
-      width: width_px - 2 * LADDER_SIDE_PX,
-    }],
-    xAxis: [{ ...x, splitLine: { show: true, lineStyle: { color: colours.rule } } }],
+    grid: [{ left: LADDER_SIDE_PX, top: BAR_TOP_PX, height: height_px, width: length_px }],
+    xAxis: [valueAxis(view.axis, length_px, colours)],
     yAxis: [rowAxis(view.rows.length)],
     tooltip: tooltipOption('item', ([{ dataIndex }]) => barTip(view.rows[dataIndex]), colours),
     series: [{

@@ -51,7 +51,7 @@ class ChartFigure {
 
   choose(index) {
     this.chosen = index;
-    this.heading.textContent = this.view.title;
+    this.heading.textContent = unbroken(this.view.title);
     this.plot.setAttribute('aria-label', this.view.title);
     this.draw();
     this.element.dispatchEvent(new CustomEvent('view-chosen', { detail: this.view }));

@@ -27,5 +27,8 @@ function formatSize(size_bytes) {
   return `${formatNumber(amount)} ${SIZES[unit]}`;
 }
 
+/** Return a heading whose numbers stay on one line with their units (as report/markup.py). */
+const unbroken = (text) => text.replaceAll(/(\d[kM]?|±) (?=[\d%µA-Za-z])/g, '$1\u00a0');
+
 /** Return a count with thousands set apart. */
 const formatCount = (count) => count.toLocaleString('en-US');

@@ -12,16 +12,12 @@ function ladderOption(view, width_px, colours) {
   const styleOf = (name) => lineStyle(PERCENTILES.indexOf(name), colours);
   const legend_px = legendRows(names, width_px) * LEGEND_ROW_PX + 4;
   const height_px = view.rows.length * LADDER_ROW_PX;
-  const side = { gridIndex: 0, nameShown: true };
-  const x = axisOption(view.axis, colours, { ...side, horizontal: true });
+  const length_px = width_px - 2 * LADDER_SIDE_PX;
   const option = {
     ...baseOption(colours),
     legend: { ...legendOption(names, colours, 0), itemWidth: 12 },
-    grid: [{
-      left: LADDER_SIDE_PX, top: legend_px, height: height_px,
-      width: width_px - 2 * LADDER_SIDE_PX,
-    }],
-    xAxis: [{ ...x, splitLine: { show: true, lineStyle: { color: colours.rule } } }],
+    grid: [{ left: LADDER_SIDE_PX, top: legend_px, height: height_px, width: length_px }],
+    xAxis: [valueAxis(view.axis, length_px, colours)],
     yAxis: [rowAxis(view.rows.length)],
     tooltip: {
       ...tooltipOption('axis', (points) => ladderTip(view, points), colours),
@@ -36,6 +32,13 @@ function ladderOption(view, width_px, colours) {
     ],
   };
   return [option, legend_px + height_px + LADDER_BOTTOM_PX];
+}
+
+/** Return the option of the axis that all rows are measured by. */
+function valueAxis(axis, length_px, colours) {
+  const side = { gridIndex: 0, horizontal: true, nameShown: true, length_px };
+  const splitLine = { show: true, lineStyle: { color: colours.rule } };
+  return { ...axisOption(axis, colours, side), splitLine };
 }
 
 /** Return an axis with one place for each row, downwards, unlabelled. */

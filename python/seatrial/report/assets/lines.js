@@ -54,15 +54,19 @@ function addPanel(option, panel, colours, { index, left_px, top_px, width_px }) 
     textStyle: { color: colours.ink, fontSize: 13, fontWeight: 600 },
     subtextStyle: { color: colours.muted, fontSize: 11.5 },
   });
+  const length_px = width_px - PANEL_LEFT_PX - PANEL_RIGHT_PX;
   option.grid.push({
     left: left_px + PANEL_LEFT_PX,
     top: top_px + PANEL_TOP_PX,
-    width: width_px - PANEL_LEFT_PX - PANEL_RIGHT_PX,
+    width: length_px,
     height: PANEL_HEIGHT_PX - PANEL_TOP_PX - PANEL_BOTTOM_PX,
   });
-  const side = { gridIndex: index };
-  option.xAxis.push(axisOption(panel.x, colours, { ...side, horizontal: true, nameShown: true }));
-  option.yAxis.push(axisOption(panel.y, colours, { ...side, horizontal: false, nameShown: false }));
+  option.xAxis.push(axisOption(panel.x, colours, {
+    gridIndex: index, horizontal: true, nameShown: true, length_px,
+  }));
+  option.yAxis.push(axisOption(panel.y, colours, {
+    gridIndex: index, horizontal: false, nameShown: false,
+  }));
   for (const line of panel.lines) {
     const style = lineStyle(line.style, colours);
     // The line first: the legend takes its icon from the first series of a name.

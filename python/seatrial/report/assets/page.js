@@ -1,7 +1,7 @@
 // Starts the page: charts, the switch of light and dark, copying of commands, printing. Without
 // this script the page still says all it knows: verdict, findings, tables, machine and study.
 
-const PAPER_WIDTH_PX = 690; // A4 between the margins that print.css sets
+const PAPER_WIDTH_PX = 686; // A4 between the margins that print.css sets
 
 const report = JSON.parse(document.getElementById('report-data').textContent);
 const figures = report.figures.map((data) => new ChartFigure(
@@ -114,6 +114,7 @@ function timelineRows(view) {
   }));
 }
 
+document.documentElement.dataset.scripts = 'on';
 startTheme();
 startCopying();
 startPrinting();

@@ -17,8 +17,9 @@ function baseOption(colours) {
 }
 
 /** Return the option of an axis: ticks and labels where the report put them, nowhere else. */
-function axisOption(axis, colours, { gridIndex, horizontal, nameShown }) {
-  const labels = new Map(axis.ticks.map(([value, label]) => [place(axis, value), label]));
+function axisOption(axis, colours, { gridIndex, horizontal, nameShown, length_px = Infinity }) {
+  const ticks = fittingTicks(axis.ticks, length_px);
+  const labels = new Map(ticks.map(([value, label]) => [place(axis, value), label]));
   const customValues = [...labels.keys()];
   return {
     type: 'value',
@@ -40,6 +41,13 @@ function axisOption(axis, colours, { gridIndex, horizontal, nameShown }) {
     splitLine: { show: !horizontal, lineStyle: { color: colours.rule } },
     axisPointer: { label: { show: false } },
   };
+}
+
+/** Return every tick, or every second, third ... so that the labels fit beside each other. */
+function fittingTicks(ticks, length_px) {
+  const longest = Math.max(0, ...ticks.map(([, label]) => label.length));
+  const stride = Math.ceil((ticks.length * (longest * LABEL_CHARACTER_PX + 10)) / length_px);
+  return ticks.filter((_, index) => index % Math.max(stride, 1) === 0);
 }
 
 /** Return how many rows a legend of these names needs at a width. */

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seatrial.report.figures.model import Figure
-from seatrial.report.markup import Markup, element
+from seatrial.report.markup import Markup, element, unbroken
 
 
 def charts_section(figures: Sequence[Figure]) -> Markup:
@@ -16,8 +16,9 @@ def charts_section(figures: Sequence[Figure]) -> Markup:
         "section",
         element("h2", "Charts"),
         element(
-            "noscript",
-            element("p", "The charts need scripts; all their numbers are in the tables below."),
+            "p",
+            "The charts need scripts; all their numbers are in the tables below.",
+            class_="unscripted",
         ),
         *(_frame(figure) for figure in figures),
         id="charts",
@@ -29,13 +30,13 @@ def _frame(figure: Figure) -> Markup:
     return element(
         "figure",
         element("p", figure.topic, class_="topic"),
-        element("h3", figure.title),
+        element("h3", unbroken(figure.title)),
         element("div", class_="toolbar"),
         element("div", class_="plot", role="img", aria_label=figure.title),
         element(
             "figcaption",
             *(element("span", f"{note} ") for note in figure.notes),
-            element("a", "All numbers", href=f"#{figure.table}"),
+            element("a", "All numbers", href=f"#{figure.table}", class_="numbers"),
         ),
         id=f"figure-{figure.id}",
     )

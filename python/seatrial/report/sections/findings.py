@@ -9,7 +9,7 @@ from seatrial.analysis.model import Finding
 from seatrial.analysis.wording import format_plural, format_size
 from seatrial.report.facts import fact_list, fact_name, fact_text, is_short
 from seatrial.report.figures.naming import capitalized, format_factor
-from seatrial.report.markup import Markup, element, escape, join
+from seatrial.report.markup import Markup, element, escape, join, unbroken
 from seatrial.study.cell import FactorValue
 
 # A quoted part of a sentence: an apostrophe inside a word opens and closes nothing.
@@ -47,7 +47,7 @@ def _finding(finding: Finding) -> Markup:
         element("p", capitalized(finding.severity), class_="severity"),
         element(
             "div",
-            element("h3", finding.sentence),
+            element("h3", unbroken(finding.sentence)),
             element("p", element("span", "Likely cause. ", class_="lead"), finding.cause),
             element("p", element("span", "Next. ", class_="lead"), instruction(finding.next)),
             _evidence(finding),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seatrial.analysis.model import Summary
 from seatrial.analysis.wording import format_count, format_duration_s, format_plural
-from seatrial.report.markup import Markup, element
+from seatrial.report.markup import Markup, element, unbroken
 from seatrial.report.tables import moment
 
 _STATUS = {
@@ -28,7 +28,7 @@ def head(summary: Summary) -> Markup:
             element("button", "Dark page", id="theme", type="button", hidden=True),
             class_="masthead",
         ),
-        element("h1", summary.verdict),
+        element("h1", unbroken(summary.verdict)),
         element("p", element("strong", status), class_="status") if status else "",
         element("dl", *_particulars(summary), class_="particulars"),
     )

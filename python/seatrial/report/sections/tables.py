@@ -104,7 +104,7 @@ def _cell_rows(summary: CellSummary, factors: Sequence[str]) -> list[Markup]:
         blank = element("td", summary.blank, colspan=4 + len(_PERCENTILES), class_="blank")
         return [_labelled_row(summary, name, [blank, *counts])]
     rates = [_figure(summary.iops), _figure(summary.bandwidth)]
-    rows = []
+    rows: list[Markup] = []
     for operation, latency in summary.latency.items():
         figures = [
             *(_percentile(latency.get(percentile)) for percentile in _PERCENTILES),

@@ -1,0 +1,47 @@
+"""How fast a report is made and how large it may grow."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+from page_reader import embedded, read
+from sample_run import KIB, Maker, make_run, random_draft, sample_summary
+
+from seatrial.analysis.model import Summary
+from seatrial.report.page import render
+
+RENDER_S_MAX = 3.0
+BYTES_MAX = 1_500_000
+MATRIX_SIZES_BYTES = [512 * 2**power for power in range(14)]  # 512 B to 4 MiB, as the article's
+MATRIX_CELLS = 84
+
+
+def large_summary() -> Summary:
+    """The article's matrix and all other workloads: 147 cells, nearly all of three rounds."""
+    return sample_summary(sizes_bytes=MATRIX_SIZES_BYTES)
+
+
+def test_a_large_run_is_rendered_quickly_and_stays_small():
+    summary = large_summary()
+    assert len([s for s in summary.cells if s.cell.kind == "matrix"]) == MATRIX_CELLS
+    assert len(summary.cells) >= 140
+    started = time.process_time()
+    page = render(summary)
+    assert time.process_time() - started < RENDER_S_MAX
+    assert len(page.encode()) <= BYTES_MAX
+
+
+def test_long_samples_do_not_grow_the_page():
+    maker = Maker()
+    drafts = [
+        random_draft("matrix", "read", size_bytes, threads, rounds=2, duration_s=30.0)
+        for size_bytes in (4 * KIB, 64 * KIB, 512 * KIB)
+        for threads in range(1, 11)
+    ]
+    cells = [maker.summary(draft) for draft in drafts]
+    page = render(Summary(run=make_run(), cells=cells, findings=[], verdict="Steady."))
+    assert len(page.encode()) <= BYTES_MAX
+    heat = next(f for f in embedded(read(page))["figures"] if f["kind"] == "heat")
+    assert len(heat["views"]) == len(cells)
+    assert len(msgspec.json.encode(heat)) <= 600_000

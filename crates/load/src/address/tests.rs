@@ -81,6 +81,8 @@ fn random_is_uniform() {
     let counts = Trial::new(r#"{"kind": "random"}"#, 1000).counts(0, 200_000);
     let statistic = chi_square(&counts, |_| 200.0);
     assert!(statistic < chi_square_max(999.0), "{statistic}");
+    // One position left out would hide in the bound above.
+    assert!(counts.iter().all(|&count| count > 100), "{counts:?}");
 }
 
 #[test]
@@ -290,6 +292,21 @@ fn verifiable_sequential_covers_every_block_once_a_lap() {
         }
     }
     assert!(all.iter().all(|&count| count == 1), "{all:?}");
+}
+
+#[test]
+fn verifiable_sequential_of_two_sizes_never_goes_back_within_a_lap() {
+    let access = access(r#"{"kind": "sequential"}"#, &[4096, 16384], 4096);
+    let range = r#"{"start_bytes": 0, "length_bytes": 1638400}"#;
+    let plan = AddressPlan::new(&spec_with(&access, range, 2, "verifiable")).unwrap();
+    let mut cursor = plan.cursors(1).remove(0);
+    // The worker has 50 grains of 16 KiB; a short and a long block take two of them.
+    let mut end_bytes = 0;
+    for length_bytes in [4096, 16384].repeat(25) {
+        let offset = cursor.next(length_bytes);
+        assert!(offset >= end_bytes, "{offset} overlaps what ended at {end_bytes}");
+        end_bytes = offset + length_bytes;
+    }
 }
 
 #[test]

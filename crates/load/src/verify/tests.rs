@@ -117,6 +117,19 @@ fn every_flipped_bit_is_found_at_its_place() {
 }
 
 #[test]
+fn a_flipped_bit_is_placed_without_the_rest_of_its_block() {
+    let medium = Medium::written(1);
+    for bit in 0..48 * 8 {
+        let mut sector = medium.bytes[1024..1536].to_vec();
+        sector[bit / 8] ^= 1 << (bit % 8);
+        let offset_bytes = START_BYTES + 1024;
+        let found = check(&sector, offset_bytes, &medium.ledger).unwrap_err();
+        let (byte, bit) = ((bit / 8) as u16, (bit % 8) as u8);
+        assert_eq!(found, Corruption::FlippedBit { offset_bytes, byte, bit, bits: 1 });
+    }
+}
+
+#[test]
 fn a_flipped_bit_is_told_in_a_plain_sentence() {
     let mut medium = Medium::written(1);
     medium.bytes[700] ^= 4;
@@ -137,6 +150,8 @@ fn a_lost_write_is_stale() {
         Corruption::Stale { offset_bytes: Medium::offset_bytes(9), expected: 5, found: 4 };
     assert_eq!(medium.wrong(9), expected);
     assert!(expected.to_string().contains("holds generation 4, but 5 was written"));
+    // Right blocks beside it, of writes of their own, do not make it a torn one.
+    assert_eq!(medium.check(8, 3), Err(expected));
     medium.write(9, 1);
     medium.check(0, BLOCKS).unwrap();
 }
@@ -220,6 +235,8 @@ fn what_is_not_ours_is_told_by_its_looks() {
         ledger: Ledger::new(8, START_BYTES, 1 << 17, BLOCK_BYTES as u64).unwrap(),
         ..Medium::new()
     };
+    // In place and of the expected generation: nothing but the seed gives it away.
+    other.book(6, 1, true);
     let other_run = other.next(6, 1)[512..1024].to_vec();
     for (content, looks, words) in [
         (vec![0; 512], Looks::Zeros, "holds zeros"),

@@ -18,12 +18,13 @@ from seatrial.report.tables import moment
 
 _EXACT = 0.0  # a reading, not an estimate: all three digits may be shown
 _SHORT_MAX = 48
-_QUALIFIERS = ("max", "min", "total", "now", "before", "after")
+_QUALIFIERS = ("max", "min", "total", "now", "before", "after", "asked", "low", "high")
 
 
 def format_number(value: float) -> str:
-    """Return a number as it is: whole with thousands set apart, else with at most four digits."""
-    return format_count(int(value)) if value == int(value) else f"{value:.4g}"
+    """Return a reading: whole from 1,000 up and where it is whole, else with three digits."""
+    whole = abs(value) >= 1000 or value == round(value)
+    return format_count(round(value)) if whole else f"{value:.3g}"
 
 
 # Longer suffixes first, as `_bytes_per_s` ends in `_s` too.

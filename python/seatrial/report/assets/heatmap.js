@@ -22,11 +22,14 @@ function heatOption(view, width_px, colours) {
   ];
   const option = {
     ...baseOption(colours),
-    legend: legendOption(['median', '99th percentile'], colours, 0),
+    legend: {
+      ...legendOption(['median', '99th percentile'], colours, 0),
+      itemStyle: { opacity: 0 }, // lines without markers
+    },
     grid: [mainGrid(width_px, top_px), scaleGrid(width_px, top_px)],
     xAxis: [timeAxis(map, colours), countAxis(map, colours)],
     yAxis: [latencyAxis(map, colours), hiddenAxis(1)],
-    tooltip: tooltipOption('item', ([point]) => heatTip(map, point), colours),
+    tooltip: tooltipOption('item', ([point]) => heatTip(map, point, colours), colours),
     series: [
       cellSeries(map, colours),
       { ...drawnSeries(shapes, { z: 5 }), clip: false },
@@ -274,7 +277,7 @@ function scaleShapes(map, api, colours) {
 }
 
 /** Return the tooltip of one cell of the map. */
-function heatTip(map, { dataIndex, color }) {
+function heatTip(map, { dataIndex }, colours) {
   const { column, row, count } = map.cells[dataIndex];
   const from_s = column.from_s - column.round.start_s;
   const to_s = column.to_s - column.round.start_s;
@@ -283,7 +286,7 @@ function heatTip(map, { dataIndex, color }) {
     {
       name: `${formatDuration(rowStart(map, row))} to ${formatDuration(rowStart(map, row + 1))}`,
       text: `${formatCount(count)} ${count === 1 ? 'request' : 'requests'}`,
-      color,
+      color: heatColour(map, count, colours),
     },
     { name: 'median then', text: formatDuration(column.p50_ns) },
     { name: '99th percentile then', text: formatDuration(column.p99_ns) },

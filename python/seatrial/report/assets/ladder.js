@@ -22,7 +22,7 @@ function ladderOption(view, width_px, colours) {
     tooltip: {
       ...tooltipOption('axis', (points) => ladderTip(view, points), colours),
       axisPointer: {
-        type: 'shadow', axis: 'y', shadowStyle: { color: colours.rule, opacity: 0.4 },
+        type: 'shadow', axis: 'y', z: 0, shadowStyle: { color: colours.rule, opacity: 0.4 },
       },
     },
     series: [

@@ -99,7 +99,7 @@ def cell_name(identity: Mapping[str, FactorValue]) -> str:
     words = [str(identity.get("operation", ""))]
     if size_bytes:
         words.append(format_size(size_bytes))
-    known = ("target", "workload", "operation", "block_size_bytes")
+    known = ("target", "workload", "operation", "block_size_bytes", "zones")
     words += [
         format_factor(name, value)
         for name, value in identity.items()

@@ -116,10 +116,19 @@ impl Content {
         self.ledger.as_ref().is_none_or(|ledger| ledger.claim(offset_bytes, length_bytes))
     }
 
+    /// Takes back the leave of a request that does not go after all.
+    pub fn give_back(&self, offset_bytes: u64, length_bytes: u64) {
+        if let Some(ledger) = &self.ledger {
+            ledger.release(offset_bytes, length_bytes);
+        }
+    }
+
     /// Makes the data of a write, unlike any written before.
     #[inline]
     pub fn prepare(&mut self, request: &Request, buffer: &mut [u8]) {
         match &self.ledger {
+            // A copy writes what it reads, elsewhere: its source stays as it is.
+            _ if request.operation == Operation::Copy => {}
             None => self.filler.restamp(buffer),
             Some(ledger) => {
                 ledger.mark_uncertain(request.offset_bytes, buffer.len() as u64);
@@ -156,8 +165,6 @@ impl Content {
 
     /// A request has failed: a write leaves its blocks uncertain.
     pub fn abandon(&self, request: &Request) {
-        if let Some(ledger) = &self.ledger {
-            ledger.release(request.offset_bytes, u64::from(request.length_bytes));
-        }
+        self.give_back(request.offset_bytes, u64::from(request.length_bytes));
     }
 }

@@ -16,6 +16,10 @@ use serde::{Deserialize, Deserializer};
 pub struct CellSpec {
     /// What all randomness of the cell derives from.
     pub seed: u64,
+    /// Which blocks are hot derives from this one, so that all cells of a target can agree on it;
+    /// by default the seed.
+    #[serde(default)]
+    pub hot_seed: Option<u64>,
     /// What is under trial.
     pub target: TargetSpec,
     /// The part of the target that requests may touch.

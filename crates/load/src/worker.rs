@@ -202,7 +202,12 @@ impl<E: Engine> Worker<E> {
                 Some(due_ns) if due_ns <= self.now_ns => due_ns,
                 Some(_) => return,
             };
-            let Some(request) = self.next_request(slot) else {
+            let Some(access) = self.draw_admitted() else {
+                // Every block that it may use is in flight: the next completion frees one.
+                self.spent |= self.is_idle();
+                return;
+            };
+            let Some(request) = self.next_request(slot, access) else {
                 self.spent = true;
                 return;
             };
@@ -213,10 +218,10 @@ impl<E: Engine> Worker<E> {
 
     /// The next request; `None` when a limit is reached.
     #[inline]
-    fn next_request(&mut self, slot: usize) -> Option<Request> {
-        let access = self.draw_admitted()?;
+    fn next_request(&mut self, slot: usize, access: Access) -> Option<Request> {
         let length_bytes = access.length_bytes;
         if !self.duty.budget.take(length_bytes) {
+            self.duty.content.give_back(access.offset_bytes, u64::from(length_bytes));
             return None;
         }
         let request = Request {

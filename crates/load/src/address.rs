@@ -111,7 +111,8 @@ impl Planner<'_> {
     /// grain of each is then at the same place among its own.
     fn scatter(&self, grid: Grid) -> Permutation {
         let sharers = self.owned_grid.map_or(1, |_| u64::from(self.spec.threads));
-        Permutation::new(grid.grains / sharers, self.spec.seed)
+        let seed = self.spec.hot_seed.unwrap_or(self.spec.seed);
+        Permutation::new(grid.grains / sharers, seed)
     }
 }
 

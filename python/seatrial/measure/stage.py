@@ -175,7 +175,13 @@ class Stage:
         """Return the engine's whole specification of a cell in a round."""
         planned: Mapping[str, Any] = cell.spec["target"]
         target = {key: value for key, value in planned.items() if key != "file"}
-        spec = {**cell.spec, "target": target, "seed": self._seed(cell.key, round_number)}
+        spec = {
+            **cell.spec,
+            "target": target,
+            "seed": self._seed(cell.key, round_number),
+            # What is hot belongs to the target: the same blocks in every cell and round.
+            "hot_seed": self._seed(f"hot set of {cell.target}", 0),
+        }
         if planned["kind"] != "file":
             return spec
         path = self.path(cell.target, planned["file"])

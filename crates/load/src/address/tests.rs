@@ -377,3 +377,22 @@ fn drawing_an_address_is_cheap() {
         assert!(each_ns < limit_ns, "{address}: {each_ns} ns");
     }
 }
+
+/// The offset that most of many requests go to.
+fn hottest_bytes(seed: u64, hot_seed: Option<u64>) -> u64 {
+    let zipf = access(r#"{"kind": "zipf", "theta": 1.5}"#, &[BLOCK_BYTES], BLOCK_BYTES);
+    let range = r#"{"start_bytes": 0, "length_bytes": 4194304}"#;
+    let spec = CellSpec { seed, hot_seed, ..spec_with(&zipf, range, 1, "random") };
+    let mut cursor = AddressPlan::new(&spec).unwrap().cursors(0).remove(0);
+    let mut counts = std::collections::HashMap::new();
+    for _ in 0..5_000 {
+        *counts.entry(cursor.next(BLOCK_BYTES)).or_insert(0u64) += 1;
+    }
+    counts.into_iter().max_by_key(|&(_, count)| count).map_or(0, |(offset_bytes, _)| offset_bytes)
+}
+
+#[test]
+fn cells_with_one_hot_seed_agree_on_what_is_hot() {
+    assert_eq!(hottest_bytes(1, Some(9)), hottest_bytes(2, Some(9)));
+    assert_ne!(hottest_bytes(1, None), hottest_bytes(2, None));
+}

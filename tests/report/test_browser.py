@@ -16,8 +16,9 @@ import pytest
 from sample_run import HOSTILE, sample_summary
 
 from seatrial.analysis.model import Summary
-from seatrial.analysis.wording import format_interval, format_value
+from seatrial.analysis.wording import format_estimate, format_value
 from seatrial.report.page import render
+from seatrial.report.tables import doubt_text
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed: pip install 'seatrial[test]'"
@@ -220,7 +221,7 @@ def test_tables_say_what_the_summary_says(desktop: Visit, summary: Summary):
             assert cells[0] == [part.blank, None]
             continue
         for cell, estimate in zip(cells, (part.iops, part.bandwidth), strict=False):
-            assert cell[0] == f"{format_value(estimate)} {format_interval(estimate)}"
+            assert cell[0] == f"{format_value(estimate)} {doubt_text(estimate)}"
             assert float(cell[1]) == estimate.value
 
 
@@ -323,9 +324,8 @@ def test_a_tooltip_shows_the_value_with_its_interval(visit: Callable[..., Visit]
     opened.page.mouse.move(box["x"] + 85, box["y"] + 140)
     tip = opened.page.locator(".tip").first
     tip.wait_for(state="visible")
-    part = summary.cells[0]
     assert "512 B" in tip.text_content()
-    assert f"{format_value(part.iops)} ({format_interval(part.iops)})" in tip.text_content()
+    assert format_estimate(summary.cells[0].iops) in tip.text_content()
 
 
 @pytest.mark.parametrize("width", [390, 768, 1280])

@@ -13,7 +13,13 @@ from sample_run import MIB, Draft, Maker, make_cell, random_draft, sample_summar
 from seatrial.analysis.model import CellSummary, Estimate
 from seatrial.analysis.wording import format_estimate
 from seatrial.report.figures import Figure, figures_of
-from seatrial.report.figures.axes import block_size_axis, linear_axis, log_axis
+from seatrial.report.figures.axes import (
+    bar_axis,
+    block_size_axis,
+    linear_axis,
+    log_axis,
+    value_axis,
+)
 from seatrial.report.figures.heatmap import COLUMNS_MAX, COLUMNS_PER_CELL_MAX, heat_figures
 from seatrial.report.figures.naming import format_factor, name_by, varying
 from seatrial.results.model import Stall
@@ -266,6 +272,17 @@ def test_a_linear_axis_begins_at_zero_and_has_few_ticks(values: list[float], uni
     assert axis.high >= max(values)
     assert 2 <= len(axis.ticks) <= 12
     assert len({tick.label for tick in axis.ticks}) == len(axis.ticks) or max(values) < 10
+
+
+def test_an_interval_that_dwarfs_all_figures_does_not_flatten_them():
+    known = Estimate(value=100.0, low=90.0, high=110.0, rounds=3, unit="ns")
+    hardly = Estimate(value=100.0, low=1.0, high=9000.0, rounds=3, unit="ns")
+    assert value_axis("a", "ns", [known]).scale == "linear"
+    assert value_axis("a", "ns", [known, hardly]).scale == "log"
+    assert value_axis("a", "ns", [known, hardly]).high > 9000
+    bars = bar_axis("a", "ns", [known, hardly])
+    assert (bars.scale, bars.low) == ("linear", 0.0)
+    assert 110 < bars.high <= 400
 
 
 def test_block_sizes_are_ticks():

@@ -7,9 +7,9 @@ from page_reader import Node, embedded, read
 from sample_run import sample_summary
 
 from seatrial.analysis.model import CellSummary, Estimate, Summary
-from seatrial.analysis.wording import format_count, format_interval, format_value
+from seatrial.analysis.wording import format_count, format_value
 from seatrial.report.page import render
-from seatrial.report.tables import Table, tables
+from seatrial.report.tables import Table, doubt_text, tables
 
 PERCENTILES = ("p50", "p90", "p99", "p99.9")
 
@@ -35,7 +35,7 @@ def assert_shows(cell: Node, estimate: Estimate | None, *, interval: bool = True
         return
     assert float(str(cell.attributes["data-value"])) == estimate.value
     told = format_value(estimate)
-    assert cell.text == (f"{told} {format_interval(estimate)}" if interval else told)
+    assert cell.text == (f"{told} {doubt_text(estimate)}" if interval else told)
 
 
 def test_every_figure_of_every_cell_is_in_its_row(document: Node, summary: Summary):

@@ -21,14 +21,15 @@ function barsOption(view, width_px, colours) {
       name: view.label,
       data: view.rows.map((row, index) => [Object.values(row.points)[0][1], index]),
       encode: { x: 0, y: 1 },
-      renderItem: ({ dataIndex }, api) => bar(view.rows[dataIndex], dataIndex, api, colours),
+      renderItem: ({ dataIndex }, api) => bar(view, dataIndex, api, colours),
     }],
   };
   return [option, BAR_TOP_PX + height_px + BAR_BOTTOM_PX];
 }
 
 /** Return one bar with its label above and its whisker. */
-function bar(row, index, api, colours) {
+function bar(view, index, api, colours) {
+  const row = view.rows[index];
   const [, value, low, high] = Object.values(row.points)[0];
   const [x0, middle] = api.coord([0, index]);
   const [x1] = api.coord([value, index]);
@@ -42,16 +43,19 @@ function bar(row, index, api, colours) {
     },
   ];
   if (low !== null) {
-    const [x1_low, x1_high] = [low, high].map((end) => api.coord([end, index])[0]);
-    children.push(...whisker(x1_low, x1_high, y, colours));
+    const [x1_low, x1_high] = [low, high].map(
+      (end) => api.coord([Math.min(end, view.axis.high), index])[0],
+    );
+    const beyond = high > view.axis.high; // then the whisker leaves the chart without an end
+    children.push(...whisker(x1_low, x1_high, y, beyond, colours));
   }
   return { type: 'group', children };
 }
 
 /** Return a line over an interval with an upright at both ends. */
-function whisker(x1, x2, y, colours) {
+function whisker(x1, x2, y, beyond, colours) {
   const upright = (x) => ({ x1: x, x2: x, y1: y - WHISKER_PX, y2: y + WHISKER_PX });
-  const shapes = [{ x1, x2, y1: y, y2: y }, upright(x1), upright(x2)];
+  const shapes = [{ x1, x2, y1: y, y2: y }, upright(x1), ...(beyond ? [] : [upright(x2)])];
   return shapes.map((shape) => ({
     type: 'line', shape, style: { stroke: colours.ink, lineWidth: 1.5 },
   }));

@@ -9,6 +9,7 @@ const HEAT_BOTTOM_PX = 48;
 const HEAT_NARROW_PX = 480;
 const SCALE_WIDTH_PX = 150;
 const SCALE_STEPS = 30;
+const STALL_LABEL_PX = 84;
 const ROUND_GAP_SHARE = 0.012;
 
 /** Return [option, height] of a view at a width. */
@@ -17,7 +18,7 @@ function heatOption(view, width_px, colours) {
   // The scale stands beside the legend where both fit, else below it.
   const top_px = HEAT_TOP_PX + (width_px < HEAT_NARROW_PX ? LEGEND_ROW_PX : 0);
   const shapes = (api) => [
-    ...map.rounds.flatMap((round) => stallShapes(round, api, map, colours)),
+    ...stallMarks(api, map, colours),
     ...map.rounds.flatMap((round) => roundShapes(round, api, map, colours)),
   ];
   const option = {
@@ -31,6 +32,7 @@ function heatOption(view, width_px, colours) {
     yAxis: [latencyAxis(map, colours), hiddenAxis(1)],
     tooltip: tooltipOption('item', ([point]) => heatTip(map, point, colours), colours),
     series: [
+      stallSeries(map, colours),
       cellSeries(map, colours),
       { ...drawnSeries(shapes, { z: 5 }), clip: false },
       drawnSeries((api) => scaleShapes(map, api, colours), { axis: 1 }),
@@ -67,6 +69,9 @@ function heatLayout({ column_s, rows_per_doubling, samples }) {
     rows_per_doubling,
     rounds,
     cells,
+    stalls: rounds.flatMap((round) => round.stalls.map(([from_s, length_s, cause, text]) => ({
+      round, from_s: round.start_s + from_s, to_s: round.start_s + from_s + length_s, cause, text,
+    }))),
     end_s: start_s - gap_s,
     row_min: rows.reduce((a, b) => Math.min(a, b), Infinity) - 1,
     row_max: rows.reduce((a, b) => Math.max(a, b), -Infinity) + 2,
@@ -205,39 +210,65 @@ function percentileSeries(map, name, field, type, colours) {
   ].map((series, index) => ({ ...series, z: 4 - index }));
 }
 
-/** Return the shading, edges and label of a round's stalls. */
-function stallShapes(round, api, map, colours) {
-  return round.stalls.flatMap(([start_s, length_s, cause]) => {
-    const [left, top] = api.coord([round.start_s + start_s, map.row_max]);
-    const [right, bottom] = api.coord([round.start_s + start_s + length_s, map.row_min]);
-    const width = Math.max(right - left, 2);
-    const text = `stall ${formatDuration(length_s * 1e9, 2)}\n${cause}`;
-    const fits = width > 70;
-    return [
-      {
+/** Return the shading of the stalls, below the coloured cells, with a tooltip each. */
+function stallSeries(map, colours) {
+  return {
+    type: 'custom',
+    name: 'stalls',
+    clip: true,
+    z: 1,
+    data: map.stalls.map(({ from_s }) => [from_s, map.row_min]),
+    encode: { x: 0, y: 1 },
+    renderItem: ({ dataIndex }, api) => {
+      const { left, width, top, bottom } = stallBox(map.stalls[dataIndex], api, map);
+      return {
         type: 'rect',
         shape: { x: left, y: top, width, height: bottom - top },
         style: { fill: colours.alarm, opacity: 0.13 },
-      },
-      ...[left, left + width].map((x) => ({
-        type: 'line',
-        shape: { x1: x, x2: x, y1: top, y2: bottom },
-        style: { stroke: colours.alarm, lineWidth: 1.5, lineDash: [3, 3] },
-      })),
-      {
-        type: 'text',
-        x: fits ? left + width / 2 : left + width + 6,
-        y: top + 10,
-        style: {
-          text,
-          fill: colours.ink,
-          textAlign: fits ? 'center' : 'left',
-          lineHeight: 16,
-          font: `600 12px ${FONT}`,
-        },
-      },
-    ];
+      };
+    },
+  };
+}
+
+/** Return where a stall lies in px; at least as wide as can be seen. */
+function stallBox(stall, api, map) {
+  const [left, top] = api.coord([stall.from_s, map.row_max]);
+  const [right, bottom] = api.coord([stall.to_s, map.row_min]);
+  return { left, width: Math.max(right - left, 2), top, bottom };
+}
+
+/** Return the edges of all stalls, and the labels of those that have room for one. */
+function stallMarks(api, map, colours) {
+  const boxes = map.stalls.map((stall) => stallBox(stall, api, map));
+  return boxes.flatMap((box, index) => {
+    const right = box.left + box.width;
+    const edges = [box.left, right].map((x) => ({
+      type: 'line',
+      shape: { x1: x, x2: x, y1: box.top, y2: box.bottom },
+      style: { stroke: colours.alarm, lineWidth: 1.5, lineDash: [3, 3] },
+    }));
+    const inside = box.width > STALL_LABEL_PX;
+    const [end] = api.coord([map.stalls[index].round.end_s, map.row_max]);
+    const room_px = Math.min(boxes[index + 1]?.left ?? end, end) - right;
+    if (!inside && room_px < STALL_LABEL_PX) return edges;
+    const x = inside ? box.left + box.width / 2 : right + 6;
+    return [...edges, stallLabel(map.stalls[index], x, box.top, inside, colours)];
   });
+}
+
+function stallLabel({ from_s, to_s, cause }, x, top, inside, colours) {
+  return {
+    type: 'text',
+    x,
+    y: top + 10,
+    style: {
+      text: `stall ${formatDuration((to_s - from_s) * 1e9, 2)}\n${cause}`,
+      fill: colours.ink,
+      textAlign: inside ? 'center' : 'left',
+      lineHeight: 16,
+      font: `600 12px ${FONT}`,
+    },
+  };
 }
 
 /** Return a round's name and the line where it begins. */
@@ -276,8 +307,15 @@ function scaleShapes(map, api, colours) {
   });
 }
 
-/** Return the tooltip of one cell of the map. */
-function heatTip(map, { dataIndex }, colours) {
+/** Return the tooltip of one stall. */
+function stallTip({ round, from_s, text }) {
+  const start = formatNumber(from_s - round.start_s);
+  return tipContent(`Round ${round.round + 1}, from ${start} s`, [{ name: '', text }]);
+}
+
+/** Return the tooltip of one cell of the map, or of a stall. */
+function heatTip(map, { dataIndex, seriesName }, colours) {
+  if (seriesName === 'stalls') return stallTip(map.stalls[dataIndex]);
   const { column, row, count } = map.cells[dataIndex];
   const from_s = column.from_s - column.round.start_s;
   const to_s = column.to_s - column.round.start_s;

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from seatrial.analysis.model import CellSummary, Estimate
 from seatrial.analysis.wording import format_estimate
-from seatrial.report.figures.axes import extent, linear_axis
+from seatrial.report.figures.axes import linear_axis, value_axis
 from seatrial.report.figures.model import Axis, Figure, Line, Panel, Point, View
 from seatrial.report.figures.naming import grouped, name_by, of_kind, varying
 from seatrial.report.figures.notes import blank_notes, interval_note
@@ -82,7 +82,7 @@ def _panel(
         )
         for style, (course, pairs) in enumerate(courses.items())
     ]
-    y_axis = linear_axis(name, unit, extent(estimate for _, estimate in estimates))
+    y_axis = value_axis(name, unit, [estimate for _, estimate in estimates])
     return Panel(title=title, x=x_axis, y=y_axis, lines=lines)
 
 

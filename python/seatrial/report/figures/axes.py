@@ -17,6 +17,7 @@ from seatrial.report.figures.model import Axis, Tick
 _TICKS_TARGET = 5
 _DECADES_WITH_STEPS_MAX = 2.2  # over fewer decades, 2 and 5 of each are ticks too
 _MARGIN_SHARE = 0.04
+_INTERVAL_RATIO_MAX = 3.0
 # Each takes the place and the distance to the next, which says how many digits a tick needs.
 _FORMATS: dict[str, Callable[[float, float], str]] = {
     "IOPS": format_iops,
@@ -77,6 +78,22 @@ def linear_axis(name: str, unit: str, values: Sequence[float]) -> Axis:
         high=places[-1],
         ticks=[Tick(place, _FORMATS[unit](place, step)) for place in places],
     )
+
+
+def value_axis(name: str, unit: str, estimates: Sequence[Estimate]) -> Axis:
+    """Return a linear axis from 0; a logarithmic one where the intervals dwarf the figures.
+
+    One figure that is hardly known would else press all others flat onto the axis.
+    """
+    ends = extent(estimates)
+    dwarfed = max(ends) > _INTERVAL_RATIO_MAX * max(e.value for e in estimates)
+    return log_axis(name, unit, ends) if dwarfed else linear_axis(name, unit, ends)
+
+
+def bar_axis(name: str, unit: str, estimates: Sequence[Estimate]) -> Axis:
+    """Return a linear axis from 0, where bars must begin; far ends of intervals lie beyond it."""
+    top = _INTERVAL_RATIO_MAX * max(e.value for e in estimates)
+    return linear_axis(name, unit, [min(end, top) for end in extent(estimates)])
 
 
 def block_size_axis(sizes_bytes: Iterable[int]) -> Axis:

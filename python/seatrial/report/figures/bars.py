@@ -8,7 +8,7 @@ from typing import Literal
 
 from seatrial.analysis.model import CellSummary
 from seatrial.analysis.wording import format_estimate
-from seatrial.report.figures.axes import extent, linear_axis
+from seatrial.report.figures.axes import bar_axis
 from seatrial.report.figures.model import Figure, Point, Row, View
 from seatrial.report.figures.naming import capitalized, grouped, name_by, of_kind, varying
 from seatrial.report.figures.notes import blank_notes, interval_note
@@ -52,7 +52,7 @@ def _figure(
         label=topic,
         title=_title(rows, measure),
         rows=rows,
-        axis=linear_axis(name, unit, extent(attrgetter(measure)(s) for s in drawn)),
+        axis=bar_axis(name, unit, [attrgetter(measure)(s) for s in drawn]),
     )
     return [
         Figure(

@@ -8,7 +8,7 @@ from typing import Literal
 
 from seatrial.analysis.model import CellSummary, Estimate
 from seatrial.analysis.wording import format_estimate, format_size
-from seatrial.report.figures.axes import block_size_axis, extent, linear_axis, log_axis
+from seatrial.report.figures.axes import block_size_axis, extent, log_axis, value_axis
 from seatrial.report.figures.model import Figure, Line, Panel, Point, View
 from seatrial.report.figures.naming import (
     capitalized,
@@ -77,9 +77,13 @@ def _view(
     scale: Literal["log", "linear"],
 ) -> View:
     x_axis = block_size_axis(s.cell.block_size_bytes for s in cells)
-    make = log_axis if scale == "log" else linear_axis
     estimates: list[Estimate] = [attrgetter(measure)(s) for s in cells]
-    y_axis = make(_AXIS_NAMES[measure], _UNITS[measure], extent(estimates))
+    name, unit = _AXIS_NAMES[measure], _UNITS[measure]
+    y_axis = (
+        log_axis(name, unit, extent(estimates))
+        if scale == "log"
+        else value_axis(name, unit, estimates)
+    )
     factors = varying(cells, leave_out=("operation", "block_size_bytes"))
     styles = line_style_of(name_by(s, factors) for s in cells)
     panels = [

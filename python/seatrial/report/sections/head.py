@@ -7,6 +7,7 @@ from seatrial.analysis.wording import format_count, format_duration_s, format_pl
 from seatrial.report.markup import Markup, element, unbroken
 from seatrial.report.tables import moment
 
+_LARGE_LETTERS_MAX = 160
 _STATUS = {
     "running": "Not ended: the run is still going on, or was killed. ",
     "interrupted": "Interrupted: what was measured until then is shown. ",
@@ -28,10 +29,15 @@ def head(summary: Summary) -> Markup:
             element("button", "Dark page", id="theme", type="button", hidden=True),
             class_="masthead",
         ),
-        element("h1", unbroken(summary.verdict)),
+        element("h1", unbroken(summary.verdict), class_=_size_of(summary.verdict)),
         element("p", element("strong", status), class_="status") if status else "",
         element("dl", *_particulars(summary), class_="particulars"),
     )
+
+
+def _size_of(verdict: str) -> str | None:
+    """Return the class of a verdict too long for the largest letters."""
+    return "long" if len(verdict) > _LARGE_LETTERS_MAX else None
 
 
 def _particulars(summary: Summary) -> list[Markup]:

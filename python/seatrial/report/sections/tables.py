@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from seatrial.analysis.model import CellSummary, Estimate
 from seatrial.analysis.wording import (
     format_count,
-    format_interval,
     format_plural,
     format_size,
     format_value,
 )
 from seatrial.report.figures.naming import grouped, name_by, varying
 from seatrial.report.markup import Markup, element, join
-from seatrial.report.tables import TITLES, TOO_FEW, Table
+from seatrial.report.tables import TITLES, TOO_FEW, Table, doubt_text
 
-_ON_ONE_LINE_MAX = 14
+_ON_ONE_LINE_MAX = 26
 _PERCENTILES = ("p50", "p90", "p99", "p99.9")
 
 
@@ -81,7 +80,7 @@ def _row(texts: Sequence[str], name: str, **attributes: str) -> Markup:
 
 def _all_figures(title: str, cells: Sequence[CellSummary]) -> Markup:
     """Return every figure of the cells: rates, all percentiles, counts."""
-    factors = varying(cells)
+    factors = varying(cells, leave_out=("zone",))  # a zone is named by where it begins
     headers = ["Cell", "Rate", "Bandwidth", *_PERCENTILES, "max of all", "mean", "Completed",
                "Failed", "Rounds"]  # fmt: skip
     rows = [row for summary in cells for row in _cell_rows(summary, factors)]
@@ -141,7 +140,7 @@ def _largest(estimate: Estimate | None) -> Markup:
 
 def _figure(estimate: Estimate) -> Markup:
     """Return a figure with its interval below it; the exact value is in ``data-value``."""
-    parts = [format_value(estimate), Markup(" "), element("small", format_interval(estimate))]
+    parts = [format_value(estimate), Markup(" "), element("small", doubt_text(estimate))]
     return element("td", join(parts), data_value=repr(float(estimate.value)))
 
 

@@ -12,7 +12,6 @@ from sample_run import MIB, Draft, Maker, make_cell, random_draft, sample_summar
 
 from seatrial.analysis.model import CellSummary, Estimate
 from seatrial.analysis.wording import format_estimate
-from seatrial.report.figures import Figure, figures_of
 from seatrial.report.figures.axes import (
     bar_axis,
     block_size_axis,
@@ -21,7 +20,9 @@ from seatrial.report.figures.axes import (
     value_axis,
 )
 from seatrial.report.figures.heatmap import COLUMNS_MAX, COLUMNS_PER_CELL_MAX, heat_figures
+from seatrial.report.figures.model import Figure
 from seatrial.report.figures.naming import format_factor, name_by, varying
+from seatrial.report.figures.page_order import figures_of
 from seatrial.results.model import Stall
 
 CELLS = sample_summary().cells
@@ -138,6 +139,19 @@ def test_the_map_shows_rate_and_access_time_by_offset():
     assert [point.y for point in panels[1].lines[0].points] == times
     single = [s for s in zones if s.cell.factors["zone"] == 0]
     assert "map" not in [figure.id for figure in figures_of(single)]
+
+
+def test_where_a_median_is_not_known_the_map_shows_means():
+    zones = [
+        one("map", "read", 512, per_s=per_s, factors={"zone": zone, "start_bytes": zone * MIB})
+        for zone, per_s in enumerate((1000.0, 20.0))
+    ]
+    assert "p50" not in zones[1].latency["read"]
+    [panel] = next(f for f in figures_of(zones) if f.id == "map").views[0].panels
+    assert panel.title == "Access time, mean"
+    assert [point.y for point in panel.lines[0].points] == [
+        zone.latency["read"]["mean"].value for zone in zones
+    ]
 
 
 def test_commits_are_a_ladder_of_methods_and_committers():

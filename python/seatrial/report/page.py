@@ -12,7 +12,7 @@ import msgspec
 
 from seatrial.analysis.model import Summary
 from seatrial.report import assets
-from seatrial.report.figures import figures_of
+from seatrial.report.figures.page_order import figures_of
 from seatrial.report.markup import Markup, element, join
 from seatrial.report.sections.charts import charts_section
 from seatrial.report.sections.events import event_sections

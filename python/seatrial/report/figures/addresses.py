@@ -10,13 +10,9 @@ from seatrial.report.figures.axes import linear_axis, value_axis
 from seatrial.report.figures.model import Axis, Figure, Line, Panel, Point, View
 from seatrial.report.figures.naming import grouped, name_by, of_kind, varying
 from seatrial.report.figures.notes import blank_notes, interval_note
+from seatrial.report.tables import start_bytes
 
 _ZONES_MIN = 2
-
-
-def start_bytes(summary: CellSummary) -> int:
-    """Return where the cell's range of addresses begins, as the engine was told."""
-    return int(summary.cell.spec.get("range", {}).get("start_bytes", 0))
 
 
 def address_figures(cells: Sequence[CellSummary]) -> list[Figure]:
@@ -50,22 +46,24 @@ def _view(label: str, cells: Sequence[CellSummary]) -> View | None:
     """Return rate above access time; None when there are too few zones to see a course."""
     x_axis = _address_axis(cells)
     rates = [(s, s.bandwidth) for s in cells if s.cell.factors.get("pattern") == "sequential"]
-    times = [
-        (s, median)
-        for s in cells
-        if s.cell.factors.get("pattern") != "sequential" and (median := _median(s)) is not None
-    ]
+    title, times = _access_times(
+        [s for s in cells if s.cell.factors.get("pattern") != "sequential"]
+    )
     panels = []
     if len(rates) >= _ZONES_MIN:
         panels.append(_panel("Rate", "Bandwidth (MB/s)", "B/s", x_axis, rates))
     if len(times) >= _ZONES_MIN:
-        panels.append(_panel("Access time, median", "Response time", "ns", x_axis, times))
+        panels.append(_panel(title, "Response time", "ns", x_axis, times))
     return View(label=label, title=_title(rates, times), panels=panels) if panels else None
 
 
-def _median(summary: CellSummary) -> Estimate | None:
-    latency = next(iter(summary.latency.values()), {})
-    return latency.get("p50", latency.get("mean"))
+def _access_times(cells: Sequence[CellSummary]) -> tuple[str, list[tuple[CellSummary, Estimate]]]:
+    """Return the median of each zone; where one zone's is not known, the mean of all instead."""
+    latencies = [(s, next(iter(s.latency.values()), {})) for s in cells]
+    name, title = "p50", "Access time, median"
+    if not all("p50" in latency for _, latency in latencies):
+        name, title = "mean", "Access time, mean"
+    return title, [(s, latency[name]) for s, latency in latencies if name in latency]
 
 
 def _panel(

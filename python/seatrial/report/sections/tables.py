@@ -13,7 +13,7 @@ from seatrial.analysis.wording import (
 )
 from seatrial.report.figures.naming import grouped, name_by, varying
 from seatrial.report.markup import Markup, element, join
-from seatrial.report.tables import TITLES, TOO_FEW, Table, doubt_text
+from seatrial.report.tables import TITLES, TOO_FEW, Table, doubt_text, start_bytes
 
 _ON_ONE_LINE_MAX = 26
 _PERCENTILES = ("p50", "p90", "p99", "p99.9")
@@ -123,8 +123,9 @@ def _labelled_row(summary: CellSummary, label: str, cells: Sequence[Markup]) -> 
 
 def _cell_label(summary: CellSummary, factors: Sequence[str]) -> str:
     words = name_by(summary, factors) or summary.cell.workload
-    start = summary.cell.spec.get("range", {}).get("start_bytes", 0)
-    return f"{words}, from {format_size(start)}" if summary.cell.kind == "map" else words
+    if summary.cell.kind != "map":
+        return words
+    return f"{words}, from {format_size(start_bytes(summary))}"
 
 
 def _percentile(estimate: Estimate | None) -> Markup:

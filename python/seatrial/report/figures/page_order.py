@@ -1,0 +1,31 @@
+"""All charts of a report, in the order of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seatrial.analysis.model import CellSummary
+from seatrial.report.figures.addresses import address_figures
+from seatrial.report.figures.bars import four_figures, mix_figures, whole_file_figures
+from seatrial.report.figures.heatmap import heat_figures
+from seatrial.report.figures.latency import commit_figures, matrix_latency, other_latency
+from seatrial.report.figures.model import Figure
+from seatrial.report.figures.rates import matrix_figures, sequential_figures
+
+_MAKERS = (
+    matrix_figures,
+    matrix_latency,
+    heat_figures,
+    commit_figures,
+    sequential_figures,
+    address_figures,
+    four_figures,
+    mix_figures,
+    whole_file_figures,
+    other_latency,
+)
+
+
+def figures_of(cells: Sequence[CellSummary]) -> list[Figure]:
+    """Return the charts that these cells give, in the page's order; none is ever empty."""
+    return [figure for make in _MAKERS for figure in make(cells)]

@@ -69,11 +69,11 @@ async function copied(element) {
   }
 }
 
-/** On paper: light colours, the paper's width, everything unfolded; afterwards as it was. */
+/** On paper: light colours, the paper's width, tables unfolded; afterwards as it was. */
 function startPrinting() {
   let before = null;
   window.addEventListener('beforeprint', () => {
-    const folded = [...document.querySelectorAll('details:not([open])')];
+    const folded = [...document.querySelectorAll('#tables details:not([open])')];
     before = { theme: document.documentElement.dataset.theme, folded };
     document.documentElement.dataset.theme = 'light';
     folded.forEach((details) => { details.open = true; });

@@ -181,6 +181,8 @@ impl<'r> UringEngine<'r> {
             let result = if failed_or_real { entry.result() } else { length_bytes };
             ended.push(Completion { slot: (tag & 0xffff_ffff) as usize, at_ns, result });
         }
+        // Tells the kernel what was taken; else the next wait would count it as ended anew.
+        self.completions.sync();
     }
 }
 
@@ -229,4 +231,75 @@ impl Engine for UringEngine<'_> {
 /// A time-out, a signal, or a kernel that wants completions reaped before it takes more.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::spec::CellSpec;
+
+    /// A FIFO as target: a read of it takes until somebody writes.
+    fn fifo(name: &str) -> std::path::PathBuf {
+        let path = std::env::temp_dir().join(format!("seatrial-{}-{name}", std::process::id()));
+        let c_path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: the string is alive and ends with a zero.
+        assert_eq!(unsafe { libc::mkfifo(c_path.as_ptr(), 0o600) }, 0);
+        path
+    }
+
+    fn spec(path: &std::path::Path) -> CellSpec {
+        let json = format!(
+            r#"{{"seed": 1, "limit": {{"duration_s": 1}},
+                "target": {{"kind": "file", "path": {path:?}, "size_bytes": 65536,
+                            "direct": false}},
+                "range": {{"start_bytes": 0, "length_bytes": 65536}},
+                "accesses": [{{"operation": "write", "sizes": [{{"bytes": 4096}}],
+                               "align_bytes": 4096, "address": {{"kind": "random"}}}}]}}"#
+        );
+        CellSpec::parse(&json).unwrap()
+    }
+
+    fn read(slot: usize) -> Request {
+        Request { slot, operation: Operation::Read, offset_bytes: 0, length_bytes: 4096 }
+    }
+
+    /// What was reaped before must not stand for what is waited for now: the wait would end at
+    /// once, once for every request.
+    #[test]
+    fn a_wait_lasts_until_something_ends() {
+        if let Some(reason) = unavailable_reason() {
+            eprintln!("skipped: {reason}");
+            return;
+        }
+        let path = fifo("wait");
+        let target = Target::open(&spec(&path)).unwrap();
+        let mut other_end = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let clock = Clock::new(false);
+        let mut ring = open_ring(4, false).unwrap();
+        let buffers = Buffers::map(4, 4096).unwrap();
+        let mut engine =
+            UringEngine::new(clock, &mut ring, &target, SyncKind::Fdatasync, buffers).unwrap();
+        let flight = Flight::new(4, clock.now_ns());
+        let mut ended = Vec::new();
+        for slot in 0..2 {
+            other_end.write_all(&[7; 4096]).unwrap();
+            engine.submit(read(slot), &flight);
+            engine.reap(1, clock.now_ns() + 1_000_000_000, &flight, &mut ended).unwrap();
+        }
+        assert_eq!(
+            ended.iter().map(|end| (end.slot, end.result)).collect::<Vec<_>>(),
+            [(0, 4096), (1, 4096)]
+        );
+        let begin = Instant::now();
+        engine.submit(read(2), &flight);
+        engine.reap(1, clock.now_ns() + 50_000_000, &flight, &mut ended).unwrap();
+        assert!(begin.elapsed() >= Duration::from_millis(45), "ended after {:?}", begin.elapsed());
+        other_end.write_all(&[7; 4096]).unwrap();
+        engine.reap(1, clock.now_ns() + 1_000_000_000, &flight, &mut ended).unwrap();
+        assert_eq!(ended.len(), 3);
+    }
 }

@@ -18,6 +18,7 @@ pub struct Flight {
     offered: AtomicU64,
     started: AtomicU64,
     last_end_ns: AtomicU64,
+    due_ns: AtomicU64,
 }
 
 /// What was outstanding at one moment.
@@ -27,6 +28,9 @@ pub struct FlightView {
     pub operations: [u32; Operation::ALL.len()],
     /// Start of the oldest outstanding request; `None` when there is none.
     pub oldest_start_ns: Option<u64>,
+    /// Since when, or from when on, a worker with nothing outstanding ought to start a request;
+    /// `None` when every worker has something outstanding or is done.
+    pub due_ns: Option<u64>,
     /// Last completion; the sample's start before the first.
     pub last_end_ns: u64,
 }
@@ -37,6 +41,12 @@ impl FlightView {
         self.operations.iter().sum()
     }
 
+    /// Since when nothing has ended although a request was outstanding or due; may lie ahead.
+    pub fn quiet_from_ns(&self) -> Option<u64> {
+        let waiting_from_ns = earlier(self.oldest_start_ns, self.due_ns)?;
+        Some(waiting_from_ns.max(self.last_end_ns))
+    }
+
     /// Both views as one.
     pub fn plus(self, other: FlightView) -> FlightView {
         let mut operations = self.operations;
@@ -45,10 +55,8 @@ impl FlightView {
         }
         FlightView {
             operations,
-            oldest_start_ns: match (self.oldest_start_ns, other.oldest_start_ns) {
-                (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
-                (mine, theirs) => mine.or(theirs),
-            },
+            oldest_start_ns: earlier(self.oldest_start_ns, other.oldest_start_ns),
+            due_ns: earlier(self.due_ns, other.due_ns),
             last_end_ns: self.last_end_ns.max(other.last_end_ns),
         }
     }
@@ -62,6 +70,7 @@ impl Flight {
             offered: AtomicU64::new(0),
             started: AtomicU64::new(0),
             last_end_ns: AtomicU64::new(start_ns),
+            due_ns: AtomicU64::new(start_ns),
         }
     }
 
@@ -93,6 +102,17 @@ impl Flight {
         self.last_end_ns.store(at_ns, Ordering::Relaxed);
     }
 
+    /// The worker sleeps, with nothing outstanding, until its next request is due.
+    #[inline]
+    pub fn sleep_until(&self, due_ns: u64) {
+        self.due_ns.store(due_ns, Ordering::Relaxed);
+    }
+
+    /// The worker starts nothing any more.
+    pub fn retire(&self) {
+        self.due_ns.store(u64::MAX, Ordering::Relaxed);
+    }
+
     /// Requests whose time has come.
     pub fn offered(&self) -> u64 {
         self.offered.load(Ordering::Relaxed)
@@ -112,12 +132,19 @@ impl Flight {
         for slot in &self.slots {
             if let Some((operation, started_ns)) = read_slot(slot.load(Ordering::Relaxed)) {
                 view.operations[operation.index()] += 1;
-                let oldest_ns = view.oldest_start_ns.unwrap_or(u64::MAX).min(started_ns);
-                view.oldest_start_ns = Some(oldest_ns);
+                view.oldest_start_ns = earlier(view.oldest_start_ns, Some(started_ns));
             }
+        }
+        if view.oldest_start_ns.is_none() {
+            let due_ns = self.due_ns.load(Ordering::Relaxed);
+            view.due_ns = (due_ns < u64::MAX).then_some(due_ns);
         }
         view
     }
+}
+
+fn earlier(one_ns: Option<u64>, other_ns: Option<u64>) -> Option<u64> {
+    one_ns.into_iter().chain(other_ns).min()
 }
 
 /// One writer, so that a load and a store do what a locked instruction would, for less.
@@ -149,5 +176,22 @@ mod tests {
         assert_eq!(flight.end(0), Some((Operation::Read, 900)));
         assert_eq!(flight.end(0), None);
         assert_eq!(flight.view().oldest_start_ns, Some(1_000));
+    }
+
+    #[test]
+    fn a_worker_between_requests_is_quiet_from_the_last_end_until_it_sleeps_or_retires() {
+        let flight = Flight::new(1, 5);
+        assert_eq!(flight.view().quiet_from_ns(), Some(5));
+        flight.begin(0, Operation::Read, 40);
+        flight.completed_at(90);
+        flight.end(0);
+        assert_eq!(flight.view().quiet_from_ns(), Some(90));
+        flight.sleep_until(700);
+        assert_eq!(flight.view().quiet_from_ns(), Some(700));
+        let busy = Flight::new(1, 5);
+        busy.begin(0, Operation::Read, 300);
+        assert_eq!(flight.view().plus(busy.view()).quiet_from_ns(), Some(300));
+        flight.retire();
+        assert_eq!(flight.view().quiet_from_ns(), None);
     }
 }

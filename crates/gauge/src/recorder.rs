@@ -114,11 +114,11 @@ impl Recorder {
         }
     }
 
-    /// A request ended well at `at_ns`: its latency is recorded here. `intended_ns` counts only
-    /// under an arrival schedule.
+    /// A request ended well at `at_ns`: its latency is recorded here. `intended_ns` is when it was
+    /// due; in a closed loop, when the one before it had ended.
     #[inline]
     pub fn complete(&mut self, slot: usize, intended_ns: u64, at_ns: u64, transferred_bytes: u64) {
-        self.advance(at_ns);
+        self.advance(at_ns, intended_ns);
         let Some((operation, started_ns)) = self.flight.end(slot) else { return };
         let service_ns = at_ns.saturating_sub(started_ns);
         let kind = &mut self.kinds[operation.index()];
@@ -133,8 +133,8 @@ impl Recorder {
     }
 
     /// A request ended with an error at `at_ns`: counted, and no latency is claimed for it.
-    pub fn fail(&mut self, slot: usize, at_ns: u64) {
-        self.advance(at_ns);
+    pub fn fail(&mut self, slot: usize, intended_ns: u64, at_ns: u64) {
+        self.advance(at_ns, intended_ns);
         if let Some((operation, _)) = self.flight.end(slot) {
             self.kinds[operation.index()].totals.failed += 1;
         }
@@ -168,9 +168,9 @@ impl Recorder {
 
     /// Moves on to the time of a completion: notes a quiet time, ends slices that are over.
     #[inline]
-    fn advance(&mut self, at_ns: u64) {
+    fn advance(&mut self, at_ns: u64, intended_ns: u64) {
         if at_ns.saturating_sub(self.last_end_ns) >= self.settings.stall_threshold_ns {
-            self.note_quiet(at_ns);
+            self.note_quiet(at_ns, intended_ns);
         }
         if at_ns != self.last_end_ns {
             self.last_end_ns = at_ns;
@@ -181,13 +181,15 @@ impl Recorder {
         }
     }
 
+    /// A worker that was kept from starting what was due was as quiet as one that waited.
     #[cold]
-    fn note_quiet(&mut self, at_ns: u64) {
+    fn note_quiet(&mut self, at_ns: u64, intended_ns: u64) {
         if self.quiets.len() == QUIETS_MAX {
             self.quiets_dropped += 1;
             return;
         }
-        let view = self.flight.view();
+        let mut view = self.flight.view();
+        view.oldest_start_ns = view.oldest_start_ns.map(|start_ns| start_ns.min(intended_ns));
         self.quiets.push(self.quiet_until(at_ns, &view));
     }
 
@@ -312,7 +314,7 @@ mod tests {
                         completed += 1;
                     }
                     3 if !busy.is_empty() => {
-                        recorder.fail(busy.remove(0), now_ns);
+                        recorder.fail(busy.remove(0), now_ns, now_ns);
                         failed += 1;
                     }
                     _ => {}
@@ -385,5 +387,21 @@ mod tests {
         };
         assert_eq!(quiet.quiets, [expected]);
         assert_eq!((quiet.last.from_ns, quiet.last.busy_from_ns), (75 * MS, None));
+    }
+
+    /// Stopped between two requests, a worker has nothing outstanding, and yet it stands still.
+    #[test]
+    fn a_request_that_was_due_counts_as_outstanding_before_its_start() {
+        for (intended_ms, busy_ms) in [(10, 10), (300, 300)] {
+            let (mut recorder, flight, _timeline) = recorder(1, intended_ms == 300);
+            flight.begin(0, Operation::Read, 9 * MS);
+            flight.offer();
+            recorder.complete(0, 9 * MS, 10 * MS, 512);
+            flight.begin(0, Operation::Read, 900 * MS);
+            flight.offer();
+            recorder.complete(0, intended_ms * MS, 901 * MS, 512);
+            let quiet = recorder.finish(950 * MS).unwrap().quiet.quiets[0];
+            assert_eq!((quiet.from_ns, quiet.busy_from_ns), (10 * MS, Some(busy_ms * MS)));
+        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Each worker notes its own quiet times, which costs one comparison a completion. A stall of the
 //! sample is a time in which *all* workers were quiet and at least one of them had a request
-//! outstanding, for longer than the threshold. Edges are completions and starts, not the moments at
+//! outstanding, for longer than the threshold. A request that is due counts as outstanding: a
+//! worker that is stopped before it can start one stands still as well. Edges are completions and starts, not the moments at
 //! which somebody looked, so they are exact.
 //!
 //! Whose fault it was is decided from what the watchdog saw meanwhile ([`Evidence`]).
@@ -14,7 +15,7 @@ use crate::operation::Operation;
 pub struct Quiet {
     /// Its last completion, or the sample's start.
     pub from_ns: u64,
-    /// Since when, within this time, it had a request outstanding.
+    /// Since when, within this time, it had a request outstanding or due.
     pub busy_from_ns: Option<u64>,
     /// Its next completion, or the sample's end.
     pub to_ns: u64,

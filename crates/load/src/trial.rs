@@ -189,13 +189,12 @@ fn measure(
     let report = chosen.report.lacking(ready_workers.iter().find_map(|ready| ready.lack));
     let timeline = Arc::new(Mutex::new(Timeline::new(crew.spec.slice_ms * 1_000_000)));
     let processor_before_ns = procfs::processor_ns();
-    let started_unix_s = unix_s();
-    let start_ns = crew.clock.now_ns();
+    let (start_ns, started_unix_s) = same_moment(&crew.clock);
     let end_ns = start_ns + (crew.spec.limit.duration_s * 1e9) as u64;
     let grace_end_ns = end_ns + GRACE_NS;
     let term = Term { end_ns, grace_end_ns, stop: stop.clone() };
     let hands = crew.send_off(ready_workers, start_ns, &term, &timeline);
-    let watch = Watch::begin(&crew, &hands);
+    let watch = Watch::begin(&crew, &hands, start_ns);
     live.begin(crew.clock, start_ns, timeline.clone(), watch.pulse.clone());
     let failure = await_endings(&crew, &endings, hands.len(), grace_end_ns, stop);
     let sightings = watch.end();
@@ -427,7 +426,7 @@ struct Watch {
 
 impl Watch {
     /// Without a watchdog thread the sample is still measured; its stalls have no cause then.
-    fn begin(crew: &Crew, hands: &[Hand]) -> Watch {
+    fn begin(crew: &Crew, hands: &[Hand], start_ns: u64) -> Watch {
         let ended = Arc::new(AtomicBool::new(false));
         let pulse = Arc::new(Pulse::default());
         let device = crew.spec.target.device.clone().or_else(|| crew.target.device());
@@ -435,6 +434,7 @@ impl Watch {
             workers: hands.iter().map(|hand| (hand.flight.clone(), hand.thread)).collect(),
             device: device.filter(|_| !crew.target.is_null()),
             uses_ring: crew.carrier == Carrier::Uring,
+            start_ns,
             ended: ended.clone(),
             stall_threshold_ns: crew.spec.stall_threshold_ms * 1_000_000,
             pulse: pulse.clone(),
@@ -511,6 +511,19 @@ fn counters(processor_before_ns: (u64, u64), sightings: &Sightings) -> Vec<(&'st
 fn fine_timer() {
     // SAFETY: the option takes one number and concerns only this thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000) };
+}
+
+/// Now, by our clock and by the wall clock. What is read on both sides of a moment off the
+/// processor would lie apart, so the closest of a few pairs is taken.
+fn same_moment(clock: &Clock) -> (u64, f64) {
+    let pairs = (0..4).map(|_| {
+        let before_ns = clock.now_ns();
+        let wall_s = unix_s();
+        let after_ns = clock.now_ns();
+        (after_ns - before_ns, after_ns, wall_s)
+    });
+    let closest = pairs.min_by_key(|&(apart_ns, ..)| apart_ns);
+    closest.map_or((clock.now_ns(), unix_s()), |(_, now_ns, wall_s)| (now_ns, wall_s))
 }
 
 fn unix_s() -> f64 {

@@ -1,8 +1,8 @@
 //! Looks at the workers from outside while they work, because a worker that hangs cannot.
 //!
 //! The watchdog wakes every 5 ms. It measures how late it woke itself, and as soon as requests have
-//! been outstanding for 20 ms without a completion it looks closer: at the device's requests in
-//! flight and at what each thread waits for. From these looks the cause of every stall is decided
+//! been outstanding or due for 20 ms without a completion it looks closer: at the device's requests
+//! in flight and at what each thread waits for. From these looks the cause of every stall is decided
 //! when the sample has ended ([`seatrial_gauge::stall::Evidence`]).
 
 use std::collections::HashMap;
@@ -35,7 +35,14 @@ struct Look {
     ring_wait: bool,
 }
 
-/// A time in which the watchdog should have woken and did not.
+impl Look {
+    /// Whether the requests were with the kernel, rather than with a thread that did not run.
+    fn is_waiting(&self) -> bool {
+        self.device_busy || self.block_wait || self.kernel_wait || self.ring_wait
+    }
+}
+
+/// A time in which the watchdog should have run and did not.
 #[derive(Clone, Copy, Debug)]
 struct Late {
     due_ns: u64,
@@ -81,6 +88,8 @@ pub struct Watched {
     pub device: Option<String>,
     /// Whether io_uring may have handed requests to kernel threads.
     pub uses_ring: bool,
+    /// The sample's start.
+    pub start_ns: u64,
     /// Ends the watch.
     pub ended: Arc<AtomicBool>,
     /// A quiet time is a stall when it lasts longer than this.
@@ -107,7 +116,7 @@ pub fn watch(clock: Clock, watched: &Watched) -> Sightings {
         kernel_workers: Vec::new(),
         suspected: None,
     };
-    let mut due_ns = clock.now_ns();
+    let mut due_ns = watched.start_ns;
     for tick in 0u64.. {
         if watched.ended.load(Ordering::Acquire) {
             break;
@@ -140,6 +149,13 @@ impl Watch<'_> {
     fn tick(&mut self, tick: u64, due_ns: u64) {
         let now_ns = self.clock.now_ns();
         self.note_lateness(due_ns, now_ns);
+        let worked_before_ns = procfs::thread_processor_ns();
+        self.watch_workers(tick, now_ns);
+        let worked_ns = procfs::thread_processor_ns().saturating_sub(worked_before_ns);
+        self.note_lateness(now_ns + worked_ns, self.clock.now_ns());
+    }
+
+    fn watch_workers(&mut self, tick: u64, now_ns: u64) {
         if tick % SLOW_TICKS == 0 {
             self.read_steal();
             self.count_kernel_workers();
@@ -148,8 +164,7 @@ impl Watch<'_> {
         let all = views.fold(FlightView::default(), FlightView::plus);
         let oldest_ns = all.oldest_start_ns.map_or(0, |start_ns| now_ns.saturating_sub(start_ns));
         self.watched.pulse.oldest_in_flight_ns.store(oldest_ns, Ordering::Relaxed);
-        let quiet_from_ns = all.oldest_start_ns.map(|start_ns| start_ns.max(all.last_end_ns));
-        match quiet_from_ns {
+        match all.quiet_from_ns() {
             Some(from_ns) if now_ns.saturating_sub(from_ns) >= SUSPICION_NS => {
                 self.suspect(from_ns);
                 self.count_stall(now_ns - from_ns);
@@ -249,13 +264,15 @@ impl Watch<'_> {
 impl Sightings {
     /// What was seen during a stall.
     pub fn evidence(&self, stall: &Stall) -> Evidence {
-        let within = |at_ns: u64| stall.start_ns <= at_ns && at_ns <= stall.end_ns;
-        let looks: Vec<&Look> = self.looks.iter().filter(|look| within(look.at_ns)).collect();
+        let first = self.looks.partition_point(|look| look.at_ns < stall.start_ns);
+        let end = self.looks.partition_point(|look| look.at_ns <= stall.end_ns);
+        let looks = &self.looks[first..end];
         let count = |seen: fn(&Look) -> bool| looks.iter().filter(|look| seen(look)).count() as u64;
         let overlap_ns = |from_ns: u64, to_ns: u64| {
             to_ns.min(stall.end_ns).saturating_sub(from_ns.max(stall.start_ns))
         };
-        let overlapping = self.off_cpu.iter().filter(|off| overlap_ns(off.from_ns, off.to_ns) > 0);
+        let unseen = self.lates.iter().filter(|late| !is_bridged(looks, late));
+        let off_cpu = self.off_cpu.iter();
         Evidence {
             length_ns: stall.length_ns(),
             looks: looks.len() as u64,
@@ -263,12 +280,10 @@ impl Sightings {
             looks_block_wait: count(|look| look.block_wait && !look.kernel_wait),
             looks_filesystem_wait: count(|look| look.kernel_wait),
             looks_ring_wait: count(|look| look.ring_wait && !look.kernel_wait && !look.block_wait),
-            watchdog_late_ns: self
-                .lates
-                .iter()
-                .map(|late| overlap_ns(late.due_ns, late.woke_ns))
+            watchdog_late_ns: unseen.map(|late| overlap_ns(late.due_ns, late.woke_ns)).sum(),
+            run_delay_ns: off_cpu
+                .map(|off| off.run_delay_ns.min(overlap_ns(off.from_ns, off.to_ns)))
                 .sum(),
-            run_delay_ns: overlapping.map(|off| off.run_delay_ns).max().unwrap_or(0),
             steal_ns: self.steal_during(stall),
         }
     }
@@ -294,6 +309,16 @@ impl Sightings {
     }
 }
 
+/// Whether requests were with the kernel when the watchdog last looked before it was late and when
+/// it first looked after. As none ended in between, they were there all the while: that the
+/// watchdog could not look is then no sign that a worker could not run.
+fn is_bridged(looks: &[Look], late: &Late) -> bool {
+    let before = looks.partition_point(|look| look.at_ns <= late.due_ns).checked_sub(1);
+    let after = looks.partition_point(|look| look.at_ns < late.woke_ns);
+    let is_waiting = |index: usize| looks.get(index).is_some_and(Look::is_waiting);
+    before.is_some_and(is_waiting) && is_waiting(after)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,6 +339,7 @@ mod tests {
             workers: vec![(flight, procfs::this_thread())],
             device: None,
             uses_ring: false,
+            start_ns,
             ended: ended.clone(),
             stall_threshold_ns: 50 * MS,
             pulse: pulse.clone(),
@@ -340,5 +366,70 @@ mod tests {
         };
         let stall = Stall { start_ns: 98 * MS, end_ns: 3_001 * MS, operations: [1, 0, 0, 0, 0] };
         assert_eq!(sightings.evidence(&stall).cause(), Cause::Generator);
+    }
+
+    fn look(at_ms: u64, kernel_wait: bool) -> Look {
+        Look { at_ns: at_ms * MS, kernel_wait, ..Look::default() }
+    }
+
+    /// On a crowded machine the watchdog is late again and again; what it saw before and after
+    /// each time tells that the worker was blocked meanwhile.
+    #[test]
+    fn a_watchdog_that_was_late_between_two_looks_at_a_blocked_worker_blames_nobody_else() {
+        let stall = Stall { start_ns: 0, end_ns: 1_000 * MS, operations: [0, 1, 0, 0, 0] };
+        let lates = vec![Late { due_ns: 105 * MS, woke_ns: 900 * MS }];
+        let cause = |blocked: [bool; 2]| {
+            let looks = vec![look(100, blocked[0]), look(900, blocked[1]), look(950, blocked[1])];
+            Sightings { looks, lates: lates.clone(), ..Sightings::default() }.evidence(&stall)
+        };
+        assert_eq!(cause([true, true]).cause(), Cause::Filesystem);
+        assert_eq!(cause([true, true]).watchdog_late_ns, 0);
+        assert_eq!(cause([true, false]).cause(), Cause::Generator);
+        assert_eq!(cause([false, true]).cause(), Cause::Generator);
+    }
+
+    /// A processor that was missing in one stall is no excuse for the next.
+    #[test]
+    fn waiting_for_a_processor_counts_for_the_stall_in_which_it_was() {
+        let off_cpu = vec![
+            OffCpu { from_ns: 0, to_ns: 1_004 * MS, run_delay_ns: 900 * MS },
+            OffCpu { from_ns: 1_000 * MS, to_ns: 1_100 * MS, run_delay_ns: MS },
+        ];
+        let sightings = Sightings { off_cpu, ..Sightings::default() };
+        let stall = |from_ms, to_ms| Stall {
+            start_ns: from_ms * MS,
+            end_ns: to_ms * MS,
+            operations: [1, 0, 0, 0, 0],
+        };
+        assert_eq!(sightings.evidence(&stall(0, 1_000)).run_delay_ns, 900 * MS);
+        assert_eq!(sightings.evidence(&stall(1_000, 1_100)).run_delay_ns, 5 * MS);
+    }
+
+    /// A worker that is kept from starting what is due has nothing outstanding to be looked at.
+    #[test]
+    fn a_worker_that_starts_nothing_is_suspected_too() {
+        let clock = Clock::new(false);
+        let start_ns = clock.now_ns();
+        let flight = Arc::new(Flight::new(1, start_ns));
+        let ended = Arc::new(AtomicBool::new(false));
+        let pulse = Arc::new(Pulse::default());
+        let watched = Watched {
+            workers: vec![(flight.clone(), procfs::this_thread())],
+            device: None,
+            uses_ring: false,
+            start_ns,
+            ended: ended.clone(),
+            stall_threshold_ns: 50 * MS,
+            pulse: pulse.clone(),
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| watch(clock, &watched));
+            std::thread::sleep(Duration::from_millis(150));
+            assert_eq!(pulse.stalls.load(Ordering::Relaxed), 1);
+            flight.retire();
+            std::thread::sleep(Duration::from_millis(150));
+            assert_eq!(pulse.stalls.load(Ordering::Relaxed), 1, "a worker that is done is not");
+            ended.store(true, Ordering::Release);
+        });
     }
 }

@@ -166,7 +166,8 @@ impl<E: Engine> Worker<E> {
     ///
     /// When the engine itself fails.
     pub fn run(&mut self, term: &Term) -> io::Result<()> {
-        self.now_ns = self.engine.now_ns();
+        // The first requests are due at the sample's start, however late this thread woke.
+        self.now_ns = self.flight.view().last_end_ns;
         while self.now_ns < term.end_ns && !self.spent && !term.stop.load(Ordering::Relaxed) {
             self.start_due();
             if self.is_idle() {
@@ -177,7 +178,9 @@ impl<E: Engine> Worker<E> {
         }
         let stopped_ns = if term.stop.load(Ordering::Relaxed) { self.now_ns } else { term.end_ns };
         self.offer_missed(stopped_ns);
-        self.drain(term.grace_end_ns)
+        self.drain(term.grace_end_ns)?;
+        self.flight.retire();
+        Ok(())
     }
 
     /// The engine, once the worker has ended.
@@ -259,6 +262,7 @@ impl<E: Engine> Worker<E> {
 
     fn sleep(&mut self, end_ns: u64) {
         let due_ns = self.duty.arrivals.peek_ns().unwrap_or(end_ns);
+        self.flight.sleep_until(due_ns);
         self.engine.sleep_until(due_ns.min(end_ns).min(self.now_ns + NAP_NS));
         self.now_ns = self.engine.now_ns();
     }
@@ -320,7 +324,7 @@ impl<E: Engine> Worker<E> {
             } else {
                 self.failures_in_a_row += 1;
                 self.duty.content.abandon(&slot.request);
-                note_failure(&mut record, &completion, &slot.request);
+                note_failure(&mut record, &completion, slot);
             }
         }
         if self.failures_in_a_row >= FAILURES_IN_A_ROW_MAX {
@@ -353,8 +357,9 @@ const SYNC: Request =
     Request { slot: 0, operation: Operation::Sync, offset_bytes: 0, length_bytes: 0 };
 
 #[cold]
-fn note_failure(record: &mut Record, completion: &Completion, request: &Request) {
-    record.recorder.fail(completion.slot, completion.at_ns);
+fn note_failure(record: &mut Record, completion: &Completion, slot: &Slot) {
+    let request = &slot.request;
+    record.recorder.fail(completion.slot, slot.intended_ns, completion.at_ns);
     record.errors_count += 1;
     if record.errors.len() < ERRORS_KEPT {
         record.errors.push(ErrorSample {

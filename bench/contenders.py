@@ -1,0 +1,270 @@
+"""What is compared: commands that read at random, and the processor time that each takes.
+
+Processor time is user plus system time of the whole process, the processes that it waited for and
+its io_uring kernel workers, which are threads of it (wait4(2)). What a kernel thread outside of
+the process does, such as a loop device's worker, is in nobody's time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+BLOCK_BYTES: Final = 4096
+DEPTH: Final = 128
+SEED: Final = 7
+
+ONE_CELL: Final = """
+import json, sys
+from seatrial._core import start
+running = start(sys.argv[1])
+while not running.wait(60):
+    pass
+print(json.dumps({key: part for key, part in running.result().items()
+                  if key in ("engine", "outcome", "counters", "errors_count")}))
+"""
+"""The smallest process that measures a cell: the engine without the command line around it."""
+
+FIO_TUNED: Final = (
+    "--fixedbufs=1",
+    "--registerfiles=1",
+    "--nonvectored=1",
+    "--iodepth_batch_submit=32",
+    "--iodepth_batch_complete_min=32",
+    "--iodepth_batch_complete_max=32",
+)
+
+
+class CommandError(Exception):
+    """A command of the bench failed; the message has its last words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where is read.
+
+    Attributes:
+        name: Its short name.
+        what: What it is, for a reader.
+        path: The file or device; None for the engine alone.
+        size_bytes: How much of it is read.
+        direct: Whether the page cache is bypassed.
+    """
+
+    name: str
+    what: str
+    path: Path | None
+    size_bytes: int
+    direct: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """What a command took.
+
+    Attributes:
+        user_s: Processor time in user space.
+        system_s: Processor time in the kernel.
+        output: What it printed.
+    """
+
+    user_s: float
+    system_s: float
+    output: str
+
+    @property
+    def total_s(self) -> float:
+        """Processor time in all."""
+        return self.user_s + self.system_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """One run of a contender.
+
+    Attributes:
+        completed: Requests that ended well.
+        user_s: Processor time in user space.
+        system_s: Processor time in the kernel.
+    """
+
+    completed: int
+    user_s: float
+    system_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contender:
+    """Somebody who reads.
+
+    Attributes:
+        name: Its short name.
+        command: Makes its command for a place and a time in s.
+        completed: Reads from its output how many requests ended well.
+    """
+
+    name: str
+    command: Callable[[Place, float], list[str]]
+    completed: Callable[[str], int]
+
+    def run(self, place: Place, duration_s: float) -> Reading:
+        """Read at a place for so long.
+
+        Raises:
+            CommandError: When the command fails or not all of its requests ended well.
+        """
+        usage = usage_of(self.command(place, duration_s))
+        return Reading(
+            completed=self.completed(usage.output), user_s=usage.user_s, system_s=usage.system_s
+        )
+
+
+def usage_of(command: list[str]) -> Usage:
+    """Run a command to its end and return what it took.
+
+    Raises:
+        CommandError: When it cannot be run or fails.
+    """
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaints:
+        try:
+            process = subprocess.Popen(command, stdout=output, stderr=complaints)
+        except OSError as error:
+            raise CommandError(f"{command[0]} cannot be run: {error}") from error
+        _, status, taken = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise CommandError(
+                f"{' '.join(command)} ended with {process.returncode}: {_text(complaints)}"
+            )
+        return Usage(user_s=taken.ru_utime, system_s=taken.ru_stime, output=_text(output))
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+def seatrial(name: str, engine: str, depth: int) -> Contender:
+    """Return Seatrial with one thread: every latency and the timeline are recorded."""
+
+    def command(place: Place, duration_s: float) -> list[str]:
+        cell = json.dumps(cell_of(place, engine, depth, duration_s))
+        return [sys.executable, "-c", ONE_CELL, cell]
+
+    return Contender(name=name, command=command, completed=seatrial_completed)
+
+
+def cell_of(place: Place, engine: str, depth: int, duration_s: float) -> dict[str, Any]:
+    """Return the engine's specification (docs/engine.md) of 4 KiB random reads."""
+    target: dict[str, Any] = {"kind": "null"}
+    if place.path is not None:
+        target = {"kind": "file", "path": str(place.path), "direct": place.direct}
+    access = {
+        "operation": "read",
+        "sizes": [{"bytes": BLOCK_BYTES}],
+        "align_bytes": BLOCK_BYTES,
+        "address": {"kind": "random"},
+    }
+    return {
+        "seed": SEED,
+        "target": target | {"size_bytes": place.size_bytes},
+        "range": {"start_bytes": 0, "length_bytes": place.size_bytes},
+        "accesses": [access],
+        "threads": 1,
+        "depth": depth,
+        "engine": engine,
+        "limit": {"duration_s": duration_s},
+    }
+
+
+def seatrial_completed(output: str) -> int:
+    """Return how many requests of a cell ended well.
+
+    Raises:
+        CommandError: When some did not.
+    """
+    sample = json.loads(output)
+    outcome = sample["outcome"]
+    if outcome["completed"] != outcome["offered"]:
+        raise CommandError(f"seatrial did not complete all it offered: {outcome}")
+    return int(outcome["completed"])
+
+
+def fio(name: str, engine: str, *options: str) -> Contender:
+    """Return fio with one job that keeps its latencies, as it does by default."""
+
+    def command(place: Place, duration_s: float) -> list[str]:
+        return [
+            "fio",
+            "--name=bench",
+            f"--filename={place.path}",
+            f"--size={place.size_bytes}",
+            "--rw=randread",
+            f"--bs={BLOCK_BYTES}",
+            f"--direct={int(place.direct)}",
+            "--invalidate=0",
+            "--time_based",
+            f"--runtime={round(duration_s * 1000)}ms",
+            "--output-format=json",
+            f"--ioengine={engine}",
+            *options,
+        ]
+
+    return Contender(name=name, command=command, completed=fio_completed)
+
+
+def fio_completed(output: str) -> int:
+    """Return how many reads a run of fio completed, from its JSON.
+
+    Notes that fio prints before the JSON are passed over.
+
+    Raises:
+        CommandError: When there is no JSON or a job reports an error.
+    """
+    begin = 0 if output.startswith("{") else output.find("\n{") + 1
+    try:
+        jobs = json.loads(output[begin:])["jobs"]
+    except (ValueError, KeyError) as error:
+        raise CommandError(f"fio printed no JSON but: {output[:400]}") from error
+    if any(job["error"] for job in jobs):
+        raise CommandError(f"fio reports errors {[job['error'] for job in jobs]}")
+    return sum(int(job["read"]["total_ios"]) for job in jobs)
+
+
+def fio_version() -> str:
+    """Return fio's own name and version, such as ``fio-3.33``.
+
+    Raises:
+        CommandError: When fio cannot be run.
+    """
+    return usage_of(["fio", "--version"]).output.strip()
+
+
+SEATRIAL: Final = "seatrial"
+SEATRIAL_AGAIN: Final = "seatrial again"
+SEATRIAL_PSYNC: Final = "seatrial psync"
+FIO_DEFAULTS: Final = "fio defaults"
+FIO_WITH_BATCHES: Final = "fio tuned"
+FIO_PSYNC: Final = "fio psync"
+
+
+def contenders_at(place: Place) -> list[Contender]:
+    """Return who is compared at a place; on the engine alone there is only Seatrial."""
+    ours = [seatrial(SEATRIAL, "io_uring", DEPTH)]
+    if place.path is None:
+        return ours
+    return [
+        *ours,
+        seatrial(SEATRIAL_AGAIN, "io_uring", DEPTH),
+        seatrial(SEATRIAL_PSYNC, "psync", 1),
+        fio(FIO_DEFAULTS, "io_uring", f"--iodepth={DEPTH}"),
+        fio(FIO_WITH_BATCHES, "io_uring", f"--iodepth={DEPTH}", *FIO_TUNED),
+        fio(FIO_PSYNC, "psync"),
+    ]

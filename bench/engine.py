@@ -1,0 +1,142 @@
+"""Processor time per request of Seatrial against fio, in shuffled rounds.
+
+    bench/engine.py                the figures of bench/RESULTS.md: 12 rounds, about ten minutes
+    bench/engine.py --quick        one short round, printed and not written: does it run?
+
+How to read what it prints: only the ratios are claims. Each was taken inside a round, between two
+commands that ran within seconds of each other; its median over the rounds stands with an interval
+of at least 95 %. Below 1, Seatrial takes less. `seatrial again` is the same command a second time:
+how far its ratio strays from 1 is how far any ratio here can be trusted. The absolute figures only
+illustrate: they are of one machine, and of what else ran on it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from contenders import CommandError, Place, fio_version
+from engine_page import Measured, section
+from footprint import command_line_overhead_ms, hour_memory, starts_ms
+from places import PLACES, PlaceUnavailableError
+from results_page import RESULTS, ROOT, write_section
+from rounds import Sample, costs_by_place, measure_round
+
+from seatrial.errors import SeatrialError
+
+FILE_BYTES: Final = 512 << 20
+QUICK_FILE_BYTES: Final = 32 << 20
+QUICK_SECONDS: Final = 0.2
+QUICK_PLACES: Final = ("null", "cached")
+
+
+def options_of(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").partition("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--rounds", type=int, default=12, help="how often everybody reads")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of a sample")
+    parser.add_argument("--seed", type=int, default=1, help="of the order")
+    parser.add_argument(
+        "--places",
+        nargs="+",
+        choices=PLACES,
+        default=["null", "cached", "block", "direct"],
+        help="where to read; block is a zram device, else a loop device",
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the page to write")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="one round of short samples on small files; written only to a page that is named",
+    )
+    options = parser.parse_args(arguments)
+    if options.rounds < 1 or options.seconds <= 0:
+        parser.error("--rounds and --seconds must be above 0")
+    if options.quick:
+        options.rounds, options.seconds = 1, QUICK_SECONDS
+        options.places = list(QUICK_PLACES)
+        options.results = None if options.results == RESULTS else options.results
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the bench; 0 when it ran, whatever it found."""
+    options = options_of(arguments)
+    # A bench that is ended puts its files and devices away as it does after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        text = section(measure(options))
+    except (CommandError, SeatrialError) as error:
+        print(f"bench/engine.py: {error}", file=sys.stderr)
+        return 1
+    print(text)
+    if options.results is not None:
+        write_section(options.results, "engine", text)
+    return 0
+
+
+def measure(options: argparse.Namespace) -> Measured:
+    """Make the places, run the rounds, put the places away.
+
+    Raises:
+        CommandError: When a command fails.
+    """
+    file_bytes = QUICK_FILE_BYTES if options.quick else FILE_BYTES
+    cache = ROOT / ".cache"
+    cache.mkdir(exist_ok=True)
+    samples: list[Sample] = []
+    starts: dict[str, list[float]] = {}
+    loads = []
+    rng = random.Random(options.seed)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=cache)))
+        places, skipped = _make_places(stack, options.places, folder, file_bytes)
+        starts_ms()  # fills the page cache and the byte-code caches
+        for number in range(1, options.rounds + 1):
+            samples += measure_round(places, options.seconds, rng)
+            for name, took_ms in starts_ms().items():
+                starts.setdefault(name, []).append(took_ms)
+            loads.append(os.getloadavg()[0])
+            print(f"round {number} of {options.rounds}", file=sys.stderr)
+    return Measured(
+        places=places,
+        skipped=skipped,
+        costs=costs_by_place(places, samples),
+        starts_ms=starts,
+        command_line_ms=None if options.quick else command_line_overhead_ms(),
+        hour=None if options.quick else hour_memory(),
+        rounds=options.rounds,
+        seconds=options.seconds,
+        seed=options.seed,
+        fio=fio_version(),
+        loads=loads,
+    )
+
+
+def _make_places(
+    stack: contextlib.ExitStack, names: Sequence[str], folder: Path, size_bytes: int
+) -> tuple[list[Place], dict[str, str]]:
+    """Make what can be made; of the rest, say why not."""
+    places, skipped = [], {}
+    for name in names:
+        try:
+            places.append(stack.enter_context(PLACES[name](folder, size_bytes)))
+        except PlaceUnavailableError as error:
+            skipped[name] = str(error)
+            print(f"{name}: skipped, {error}", file=sys.stderr)
+    return places, skipped
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

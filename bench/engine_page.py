@@ -10,7 +10,8 @@ from typing import Final
 from contenders import (
     FIO_DEFAULTS,
     FIO_PSYNC,
-    FIO_WITH_BATCHES,
+    FIO_SAME_BATCH,
+    FIO_TUNED,
     SEATRIAL,
     SEATRIAL_AGAIN,
     SEATRIAL_PSYNC,
@@ -25,13 +26,14 @@ from seatrial.analysis.model import Estimate
 from seatrial.analysis.wording import format_plural
 
 NULL: Final = "null"
-BARS_OF_RATIOS: Final = {(SEATRIAL, FIO_WITH_BATCHES): 0.70, (SEATRIAL, FIO_DEFAULTS): 0.50}
+BARS_OF_RATIOS: Final = {(SEATRIAL, FIO_TUNED): 0.70, (SEATRIAL, FIO_DEFAULTS): 0.50}
 USER_NS_MOST: Final = 50.0
 HELP_MS_MOST: Final = 150.0
 IMPORT_MS_MOST: Final = 120.0
 HOUR_MIB_MOST: Final = 64.0
 BELOW: Final = {
-    FIO_WITH_BATCHES: SEATRIAL,
+    FIO_TUNED: SEATRIAL,
+    FIO_SAME_BATCH: SEATRIAL,
     FIO_DEFAULTS: SEATRIAL,
     FIO_PSYNC: SEATRIAL_PSYNC,
     SEATRIAL_AGAIN: SEATRIAL,

@@ -19,6 +19,8 @@ pub struct Flight {
     started: AtomicU64,
     last_end_ns: AtomicU64,
     due_ns: AtomicU64,
+    /// 0 while the worker is at work.
+    retired_ns: AtomicU64,
 }
 
 /// What was outstanding at one moment.
@@ -33,6 +35,10 @@ pub struct FlightView {
     pub due_ns: Option<u64>,
     /// Last completion; the sample's start before the first.
     pub last_end_ns: u64,
+    /// Workers that may still start requests.
+    pub at_work: u32,
+    /// When the last of the others gave up starting requests.
+    pub retired_ns: u64,
 }
 
 impl FlightView {
@@ -47,6 +53,13 @@ impl FlightView {
         Some(waiting_from_ns.max(self.last_end_ns))
     }
 
+    /// When all of it was over: nothing is started any more, and nothing outstanding; `None` while
+    /// that is not so.
+    pub fn ended_ns(&self) -> Option<u64> {
+        let is_over = self.at_work == 0 && self.depth() == 0;
+        is_over.then_some(self.last_end_ns.max(self.retired_ns))
+    }
+
     /// Both views as one.
     pub fn plus(self, other: FlightView) -> FlightView {
         let mut operations = self.operations;
@@ -58,6 +71,8 @@ impl FlightView {
             oldest_start_ns: earlier(self.oldest_start_ns, other.oldest_start_ns),
             due_ns: earlier(self.due_ns, other.due_ns),
             last_end_ns: self.last_end_ns.max(other.last_end_ns),
+            at_work: self.at_work + other.at_work,
+            retired_ns: self.retired_ns.max(other.retired_ns),
         }
     }
 }
@@ -71,6 +86,7 @@ impl Flight {
             started: AtomicU64::new(0),
             last_end_ns: AtomicU64::new(start_ns),
             due_ns: AtomicU64::new(start_ns),
+            retired_ns: AtomicU64::new(0),
         }
     }
 
@@ -108,9 +124,10 @@ impl Flight {
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
-    /// The worker starts nothing any more.
-    pub fn retire(&self) {
+    /// The worker has started nothing since `at_ns` and never will again.
+    pub fn retire(&self, at_ns: u64) {
         self.due_ns.store(u64::MAX, Ordering::Relaxed);
+        self.retired_ns.store(at_ns.max(1), Ordering::Relaxed);
     }
 
     /// Requests whose time has come.
@@ -125,8 +142,11 @@ impl Flight {
 
     /// What is outstanding now.
     pub fn view(&self) -> FlightView {
+        let retired_ns = self.retired_ns.load(Ordering::Relaxed);
         let mut view = FlightView {
             last_end_ns: self.last_end_ns.load(Ordering::Relaxed),
+            at_work: u32::from(retired_ns == 0),
+            retired_ns,
             ..FlightView::default()
         };
         for slot in &self.slots {
@@ -191,7 +211,23 @@ mod tests {
         let busy = Flight::new(1, 5);
         busy.begin(0, Operation::Read, 300);
         assert_eq!(flight.view().plus(busy.view()).quiet_from_ns(), Some(300));
-        flight.retire();
+        flight.retire(800);
         assert_eq!(flight.view().quiet_from_ns(), None);
+    }
+
+    #[test]
+    fn a_sample_is_over_when_no_worker_starts_or_awaits_anything() {
+        let (first, second) = (Flight::new(1, 5), Flight::new(1, 5));
+        let ended_ns = || first.view().plus(second.view()).ended_ns();
+        first.begin(0, Operation::Read, 10);
+        second.retire(700);
+        assert_eq!(ended_ns(), None, "one is at work");
+        first.retire(600);
+        assert_eq!(ended_ns(), None, "its request is outstanding");
+        first.end(0);
+        first.completed_at(650);
+        assert_eq!(ended_ns(), Some(700), "the other asked for longer");
+        second.completed_at(900);
+        assert_eq!(ended_ns(), Some(900));
     }
 }

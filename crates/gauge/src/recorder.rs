@@ -197,7 +197,8 @@ impl Recorder {
         Quiet {
             from_ns: self.last_end_ns,
             busy_from_ns: view.oldest_start_ns.map(|start_ns| start_ns.max(self.last_end_ns)),
-            to_ns,
+            // A request may end while the sample is being closed.
+            to_ns: to_ns.max(self.last_end_ns),
             operations: view.operations,
         }
     }
@@ -387,6 +388,17 @@ mod tests {
         };
         assert_eq!(quiet.quiets, [expected]);
         assert_eq!((quiet.last.from_ns, quiet.last.busy_from_ns), (75 * MS, None));
+    }
+
+    #[test]
+    fn a_request_that_ends_while_the_sample_is_closed_makes_no_quiet_time() {
+        let (mut recorder, flight, _timeline) = recorder(1, false);
+        flight.begin(0, Operation::Read, 0);
+        flight.offer();
+        recorder.complete(0, 0, 120 * MS, 512);
+        let quiet = recorder.finish(100 * MS).unwrap().quiet;
+        assert_eq!((quiet.last.from_ns, quiet.last.to_ns), (120 * MS, 120 * MS));
+        assert_eq!(crate::find_stalls(&[quiet], 100 * MS, 50 * MS).len(), 1);
     }
 
     /// Stopped between two requests, a worker has nothing outstanding, and yet it stands still.

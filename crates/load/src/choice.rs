@@ -1,7 +1,7 @@
 //! Which engine carries a cell, and why.
 
 use crate::sample::EngineReport;
-use crate::spec::{CellSpec, EngineChoice};
+use crate::spec::{CellSpec, EngineChoice, SpecError};
 use crate::target::Target;
 use crate::uring;
 use seatrial_gauge::Operation;
@@ -40,28 +40,44 @@ pub struct EngineChosen {
 
 impl EngineChosen {
     /// Chooses as the specification asks and the kernel allows.
-    pub fn for_spec(spec: &CellSpec, target: &Target) -> EngineChosen {
-        let uring_refused = || uring::unavailable_reason();
-        match spec.engine {
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] when io_uring is asked for what is more than one call to it.
+    pub fn for_spec(spec: &CellSpec, target: &Target) -> Result<EngineChosen, SpecError> {
+        Ok(match spec.engine {
+            EngineChoice::IoUring if has_sequences(spec) => return Err(no_sequences()),
             EngineChoice::IoUring => ring(spec, target, "asked for"),
             EngineChoice::Psync => threads(spec, target, "asked for"),
             EngineChoice::Auto if has_sequences(spec) => {
                 threads(spec, target, "a commit or a copy is a sequence of calls")
             }
             EngineChoice::Auto if spec.depth == 1 => threads(spec, target, "depth is 1"),
-            EngineChoice::Auto => match uring_refused() {
+            EngineChoice::Auto => match uring::unavailable_reason() {
                 None => ring(spec, target, "depth is above 1"),
                 Some(reason) => {
                     threads(spec, target, &format!("io_uring cannot be used: {reason}"))
                 }
             },
-        }
+        })
     }
 }
 
+/// A commit is a single call only where each write is durable by itself.
 fn has_sequences(spec: &CellSpec) -> bool {
-    let sequence = |operation: Operation| matches!(operation, Operation::Commit | Operation::Copy);
-    spec.accesses.iter().any(|access| sequence(access.operation))
+    spec.accesses.iter().any(|access| match access.operation {
+        Operation::Commit => !spec.target.dsync,
+        operation => operation == Operation::Copy,
+    })
+}
+
+fn no_sequences() -> SpecError {
+    SpecError::Refused {
+        key: "engine".into(),
+        problem: "is io_uring, but a commit or a copy is a sequence of calls; \
+                  use auto or psync, or for a commit dsync"
+            .into(),
+    }
 }
 
 fn ring(spec: &CellSpec, target: &Target, reason: &str) -> EngineChosen {

@@ -5,6 +5,8 @@
 //! shared, so the sample is closed without it and says what is still in flight.
 
 use std::io;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex};
@@ -24,7 +26,7 @@ use crate::content::{Shelf, ShelfError};
 use crate::live::Live;
 use crate::procfs;
 use crate::psync::PsyncEngine;
-use crate::sample::{Frame, Pool, Sample, watchdog_counters};
+use crate::sample::{EngineReport, Frame, Pool, Sample, watchdog_counters};
 use crate::sim;
 use crate::sizes::AccessMix;
 use crate::spec::{ArrivalSpec, CellSpec, SpecError, TargetKind};
@@ -95,17 +97,27 @@ impl Trial {
         let stop = Arc::new(AtomicBool::new(false));
         let live = Arc::new(Live::default());
         let ended: Ended = Arc::default();
-        let target = match spec.target.kind {
+        let opened = match spec.target.kind {
             TargetKind::Simulated => None,
-            _ => Some(Target::open(&spec)?),
+            _ => {
+                let target = Target::open(&spec)?;
+                let chosen = EngineChosen::for_spec(&spec, &target)?;
+                Some((target, chosen))
+            }
         };
         let (conductor_stop, conductor_live) = (stop.clone(), live.clone());
         let conductor_ended = ended.clone();
         let conduct = move || {
-            let result = match target {
+            defer_signals();
+            let work = AssertUnwindSafe(|| match opened {
                 None => sim::measure(&spec, &conductor_stop),
-                Some(target) => measure(spec, target, &conductor_stop, &conductor_live),
-            };
+                Some((target, chosen)) => {
+                    let crew = Crew::gather(spec, target, &chosen)?;
+                    measure(crew, chosen.report, &conductor_stop, &conductor_live)
+                }
+            });
+            // Whoever waits for the result must get one, whatever happens here.
+            let result = catch_unwind(work).unwrap_or_else(|_| Err(panicked()));
             *lock(&conductor_ended.0) = Some(result);
             conductor_ended.1.notify_all();
         };
@@ -136,8 +148,20 @@ impl Trial {
     }
 }
 
+/// Nobody can take the result any more.
+impl Drop for Trial {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 fn thread_failed(source: io::Error) -> TrialError {
     TrialError::Engine { engine: "threads", source }
+}
+
+fn panicked() -> TrialError {
+    let source = io::Error::other("it panicked; this is a defect of Seatrial, please report it");
+    TrialError::Engine { engine: "conducting", source }
 }
 
 /// What every worker thread is given.
@@ -178,15 +202,14 @@ struct Hand {
 }
 
 fn measure(
-    spec: CellSpec,
-    target: Target,
+    crew: Crew,
+    report: EngineReport,
     stop: &Arc<AtomicBool>,
     live: &Live,
 ) -> Result<Sample, TrialError> {
-    let chosen = EngineChosen::for_spec(&spec, &target);
-    let crew = Arc::new(Crew::gather(spec, target, &chosen)?);
+    let crew = Arc::new(crew);
     let (ready_workers, endings) = crew.prepare()?;
-    let report = chosen.report.lacking(ready_workers.iter().find_map(|ready| ready.lack));
+    let report = report.lacking(ready_workers.iter().find_map(|ready| ready.lack));
     let timeline = Arc::new(Mutex::new(Timeline::new(crew.spec.slice_ms * 1_000_000)));
     let processor_before_ns = procfs::processor_ns();
     let (start_ns, started_unix_s) = same_moment(&crew.clock);
@@ -202,8 +225,7 @@ fn measure(
     if let Some(error) = failure {
         return Err(error);
     }
-    let closing = Closing { crew: &crew, hands: &hands, start_ns, end_ns, stop };
-    let (pool, measured_end_ns, oldest_in_flight_ns) = closing.pool()?;
+    let (pool, measured_end_ns, oldest_in_flight_ns) = close(&crew, &hands, start_ns)?;
     crew.shelf.save()?;
     let threshold_ns = crew.spec.stall_threshold_ms * 1_000_000;
     let stalls = pool.stalls(measured_end_ns, threshold_ns, |stall| sightings.evidence(stall));
@@ -213,7 +235,7 @@ fn measure(
         start_ns,
         started_unix_s,
         duration_ns: measured_end_ns - start_ns,
-        interrupted: stop.load(Ordering::Relaxed),
+        interrupted: stop.load(Ordering::Relaxed) && measured_end_ns < end_ns,
         slice_ns,
         slices,
         stalls,
@@ -250,7 +272,7 @@ impl Crew {
         for worker in 0..self.workers {
             let (crew, ready, ending) = (self.clone(), ready_sender.clone(), ending_sender.clone());
             let body = move || {
-                let outcome = crew.work(worker, &ready);
+                let outcome = crew.work(worker, ready);
                 // The conductor may have left: then nobody is there to be told.
                 let _ = ending.send(outcome);
             };
@@ -277,7 +299,7 @@ impl Crew {
     }
 
     /// The life of one worker thread.
-    fn work(&self, worker: u32, ready: &Sender<Ready>) -> io::Result<()> {
+    fn work(&self, worker: u32, ready: Sender<Ready>) -> io::Result<()> {
         fine_timer();
         let buffers = Buffers::map(self.depth, largest_bytes(&self.spec) as usize)?;
         match self.carrier {
@@ -307,7 +329,7 @@ impl Crew {
         worker: u32,
         mut engine: E,
         lack: Option<&'static str>,
-        ready: &Sender<Ready>,
+        ready: Sender<Ready>,
     ) -> io::Result<()> {
         let mut content = self.shelf.content(worker);
         for slot in (0..self.depth).filter(|_| self.writes) {
@@ -317,6 +339,8 @@ impl Crew {
         let (start, started) = mpsc::channel();
         let this = Ready { thread: procfs::this_thread(), start, lack };
         let announced = ready.send(this).is_ok();
+        // While any sender lives, the conductor waits for those that are not ready yet.
+        drop(ready);
         let Some(go) = announced.then(|| started.recv().ok()).flatten() else { return Ok(()) };
         let duty = Duty {
             mix,
@@ -331,11 +355,13 @@ impl Crew {
             sync_every: self.spec.sync_every,
             budget: self.budget.clone(),
         };
-        let mut worker = Worker::new(engine, self.depth, duty, go.flight.clone(), go.record);
+        let worker = Worker::new(engine, self.depth, duty, go.flight.clone(), go.record);
+        // The kernel owns the buffers of requests that have not ended: they are freed only when
+        // none is left, and never where a panic ends the worker.
+        let mut worker = ManuallyDrop::new(worker);
         let outcome = worker.run(&go.term);
-        if go.flight.view().depth() > 0 {
-            // The kernel still owns the buffers of requests that have not ended.
-            std::mem::forget(worker.into_engine());
+        if go.flight.view().depth() == 0 {
+            drop(ManuallyDrop::into_inner(worker));
         }
         outcome
     }
@@ -392,15 +418,18 @@ fn await_endings(
     stop: &AtomicBool,
 ) -> Option<TrialError> {
     const POLL: Duration = Duration::from_millis(20);
+    /// However late this thread itself is, say after Ctrl-Z: so long the workers have had to end.
+    const LAST_CALL: Duration = Duration::from_millis(500);
     const STOP_GRACE_NS: u64 = 2_000_000_000;
     let mut failure = None;
     let mut last_ns = grace_end_ns;
     let mut left = workers;
-    while left > 0 && crew.clock.now_ns() < last_ns {
+    while left > 0 {
         if stop.load(Ordering::Relaxed) && last_ns == grace_end_ns {
             last_ns = last_ns.min(crew.clock.now_ns() + STOP_GRACE_NS);
         }
-        match endings.recv_timeout(POLL) {
+        let is_over = crew.clock.now_ns() >= last_ns;
+        match endings.recv_timeout(if is_over { LAST_CALL } else { POLL }) {
             Ok(outcome) => {
                 left -= 1;
                 if let Err(source) = outcome {
@@ -408,6 +437,7 @@ fn await_endings(
                     failure = failure.or(Some(crew.engine_failed(Some(source))));
                 }
             }
+            Err(mpsc::RecvTimeoutError::Timeout) if is_over => break,
             Err(mpsc::RecvTimeoutError::Timeout) => {}
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 return failure.or_else(|| Some(crew.engine_failed(None)));
@@ -454,42 +484,19 @@ impl Watch {
     }
 }
 
-/// The conductor's last act.
-struct Closing<'c> {
-    crew: &'c Crew,
-    hands: &'c [Hand],
-    start_ns: u64,
-    end_ns: u64,
-    stop: &'c AtomicBool,
-}
-
-impl Closing<'_> {
-    /// The sums over workers, the sample's measured end, the age of the oldest unended request.
-    fn pool(&self) -> Result<(Pool, u64, u64), TrialError> {
-        let now_ns = self.crew.clock.now_ns();
-        let views = self.hands.iter().map(|hand| hand.flight.view());
-        let all = views.fold(FlightView::default(), FlightView::plus);
-        let ended_by_limit = all.last_end_ns < self.end_ns && all.depth() == 0;
-        let stopped = self.stop.load(Ordering::Relaxed);
-        let measured_end_ns = if all.depth() > 0 {
-            now_ns
-        } else if stopped || (ended_by_limit && self.has_limit()) {
-            all.last_end_ns.max(self.start_ns + 1)
-        } else {
-            all.last_end_ns.max(self.end_ns)
-        };
-        let mut pool = Pool::default();
-        for hand in self.hands {
-            pool.take_in(&mut lock(&hand.record), measured_end_ns)?;
-        }
-        let oldest_ns = all.oldest_start_ns.map_or(0, |start_ns| now_ns.saturating_sub(start_ns));
-        Ok((pool, measured_end_ns, oldest_ns))
+/// Ends all records: the sums over workers, the sample's measured end, the age of the oldest
+/// request that has not ended.
+fn close(crew: &Crew, hands: &[Hand], start_ns: u64) -> Result<(Pool, u64, u64), TrialError> {
+    let now_ns = crew.clock.now_ns();
+    let views = hands.iter().map(|hand| hand.flight.view());
+    let all = views.fold(FlightView::default(), FlightView::plus);
+    let measured_end_ns = all.ended_ns().unwrap_or(now_ns).max(start_ns + 1);
+    let mut pool = Pool::default();
+    for hand in hands {
+        pool.take_in(&mut lock(&hand.record), measured_end_ns)?;
     }
-
-    fn has_limit(&self) -> bool {
-        let limit = &self.crew.spec.limit;
-        limit.bytes.is_some() || limit.operations.is_some()
-    }
+    let oldest_ns = all.oldest_start_ns.map_or(0, |start_ns| now_ns.saturating_sub(start_ns));
+    Ok((pool, measured_end_ns, oldest_ns))
 }
 
 fn take_rows(timeline: &Mutex<Timeline>) -> (u64, Vec<seatrial_gauge::SliceRow>) {
@@ -500,11 +507,23 @@ fn take_rows(timeline: &Mutex<Timeline>) -> (u64, Vec<seatrial_gauge::SliceRow>)
 fn counters(processor_before_ns: (u64, u64), sightings: &Sightings) -> Vec<(&'static str, f64)> {
     let (user_ns, system_ns) = procfs::processor_ns();
     let mut counters = vec![
-        ("cpu_user_ns", (user_ns - processor_before_ns.0) as f64),
-        ("cpu_system_ns", (system_ns - processor_before_ns.1) as f64),
+        ("cpu_user_ns", user_ns.saturating_sub(processor_before_ns.0) as f64),
+        ("cpu_system_ns", system_ns.saturating_sub(processor_before_ns.1) as f64),
     ];
     counters.extend(watchdog_counters(sightings));
     counters
+}
+
+/// Leaves signals to the threads of Python, which have handlers for them: here they would only
+/// break off system calls, and a request that was broken off would count as failed. Threads that
+/// this one starts do the same.
+fn defer_signals() {
+    // SAFETY: the set is filled before it is used, and the call concerns only this thread.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
+    }
 }
 
 /// Lets the kernel wake this thread on time rather than within 50 us of it.

@@ -426,7 +426,7 @@ mod tests {
             scope.spawn(|| watch(clock, &watched));
             std::thread::sleep(Duration::from_millis(150));
             assert_eq!(pulse.stalls.load(Ordering::Relaxed), 1);
-            flight.retire();
+            flight.retire(clock.now_ns());
             std::thread::sleep(Duration::from_millis(150));
             assert_eq!(pulse.stalls.load(Ordering::Relaxed), 1, "a worker that is done is not");
             ended.store(true, Ordering::Release);

@@ -178,8 +178,9 @@ impl<E: Engine> Worker<E> {
         }
         let stopped_ns = if term.stop.load(Ordering::Relaxed) { self.now_ns } else { term.end_ns };
         self.offer_missed(stopped_ns);
+        let retired_ns = self.now_ns.min(term.end_ns);
         self.drain(term.grace_end_ns)?;
-        self.flight.retire();
+        self.flight.retire(retired_ns);
         Ok(())
     }
 

@@ -127,13 +127,7 @@ pub fn measure(spec: &CellSpec, stop: &Arc<AtomicBool>) -> Result<Sample, TrialE
     worker.run(&term).map_err(failed)?;
     let now_ns = worker.into_engine().now_ns();
     let view = flight.view();
-    let unlimited = spec.limit.bytes.is_none() && spec.limit.operations.is_none();
-    let last_end_ns = view.last_end_ns.max(ORIGIN_NS + 1);
-    let measured_end_ns = match (view.depth(), unlimited) {
-        (0, true) => last_end_ns.max(end_ns),
-        (0, false) => last_end_ns,
-        _ => now_ns,
-    };
+    let measured_end_ns = view.ended_ns().unwrap_or(now_ns).max(ORIGIN_NS + 1);
     let mut pool = Pool::default();
     pool.take_in(&mut lock(&record), measured_end_ns)?;
     let threshold_ns = spec.stall_threshold_ms * 1_000_000;

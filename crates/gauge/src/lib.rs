@@ -23,4 +23,4 @@ pub use operation::Operation;
 pub use outcome::{Accounting, AccountingError, Outcome};
 pub use recorder::{KindTotals, Recorder, RecorderParts, RecorderSettings, lock};
 pub use stall::{Cause, Evidence, Quiet, Stall, WorkerQuiet, find_stalls};
-pub use timeline::{SliceRow, Timeline};
+pub use timeline::{SliceRow, Timeline, Window};

@@ -37,6 +37,17 @@ pub struct SliceRow {
     pub response: Vec<u8>,
 }
 
+/// What completed in some whole slices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Length of the slices together; 0 before the first is over.
+    pub length_ns: u64,
+    /// How much was moved.
+    pub transferred_bytes: u64,
+    /// Response times, one entry for each request.
+    pub response: Histogram,
+}
+
 #[derive(Debug, Default)]
 struct OpenRow {
     transferred_bytes: u64,
@@ -104,19 +115,22 @@ impl Timeline {
         self.close_before(key.0.saturating_sub(OPEN_SLICES));
     }
 
-    /// Completions since a time from the sample's start: (completed, bytes, response times).
-    pub fn since(&self, from_ns: u64) -> (u64, u64, Histogram) {
-        let from = (from_ns / self.slice_ns(), 0);
-        let (mut transferred_bytes, mut response) = (0, Histogram::new());
-        for row in self.closed.range(from..).map(|(_, row)| row) {
-            transferred_bytes += row.transferred_bytes;
-            response.merge(&row.histogram());
+    /// What completed in the last whole slices before `now_ns` (from the sample's start) that make
+    /// up `window_ns`. The slice under way is left out: workers hand in a slice when it is over.
+    pub fn last(&self, window_ns: u64, now_ns: u64) -> Window {
+        let end = now_ns / self.slice_ns();
+        let begin = end.saturating_sub((window_ns / self.slice_ns()).max(1));
+        let keys = (begin, 0)..(end, 0);
+        let mut window = Window { length_ns: (end - begin) * self.slice_ns(), ..Window::default() };
+        for row in self.closed.range(keys.clone()).map(|(_, row)| row) {
+            window.transferred_bytes += row.transferred_bytes;
+            window.response.merge(&row.histogram());
         }
-        for row in self.open.range(from..).map(|(_, row)| row) {
-            transferred_bytes += row.transferred_bytes;
-            response.merge(&row.response);
+        for row in self.open.range(keys).map(|(_, row)| row) {
+            window.transferred_bytes += row.transferred_bytes;
+            window.response.merge(&row.response);
         }
-        (response.entries(), transferred_bytes, response)
+        window
     }
 
     /// The length of a slice in ns, and all rows in order of time.
@@ -280,8 +294,14 @@ mod tests {
     #[test]
     fn the_last_second_can_be_read_while_it_is_filled() {
         let mut timeline = Timeline::new(100_000_000);
-        (0..50).for_each(|index| add(&mut timeline, index, 1_000));
-        let (completed, transferred_bytes, response) = timeline.since(4_000_000_000);
-        assert_eq!((completed, transferred_bytes, response.max_ns()), (10, 5_120, 1_000));
+        (0..50).for_each(|index| add(&mut timeline, index, 1_000 + index));
+        let last = |now_ms: u64| timeline.last(1_000_000_000, now_ms * 1_000_000);
+        let window = last(5_000);
+        assert_eq!((window.length_ns, window.transferred_bytes), (1_000_000_000, 5_120));
+        assert_eq!((window.response.min_ns(), window.response.max_ns()), (1_040, 1_049));
+        assert_eq!(last(5_099), window, "the slice under way is not there yet");
+        assert_eq!(last(5_100).response.entries(), 9);
+        assert_eq!(last(250).length_ns, 200_000_000);
+        assert_eq!(last(99), Window::default());
     }
 }

@@ -55,21 +55,18 @@ impl Live {
         *lock(&self.0) = None;
     }
 
-    /// The last second; all zero before the start and after the end.
+    /// The last second in whole slices; all zero before the start and after the end.
     pub fn read(&self) -> LiveReading {
         let sources = lock(&self.0);
         let Some(sources) = sources.as_ref() else { return LiveReading::default() };
         let elapsed_ns = sources.clock.now_ns().saturating_sub(sources.start_ns);
-        let from_ns = elapsed_ns.saturating_sub(WINDOW_NS);
-        let timeline = lock(&sources.timeline);
-        let slice_from_ns = from_ns / timeline.slice_ns() * timeline.slice_ns();
-        let (completed, transferred_bytes, response) = timeline.since(from_ns);
-        let window_s = (elapsed_ns - slice_from_ns).max(1) as f64 / 1e9;
+        let window = lock(&sources.timeline).last(WINDOW_NS, elapsed_ns);
+        let window_s = window.length_ns.max(1) as f64 / 1e9;
         LiveReading {
             elapsed_s: elapsed_ns as f64 / 1e9,
-            completed_per_s: completed as f64 / window_s,
-            transferred_bytes_per_s: transferred_bytes as f64 / window_s,
-            p99_ns: response.percentile_ns(99.0),
+            completed_per_s: window.response.entries() as f64 / window_s,
+            transferred_bytes_per_s: window.transferred_bytes as f64 / window_s,
+            p99_ns: window.response.percentile_ns(99.0),
             stalls: sources.pulse.stalls.load(Ordering::Relaxed),
             oldest_in_flight_ns: sources.pulse.oldest_in_flight_ns.load(Ordering::Relaxed),
         }

@@ -56,9 +56,14 @@ def _bar() -> Progress:
     )
 
 
+def is_stuck(reading: LiveReading) -> bool:
+    """Tell whether nothing came for a second while something was outstanding."""
+    return reading.iops == 0 and reading.oldest_in_flight_ns > STUCK_NS
+
+
 def live_text(reading: LiveReading, stalls_before: int) -> str:
     """Return the live line: rate, bandwidth, p99 and stalls so far, or how long nothing came."""
-    if reading.iops == 0 and reading.oldest_in_flight_ns > STUCK_NS:
+    if is_stuck(reading):
         return f"0 completed, oldest in flight {format_duration_ns(reading.oldest_in_flight_ns)}"
     parts = [
         format_iops(reading.iops),
@@ -112,16 +117,18 @@ class BarWatcher:
 
 
 class PlainWatcher:
-    """A line a round and, every ten seconds, a line on the cell now running."""
+    """A line a round and, every ten seconds, a line on what runs; a hang is said at once."""
 
     def __init__(self) -> None:
         self._round = -1
-        self._said_s = 0.0
+        self._said_s = time.monotonic()
         self._cell = ""
         self._stalls = 0
+        self._was_stuck = False
 
     def stage(self, sentence: str) -> None:
         """Say the step."""
+        self._cell = sentence
         click.echo(sentence, err=True)
 
     def cell_started(self, cell: Cell, round_number: int, time_left_s: float) -> None:
@@ -133,9 +140,11 @@ class PlainWatcher:
             click.echo(f"Round {round_number + 1}; about {left} left", err=True)
 
     def live(self, reading: LiveReading) -> None:
-        """Say the last second, but not too often."""
+        """Say the last second: at once when a hang begins, else not too often."""
         now_s = time.monotonic()
-        if now_s - self._said_s >= PLAIN_EVERY_S:
+        hangs_now = is_stuck(reading) and not self._was_stuck
+        self._was_stuck = is_stuck(reading)
+        if hangs_now or now_s - self._said_s >= PLAIN_EVERY_S:
             self._said_s = now_s
             click.echo(f"  {self._cell}: {live_text(reading, self._stalls)}", err=True)
 

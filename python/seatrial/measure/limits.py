@@ -26,6 +26,7 @@ class OwnLimits:
 
         Raises:
             EngineError: when the engine cannot run at all.
+            KeyboardInterrupt: when the user ends it; nothing is known of the limit then.
         """
         setup = (engine, threads, depth)
         if setup not in self._per_s:
@@ -51,5 +52,8 @@ def _calibrate(engine: str, threads: int, depth: int) -> float:
         "engine": engine,
         "limit": {"duration_s": CALIBRATION_S},
     }
-    parts = measure_spec(spec, Silent()).parts
+    measured = measure_spec(spec, Silent())
+    if measured.interrupted:
+        raise KeyboardInterrupt
+    parts = measured.parts
     return float(parts["outcome"]["completed"] / parts["duration_s"])

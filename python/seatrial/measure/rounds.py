@@ -95,7 +95,8 @@ class Rounds:
                 )
                 return RoundsEnd(status=COMPLETE, reason=reason)
         rounds = self._plan.study.rounds.max
-        return RoundsEnd(status=COMPLETE, reason=f"All {rounds} rounds were measured.")
+        told = "Its one round was" if rounds == 1 else f"All {rounds} rounds were"
+        return RoundsEnd(status=COMPLETE, reason=f"{told} measured.")
 
     @property
     def _precision(self) -> float:
@@ -143,10 +144,16 @@ class Rounds:
         is_only_cell = len(self._plan.cells) == 1
         if sample.status == INTERRUPTED and not is_only_cell:
             return False
-        stored = self._store.add_sample(self._run.id, self._with_limit(sample))
+        goes_on = sample.status != INTERRUPTED
+        try:
+            limited = self._with_limit(sample)
+        except KeyboardInterrupt:
+            # The sample is whole and is kept, though the engine's own limit is not known.
+            limited, goes_on = sample, False
+        stored = self._store.add_sample(self._run.id, limited)
         self._take_in(stored)
         self._watcher.cell_ended(stored)
-        return sample.status != INTERRUPTED
+        return goes_on
 
     def _with_limit(self, sample: Sample) -> Sample:
         """Add what the engine could do without the target; a simulated device has no such limit."""

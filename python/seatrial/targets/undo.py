@@ -254,7 +254,8 @@ def clean(*, dry_run: bool = False, folder: Path | None = None) -> list[Undone]:
     if not place.is_dir():
         return []
     with _explained(place):
-        paths = sorted(place.glob(f"*{_SUFFIX}"))
+        # A run's name begins with its time, and a newer run may lie on what an older one mounted.
+        paths = sorted(place.glob(f"*{_SUFFIX}"), reverse=True)
         return [undone for path in paths for undone in _clean_one(path, dry_run=dry_run)]
 
 

@@ -1,0 +1,194 @@
+"""What freezes a device, a file system or a process for a known time; each ends by itself.
+
+Each returns when, by the wall clock, it began and ended. An injection is a system call: it took
+place between the readings before and after it, and nobody can know it closer than that.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+FIFREEZE, FITHAW = 0xC0045877, 0xC0045878  # include/uapi/linux/fs.h
+PRIORITY = 10
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Something happened between two readings of the wall clock."""
+
+    after_s: float
+    before_s: float
+
+    def distance_s(self, at_s: float) -> float:
+        """How far a time lies outside of what is known; 0 inside."""
+        return max(self.after_s - at_s, at_s - self.before_s, 0.0)
+
+
+@dataclass(frozen=True)
+class Injected:
+    """A freeze, from its beginning to its end."""
+
+    began: Moment
+    ended: Moment
+
+
+@contextmanager
+def promptly() -> Iterator[None]:
+    """Let nothing on a busy machine come between a system call and the clock around it."""
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def moment(act, *arguments) -> Moment:
+    with promptly():
+        after_s = time.time()
+        act(*arguments)
+        return Moment(after_s, time.time())
+
+
+class Throttled:
+    """A new control group whose processes get 1 byte/s (or request/s) of a device, while it lasts.
+
+    Source: Documentation/admin-guide/cgroup-v1/blkio-controller.rst.
+    """
+
+    def __init__(self, device: str, unit: str = "bps") -> None:
+        self._device = device
+        self._group = blkio() / f"seatrial-test-{os.getpid()}"
+        self._limits = [f"blkio.throttle.{way}_{unit}_device" for way in ("read", "write")]
+
+    def __enter__(self) -> Path:
+        self._group.mkdir()
+        self._limit(1)
+        return self._group
+
+    def __exit__(self, *_exception: object) -> None:
+        self._limit(0)
+        remove_group(self._group)
+
+    def lift(self) -> None:
+        self._limit(0)
+
+    def _limit(self, per_s: int) -> None:
+        for name in self._limits:
+            (self._group / name).write_text(f"{self._device} {per_s}")
+
+
+def throttle(pid: int, device: str, length_s: float, *, unit: str = "bps") -> Injected:
+    """Throttle the requests of a process to a device, then let it go on."""
+    throttled = Throttled(device, unit)
+    with throttled as group:
+        began = moment((group / "cgroup.procs").write_text, str(pid))
+        time.sleep(length_s)
+        return Injected(began, moment(throttled.lift))
+
+
+def blkio() -> Path:
+    """Where the control groups of block devices are."""
+    for line in Path("/proc/mounts").read_text().splitlines():
+        _, point, kind, options, *_ = line.split()
+        if kind == "cgroup" and "blkio" in options.split(","):
+            if not Path(point, "blkio.throttle.read_bps_device").exists():
+                pytest.skip("needs a kernel with CONFIG_BLK_DEV_THROTTLING")
+            return Path(point)
+    pytest.skip("needs the control groups of version 1 with blkio")
+
+
+def remove_group(group: Path) -> None:
+    """Move all out; a process that ended just now leaves its group a moment later."""
+    give_up_s = time.monotonic() + 5
+    while True:
+        for pid in (group / "cgroup.procs").read_text().split():
+            (group.parent / "cgroup.procs").write_text(pid)
+        try:
+            group.rmdir()
+        except OSError:
+            if time.monotonic() > give_up_s:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+class Frozen:
+    """A file system frozen as fsfreeze(8) does, while it lasts."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> Frozen:
+        self._descriptor = os.open(self._folder, os.O_RDONLY)
+        self.began = moment(fcntl.ioctl, self._descriptor, FIFREEZE, 0)
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.ended = moment(fcntl.ioctl, self._descriptor, FITHAW, 0)
+        os.close(self._descriptor)
+
+
+def freeze(folder: Path, length_s: float) -> Injected:
+    """Freeze a file system, then thaw it."""
+    with Frozen(folder) as frozen:
+        time.sleep(length_s)
+    return Injected(frozen.began, frozen.ended)
+
+
+def thaw(folder: Path) -> None:
+    """Thaw a file system if it is frozen."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.ioctl(descriptor, FITHAW, 0)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def stop(pid: int, length_s: float) -> Injected:
+    """Stop a process by SIGSTOP, then let it go on."""
+    began = moment(os.kill, pid, signal.SIGSTOP)
+    time.sleep(length_s)
+    return Injected(began, moment(os.kill, pid, signal.SIGCONT))
+
+
+SPIN = f"""
+import os, sys, time
+processor, length_s = int(sys.argv[1]), float(sys.argv[2])
+os.sched_setaffinity(0, {{processor}})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param({PRIORITY}))
+began_s = now_s = time.time()
+while now_s < began_s + length_s:
+    now_s = time.time()
+print(began_s, now_s)
+"""
+
+
+def steal(threads: list[int], processor: int, length_s: float) -> Injected:
+    """Pin threads to a processor and take it from them by a busy process of higher rank.
+
+    The kernel leaves ordinary threads 5 % of each second whatever happens
+    (Documentation/scheduler/sched-deadline.rst, the fair server; sched-rt-group.rst), so
+    ``length_s`` must stay well below a second.
+    """
+    for thread in threads:
+        os.sched_setaffinity(thread, {processor})
+    spin = [sys.executable, "-c", SPIN, str(processor), str(length_s)]
+    ended = subprocess.run(spin, check=True, capture_output=True, text=True, timeout=30)
+    began_s, ended_s = map(float, ended.stdout.split())
+    return Injected(Moment(began_s, began_s), Moment(ended_s, ended_s))

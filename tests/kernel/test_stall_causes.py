@@ -1,0 +1,115 @@
+"""A device, a file system, a process and a processor frozen for real: each found, timed, named."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from kernel import injections
+from kernel.injections import Injected
+from kernel.trial import Trial
+
+pytestmark = pytest.mark.root
+
+EDGE_S = 0.020
+SHARP_EDGE_S = 0.010
+FREEZE_S = 1.0
+STEAL_S = 0.5
+SECONDS = 2.4
+
+PSYNC, IO_URING = 1, 32
+BOTH_ENGINES = pytest.mark.parametrize("depth", [PSYNC, IO_URING], ids=["psync", "io_uring"])
+
+
+def overlap_s(sample: dict[str, Any], stall: dict[str, Any], injected: Injected) -> float:
+    start_s = sample["started_at"] + stall["start_s"]
+    end_s = start_s + stall["length_s"]
+    return min(end_s, injected.ended.before_s) - max(start_s, injected.began.after_s)
+
+
+def the_stall(sample: dict[str, Any], injected: Injected) -> dict[str, Any]:
+    """The stall that covers most of the injection."""
+    assert sample["stalls"], "no stall was found at all"
+    return max(sample["stalls"], key=lambda stall: overlap_s(sample, stall, injected))
+
+
+def assert_found(
+    document: dict[str, Any], injected: Injected, cause: str, depth: int, edge_s: float = EDGE_S
+) -> None:
+    """The stall is where it was injected, and both the sample and a finding name its cause."""
+    (sample,) = document["samples"]
+    assert sample["engine"] == ("psync" if depth == PSYNC else "io_uring")
+    stall = the_stall(sample, injected)
+    start_s = sample["started_at"] + stall["start_s"]
+    told = f"{stall} in a sample from {sample['started_at']}, injected {injected}"
+    assert injected.began.distance_s(start_s) <= edge_s, f"start: {told}"
+    assert injected.ended.distance_s(start_s + stall["length_s"]) <= edge_s, f"end: {told}"
+    assert stall["cause"] == cause, told
+    assert stall["depth"] == depth, told
+    findings = [finding for finding in document["findings"] if finding["kind"] == "stall"]
+    assert cause in [finding["evidence"]["cause"] for finding in findings]
+
+
+@pytest.mark.parametrize(
+    ("kind", "operation"), [("xfs", "read"), ("ext4", "write")], ids=["xfs-read", "ext4-write"]
+)
+@BOTH_ENGINES
+def test_a_throttled_loop_device_is_the_devices_fault(
+    file_system, tmp_path, kind, operation, depth
+):
+    place = file_system(kind)
+    with Trial(place.folder, tmp_path, operation=operation, depth=depth, seconds=SECONDS) as trial:
+        injected = injections.throttle(trial.pid, place.device, FREEZE_S)
+        assert_found(trial.document(), injected, "device", depth)
+
+
+def test_one_request_a_second_is_a_stall_for_each_second(file_system, tmp_path):
+    """A throttle that still lets something through: no single freeze, and yet nothing moves."""
+    place = file_system("xfs")
+    with Trial(place.folder, tmp_path, operation="read", depth=PSYNC, seconds=SECONDS + 1) as trial:
+        injected = injections.throttle(trial.pid, place.device, 2.5, unit="iops")
+        (sample,) = trial.document()["samples"]
+    inside = [stall for stall in sample["stalls"] if overlap_s(sample, stall, injected) > EDGE_S]
+    assert len(inside) >= 2
+    assert {stall["cause"] for stall in inside} == {"device"}
+    first_s = sample["started_at"] + inside[0]["start_s"]
+    last_s = sample["started_at"] + inside[-1]["start_s"] + inside[-1]["length_s"]
+    assert injected.began.distance_s(first_s) <= EDGE_S
+    assert injected.ended.distance_s(last_s) <= EDGE_S
+    assert sum(stall["length_s"] for stall in inside) >= 0.98 * (last_s - first_s)
+
+
+@pytest.mark.parametrize("kind", ["xfs", "ext4"])
+@BOTH_ENGINES
+def test_a_frozen_file_system_is_the_file_systems_fault(file_system, tmp_path, kind, depth):
+    place = file_system(kind)
+    with Trial(place.folder, tmp_path, operation="write", depth=depth, seconds=SECONDS) as trial:
+        injected = injections.freeze(place.folder, FREEZE_S)
+        assert_found(trial.document(), injected, "filesystem", depth)
+
+
+@BOTH_ENGINES
+def test_a_stopped_process_is_the_generators_fault(file_system, tmp_path, depth):
+    place = file_system("xfs")
+    with Trial(place.folder, tmp_path, operation="read", depth=depth, seconds=SECONDS) as trial:
+        injected = injections.stop(trial.pid, FREEZE_S)
+        assert_found(trial.document(), injected, "generator", depth, SHARP_EDGE_S)
+
+
+@pytest.mark.parametrize("whose", ["", "worker-"], ids=["whole-process", "worker-alone"])
+@BOTH_ENGINES
+def test_a_stolen_processor_is_the_generators_fault(memory, tmp_path, whose, depth):
+    """With the worker alone on the stolen processor, the watchdog wakes on time and looks on.
+
+    On memory, for the kernel thread of a loop device may be on that processor too: then it is the
+    device that stands still.
+    """
+    processor = max(os.sched_getaffinity(0))
+    if whose and len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs a second processor for the watchdog")
+    trial = Trial(memory, tmp_path, operation="read", depth=depth, seconds=SECONDS, direct=False)
+    with trial:
+        injected = injections.steal(trial.threads(whose), processor, STEAL_S)
+        assert_found(trial.document(), injected, "generator", depth, SHARP_EDGE_S)

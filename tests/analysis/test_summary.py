@@ -46,6 +46,17 @@ def test_cells_follow_the_plan():
     assert [cell.cell.key for cell in summary.cells] == [cell.key for cell in planned]
 
 
+def test_the_stored_study_is_held_to_its_thresholds():
+    thresholds = {"matrix.iops": ">= 2000", "matrix[threads=1].stalls": "< 1"}
+    study = study_from_mapping(
+        {"name": "kept", "workload": [{"kind": "matrix"}], "thresholds": thresholds}, "a test"
+    )
+    run = run_of(study=study_to_mapping(study))
+    summary = summarise(run, [sample_of(completed=1000)])
+    assert [result.met for result in summary.thresholds] == [False, True]
+    assert summarise(run_of(study={}), [sample_of()]).thresholds == []
+
+
 def test_without_a_plan_cells_are_in_natural_order():
     cells = [
         cell_of(workload=workload, operation=operation, block_size_bytes=size, threads=threads)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seatrial._core import Histogram
 from seatrial.analysis.estimates import bandwidth_estimate, latency_estimates, rate_estimate
-from seatrial.analysis.model import CellSummary, Estimate, Finding, Summary
+from seatrial.analysis.model import CellSummary, Estimate, Finding, Summary, ThresholdResult
 from seatrial.results.model import (
     OperationResult,
     Outcome,
@@ -15,6 +15,7 @@ from seatrial.results.model import (
     Timeline,
 )
 from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.thresholds import parse_threshold
 
 SLICE_NS = 100_000_000
 
@@ -168,9 +169,28 @@ def estimate(figure: tuple[float, float, float], unit: str, rounds: int = 3) -> 
     return Estimate(value=value, low=low, high=high, rounds=rounds, unit=unit)
 
 
-def make_summary(cells: list[CellSummary], findings: list[Finding] | None = None) -> Summary:
+def make_summary(
+    cells: list[CellSummary],
+    findings: list[Finding] | None = None,
+    thresholds: list[ThresholdResult] | None = None,
+) -> Summary:
     return Summary(
-        run=make_run(), cells=cells, findings=findings or [], verdict="Reads 8 KiB at 74k IOPS."
+        run=make_run(),
+        cells=cells,
+        findings=findings or [],
+        verdict="Reads 8 KiB at 74k IOPS.",
+        thresholds=thresholds or [],
+    )
+
+
+def make_threshold(*, met: bool = False, worst: Estimate | None = None) -> ThresholdResult:
+    return ThresholdResult(
+        threshold=parse_threshold("matrix.p99_ms", "< 5"),
+        met=met,
+        doubtful=False,
+        worst=worst,
+        cell=make_cell().key if worst else "",
+        sentence="matrix.p99_ms < 5: " + ("met" if met else "not met") + ", 9 ms <b>.",
     )
 
 

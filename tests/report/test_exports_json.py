@@ -9,12 +9,14 @@ import json_schema
 import msgspec
 import pytest
 from exports_hand import (
+    estimate,
     make_cell,
     make_finding,
     make_run,
     make_sample,
     make_stall,
     make_summary,
+    make_threshold,
     summarised,
     summary_with,
 )
@@ -118,6 +120,19 @@ def test_findings_name_their_cells_by_the_factors_of_the_samples():
     assert set(finding) == {
         "kind", "severity", "cells", "sentence", "cause", "evidence", "next",
     }  # fmt: skip
+
+
+def test_thresholds_say_what_was_demanded_and_seen():
+    worst = estimate((9e6, 8e6, 10e6), "ns")
+    results = [make_threshold(worst=worst), make_threshold(), make_threshold(met=True, worst=worst)]
+    document = json.loads(export(make_summary([], thresholds=results), "json"))
+    assert_as_published(document, "run.schema.json")
+    assert [each["met"] for each in document["thresholds"]] == [False, False, True]
+    breached, unknown, _ = document["thresholds"]
+    assert (breached["name"], breached["condition"]) == ("matrix.p99_ms", "< 5")
+    assert breached["worst"]["value"] == 9e6
+    assert breached["cell_key"] == make_cell().key
+    assert (unknown["worst"], unknown["cell_key"]) == (None, "")
 
 
 def test_a_percentile_that_too_few_requests_know_is_absent():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from exports_hand import make_cell, make_finding, make_summary, summary_with
+from exports_hand import make_cell, make_finding, make_summary, make_threshold, summary_with
 
 from seatrial.report.exports import FORMATS, export
 from seatrial.report.exports.markdown import as_markdown
@@ -16,6 +16,13 @@ def matrix():
         summary_with(make_cell("read", 4096, threads), (iops, iops * 0.97, iops * 1.03))
         for threads, iops in ((1, 12_000.0), (10, 74_000.0))
     ]
+
+
+def test_thresholds_are_told():
+    results = [make_threshold(), make_threshold(met=True)]
+    text = export(make_summary(matrix(), thresholds=results), "markdown")
+    assert "## Thresholds\n\n- **breached**: matrix.p99\\_ms \\< 5: not met, 9 ms" in text
+    assert "\n- **kept**: matrix" in text
 
 
 def test_a_small_run_reads_so():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from exports_hand import make_threshold
 from hypothesis import given
 from hypothesis import strategies as st
 from page_reader import Node, embedded, read
@@ -77,6 +78,21 @@ def test_no_finding_is_said_in_words():
     findings = read(render(bare())).one(id="findings")
     assert findings.one("h2").text == "Findings: none"
     assert findings.text.endswith("None of the known faults was seen in what was measured.")
+
+
+def test_breached_thresholds_are_told_before_the_findings():
+    page = render(bare(thresholds=[make_threshold(), make_threshold(met=True)]))
+    section = read(page).one(id="thresholds")
+    assert section.one("h2").text == "Thresholds: 1 of 2 breached"
+    severities = [each.text for each in section.all("p", class_="severity")]
+    assert severities == ["Breached", "Kept"]
+    assert "matrix.p99_ms < 5: not met, 9 ms <b>." in section.text.replace(NO_BREAK_SPACE, " ")
+    assert page.index('id="thresholds"') < page.index('id="findings"')
+    assert 'href="#thresholds"' in page
+
+
+def test_a_study_without_thresholds_has_no_word_of_them():
+    assert "hreshold" not in read(render(bare())).one("main").text
 
 
 def test_many_cells_and_long_evidence_are_folded():

@@ -7,9 +7,9 @@ it, never by importing this room.
 
 from seatrial.analysis.estimates import estimate_of_rounds, settled
 from seatrial.analysis.findings import KINDS, preflight
-from seatrial.analysis.model import CellSummary, Estimate, Finding, Summary
+from seatrial.analysis.model import CellSummary, Estimate, Finding, Summary, ThresholdResult
 from seatrial.analysis.summary import summarise, summarise_cell
-from seatrial.analysis.thresholds import ThresholdResult, evaluate
+from seatrial.analysis.thresholds import evaluate
 from seatrial.analysis.verdict import verdict
 
 __all__ = [

@@ -8,6 +8,7 @@ import msgspec
 
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.thresholds import Threshold
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,7 +19,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         low: Lower end of the 95 % interval; None when measured once.
         high: Upper end of the 95 % interval; None when measured once.
         rounds: How many rounds it rests on.
-        unit: ``IOPS``, ``B/s``, ``ns``, ``commits/s``, ``ratio``.
+        unit: ``IOPS``, ``B/s``, ``ns``, ``commits/s``, ``ratio``, ``count``.
     """
 
     value: float
@@ -84,10 +85,40 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     next: str
 
 
+class ThresholdResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one threshold.
+
+    Attributes:
+        threshold: The demand.
+        met: Whether every cell that it selects keeps it.
+        doubtful: Whether the worst cell's interval reaches across the limit, so that another run
+            might judge otherwise.
+        worst: The worst cell's figure in ``threshold.base_unit``; None where there is none.
+        cell: Key of the worst cell; empty where there is none.
+        sentence: Demand, figure with its doubt, and cell, or why it cannot be judged.
+    """
+
+    threshold: Threshold
+    met: bool
+    doubtful: bool
+    worst: Estimate | None
+    cell: str
+    sentence: str
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a report or a terminal prints of one run."""
+    """Everything that a report or a terminal prints of one run.
+
+    Attributes:
+        run: The run as stored.
+        cells: In the order of the plan.
+        findings: The gravest first.
+        verdict: One sentence: how fast, and the gravest finding.
+        thresholds: What became of the study's thresholds, in their order.
+    """
 
     run: Run
     cells: list[CellSummary]
     findings: list[Finding]
     verdict: str
+    thresholds: list[ThresholdResult] = []

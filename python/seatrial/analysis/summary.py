@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from seatrial.analysis.estimates import (
     bandwidth_estimate,
     counted,
@@ -14,6 +16,7 @@ from seatrial.analysis.findings import find
 from seatrial.analysis.findings.context import Context
 from seatrial.analysis.findings.errors import name_of
 from seatrial.analysis.model import CellSummary, Summary
+from seatrial.analysis.thresholds import evaluate
 from seatrial.analysis.verdict import verdict
 from seatrial.analysis.wording import format_count, format_duration_ns
 from seatrial.errors import SeatrialError
@@ -21,16 +24,18 @@ from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan
+from seatrial.study.schema import Study
 
 OPERATIONS = ("read", "write", "mixed", "commit", "copy")
 
 
 def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
-    """Return cells in plan order with their figures, the findings, and the verdict."""
+    """Return cells in plan order, findings, the verdict, and what became of the thresholds."""
     by_cell: dict[str, list[Sample]] = {}
     for sample in samples:
         by_cell.setdefault(sample.cell.key, []).append(sample)
-    places = _places(run)
+    study = _study(run)
+    places = _places(study) if study else {}
     cells = sorted(
         (summarise_cell(group) for group in by_cell.values()),
         key=lambda summary: (
@@ -39,7 +44,9 @@ def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
         ),
     )
     findings = find(Context(run, cells))
-    return Summary(run=run, cells=cells, findings=findings, verdict=verdict(cells, findings))
+    summary = Summary(run=run, cells=cells, findings=findings, verdict=verdict(cells, findings))
+    judged = evaluate(study.thresholds, summary) if study else []
+    return msgspec.structs.replace(summary, thresholds=judged)
 
 
 def summarise_cell(samples: Sequence[Sample]) -> CellSummary:
@@ -78,13 +85,18 @@ def _blank(samples: Sequence[Sample]) -> str:
     return ", ".join(told)
 
 
-def _places(run: Run) -> dict[str, int]:
-    """Return the place of each cell's key in the plan of the run's study.
-
-    Empty where the study makes no plan here: it was imported, or written by another version.
-    """
+def _study(run: Run) -> Study | None:
+    """Return the run's study; None where it was imported, or written by another version."""
     try:
-        plan = make_plan(study_from_mapping(run.study, run.study_name))
+        return study_from_mapping(run.study, run.study_name)
+    except SeatrialError:
+        return None
+
+
+def _places(study: Study) -> dict[str, int]:
+    """Return the place of each cell's key in the plan of a study; none if it makes no plan here."""
+    try:
+        plan = make_plan(study)
     except SeatrialError:
         return {}
     return {cell.key: place for place, cell in enumerate(plan.cells)}

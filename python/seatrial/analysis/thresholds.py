@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
 from seatrial.analysis.estimates import PERCENTS, entries_needed
-from seatrial.analysis.model import CellSummary, Estimate, Summary
+from seatrial.analysis.model import CellSummary, Estimate, Summary, ThresholdResult
 from seatrial.analysis.wording import (
     format_cell,
     format_count,
@@ -15,27 +13,6 @@ from seatrial.analysis.wording import (
     format_estimate,
 )
 from seatrial.study.thresholds import Threshold
-
-
-class ThresholdResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one threshold.
-
-    Attributes:
-        threshold: The demand.
-        met: Whether every cell that it selects keeps it.
-        doubtful: Whether the worst cell's interval reaches across the limit, so that another run
-            might judge otherwise.
-        worst: The worst cell's figure in ``threshold.base_unit``; None where there is none.
-        cell: Key of the worst cell; empty where there is none.
-        sentence: Demand, figure with its doubt, and cell, or why it cannot be judged.
-    """
-
-    threshold: Threshold
-    met: bool
-    doubtful: bool
-    worst: Estimate | None
-    cell: str
-    sentence: str
 
 
 def evaluate(thresholds: Iterable[Threshold], summary: Summary) -> list[ThresholdResult]:

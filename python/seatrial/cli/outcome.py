@@ -7,9 +7,8 @@ from typing import Final
 
 import click
 
-from seatrial.analysis import evaluate, settled, summarise
-from seatrial.analysis.model import Finding, Summary
-from seatrial.analysis.thresholds import ThresholdResult
+from seatrial.analysis import settled, summarise
+from seatrial.analysis.model import Finding, Summary, ThresholdResult
 from seatrial.cli import terminal
 from seatrial.cli.files import write_text
 from seatrial.measure.run import RunRequest, execute
@@ -35,24 +34,21 @@ def measure_and_tell(
         with terminal.watcher(quiet=as_json) as watcher:
             run, end = execute(request, store, watcher=watcher, settled=settled)
         summary = summarise(run, store.samples(run.id))
-    judged = evaluate(request.plan.study.thresholds, summary)
     place = report or results.parent / f"seatrial-report-{run.id}.html"
     write_report(summary, place)
     if as_json:
         click.echo(json_document.render(summary), nl=False)
     else:
         click.echo(run_text(summary))
-        for result in judged:
-            click.echo(f"{'kept    ' if result.met else 'BREACHED'}  {result.sentence}")
         click.echo(f"{end.reason}\nReport: {place}\nAgain:  seatrial show {run.id}")
-    return exit_code(run.status, judged)
+    return exit_code(summary)
 
 
-def exit_code(status: str, judged: list[ThresholdResult]) -> int:
+def exit_code(summary: Summary) -> int:
     """Return 4 for a partial result, 3 for a breached threshold, else 0."""
-    if status != "complete":
+    if summary.run.status != "complete":
         return EXIT_PARTIAL
-    return 0 if all(result.met for result in judged) else EXIT_THRESHOLD
+    return 0 if all(result.met for result in summary.thresholds) else EXIT_THRESHOLD
 
 
 def write_report(summary: Summary, place: Path) -> None:
@@ -68,14 +64,24 @@ def write_report(summary: Summary, place: Path) -> None:
 
 
 def run_text(summary: Summary) -> str:
-    """Return a run's tables, findings and verdict for a terminal; notes without their reasons."""
+    """Return tables, findings, thresholds and verdict for a terminal; notes without reasons."""
     blocks = [as_text(table) for table in tables(summary)]
     blocks += [finding_text(finding) for finding in summary.findings if finding.severity != "note"]
     notes = [_marked(finding) for finding in summary.findings if finding.severity == "note"]
     if notes:
         blocks.append("\n".join(notes))
+    if summary.thresholds:
+        blocks.append("\n".join(_threshold_text(result) for result in summary.thresholds))
     blocks.append(click.wrap_text(summary.verdict, width=WIDTH))
     return "\n\n".join(block.rstrip() for block in blocks) + "\n"
+
+
+def _threshold_text(result: ThresholdResult) -> str:
+    mark = "kept      " if result.met else "BREACHED  "
+    indent = " " * len(mark)
+    return click.wrap_text(
+        result.sentence, width=WIDTH, initial_indent=mark, subsequent_indent=indent
+    )
 
 
 def finding_text(finding: Finding) -> str:

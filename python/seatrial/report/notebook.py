@@ -228,12 +228,14 @@ class CellSummary(analysis.CellSummary, frozen=True, kw_only=True):
 
 
 class Summary(analysis.Summary, frozen=True, kw_only=True):
-    """Everything about a run; a notebook shows the verdict, the findings and the tables."""
+    """Everything about a run; a notebook shows verdict, thresholds, findings and tables."""
 
     def _repr_html_(self) -> str:
         found = tables(self)
         if self.findings:
             found = [_findings_table(self.findings), *found]
+        if self.thresholds:
+            found = [_thresholds_table(self.thresholds), *found]
         return join([element("p", self.verdict), *(plain_table(table) for table in found)])
 
 
@@ -293,4 +295,14 @@ def _findings_table(findings: list[Finding] | list[analysis.Finding]) -> Table:
             [found.severity, found.kind, found.sentence, found.cause, found.next]
             for found in findings
         ],
+    )
+
+
+def _thresholds_table(results: list[analysis.ThresholdResult]) -> Table:
+    return Table(
+        id="thresholds",
+        title="Thresholds",
+        labels=2,
+        headers=["Result", "What was demanded and seen"],
+        rows=[["kept" if each.met else "breached", each.sentence] for each in results],
     )

@@ -1,12 +1,13 @@
 """The HTML report: one file that needs nothing else, readable with scripts off.
 
-Verdict first, then findings, the charts that matter, tables, the machine, and the exact study.
+Verdict first, then thresholds and findings, the charts that matter, tables, the machine, and the
+exact study.
 The page asks no network for anything, and its policy (report/assets.py) forbids it to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -21,10 +22,12 @@ from seatrial.report.sections.head import head
 from seatrial.report.sections.machine import machine_section
 from seatrial.report.sections.study import study_section
 from seatrial.report.sections.tables import table_sections
+from seatrial.report.sections.thresholds import thresholds_section
 from seatrial.report.tables import Table, moment
 from seatrial.report.tables import tables as plain_tables
 
 _CHAPTERS = {
+    "thresholds": "Thresholds",
     "findings": "Findings",
     "charts": "Charts",
     "tables": "Tables",
@@ -54,9 +57,16 @@ def render(summary: Summary, *, tables: Sequence[Table] | None = None) -> str:
     body = [
         element("a", "Skip to the findings", href="#findings", class_="skip"),
         head(summary),
-        _chapters(bool(figures), bool(numbers)),
+        _chapters(
+            {
+                "thresholds": bool(summary.thresholds),
+                "charts": bool(figures),
+                "tables": bool(numbers),
+            }
+        ),
         element(
             "main",
+            thresholds_section(summary.thresholds),
             findings_section(summary.findings),
             charts_section(figures),
             element("section", element("h2", "Tables"), *numbers, id="tables", aria_label="Tables")
@@ -89,9 +99,8 @@ def _document_head(title: str) -> Markup:
     )
 
 
-def _chapters(charts: bool, tables: bool) -> Markup:
-    """Return links to the parts of the page that there are."""
-    present = {"charts": charts, "tables": tables}
+def _chapters(present: Mapping[str, bool]) -> Markup:
+    """Return links to the parts of the page that there are; those not named always are."""
     links = (
         element("a", name, href=f"#{chapter}")
         for chapter, name in _CHAPTERS.items()

@@ -14,7 +14,7 @@ import msgspec
 
 from seatrial import _core
 from seatrial.analysis.estimates import PERCENTS, entries_needed
-from seatrial.analysis.model import CellSummary, Summary
+from seatrial.analysis.model import CellSummary, Summary, ThresholdResult
 from seatrial.errors import SeatrialError
 from seatrial.results.model import OperationResult, Run, Sample
 
@@ -37,6 +37,7 @@ def run_document(summary: Summary) -> Document:
         run=summary.run,
         verdict=summary.verdict,
         findings=summary.findings,
+        thresholds=[_threshold(result) for result in summary.thresholds],
         cells=[_cell(part) for part in summary.cells],
         samples=[_sample(sample) for part in summary.cells for sample in part.samples],
     )
@@ -67,6 +68,18 @@ def as_text(content: Document) -> str:
 def render(summary: Summary) -> str:
     """Return a run as one JSON document."""
     return as_text(run_document(summary))
+
+
+def _threshold(result: ThresholdResult) -> Document:
+    return {
+        "name": result.threshold.name,
+        "condition": result.threshold.condition,
+        "met": result.met,
+        "doubtful": result.doubtful,
+        "worst": result.worst,
+        "cell_key": result.cell,
+        "sentence": result.sentence,
+    }
 
 
 def _cell(summary: CellSummary) -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from seatrial.analysis.model import Finding, Summary
+from seatrial.analysis.model import Finding, Summary, ThresholdResult
 from seatrial.analysis.wording import format_duration_s
 from seatrial.report.tables import Table, moment, tables
 from seatrial.results.model import Run
@@ -21,6 +21,8 @@ def render(summary: Summary) -> str:
     ]
     if summary.findings:
         parts += ["## Findings", "\n".join(_finding(finding) for finding in summary.findings)]
+    if summary.thresholds:
+        parts += ["## Thresholds", "\n".join(_threshold(each) for each in summary.thresholds)]
     for table in tables(summary):
         parts += [f"## {escape(table.title)}", as_markdown(table)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -63,3 +65,7 @@ def _finding(finding: Finding) -> str:
     parts = [finding.sentence, finding.cause, finding.next]
     text = " ".join(escape(part) for part in parts if part)
     return f"- **{escape(finding.severity)}**, {escape(finding.kind)}: {text}"
+
+
+def _threshold(result: ThresholdResult) -> str:
+    return f"- **{'kept' if result.met else 'breached'}**: {escape(result.sentence)}"

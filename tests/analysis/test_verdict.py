@@ -68,9 +68,23 @@ def test_without_8_kib_the_nearest_page_size_is_told():
 
 def test_other_cells_are_told_as_they_are():
     told = verdict([rounds_of(cell_of(workload="io", address="zipf"), [1000])], [])
-    assert told.startswith("Io: read 8 KiB, 1 thread: 1,000 IOPS (measured once), 8.2 MB/s")
+    assert told == "1,000 IOPS (measured once), 8.2 MB/s in io: read 8 KiB, 1 thread."
     cells = [rounds_of(cell_of(workload="io", address="zipf", threads=n), [n]) for n in (1, 9)]
-    assert verdict(cells, []).startswith("Fastest of 2 cells: io: read 8 KiB, 9 threads")
+    assert verdict(cells, []).endswith("in io: read 8 KiB, 9 threads, the fastest of 2 cells.")
+
+
+def test_each_of_several_targets_has_its_own_figures():
+    cells = [
+        rounds_of(cell_of(target="old"), [500]),
+        rounds_of(cell_of(target="new"), [9000]),
+        rounds_of(cell_of(target="new", workload="commit", operation="commit"), [70]),
+        rounds_of(cell_of(target="dead"), [0]),
+    ]
+    assert verdict(cells, []) == (
+        "On old, reads 8 KiB at random at 500 IOPS (measured once); "
+        "on new, reads 8 KiB at random at 9,000 IOPS (measured once); "
+        "on dead, nothing completed in any cell."
+    )
 
 
 def test_nothing_completed():
@@ -139,8 +153,12 @@ def test_notes_are_not_worth_the_verdict():
         ),
         (finding_of("link_narrower", lost_share=0.25), "its link loses 25 %"),
         (finding_of("interrupted"), "the result is partial"),
-        (finding_of("drive_health"), "It was seen"),
     ],
 )
 def test_the_worst_is_told_in_a_few_words(finding, told):
     assert verdict([rounds_of(cell_of(), [100])], [finding]).endswith(f"; {told}.")
+
+
+def test_the_worst_without_few_words_is_a_sentence_of_its_own():
+    told = verdict([rounds_of(cell_of(), [100])], [finding_of("drive_health")])
+    assert told.endswith("IOPS (measured once). It was seen.")

@@ -3,6 +3,7 @@
 import math
 import re
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -193,6 +194,13 @@ def test_cells_are_named_as_a_reader_would():
     assert format_cell(mixed) == "mix: mixed, 1 thread, access a"
     paced = cell_of(workload="io", factors={"direct": False, "rate": 50_000.0})
     assert format_cell(paced) == "io: read 8 KiB, 1 thread, buffered, rate 50,000"
+
+
+def test_a_cell_on_one_of_several_targets_tells_which():
+    shared = cell_of(workload="io", target="ssd")
+    assert format_cell(shared) == "io on ssd: read 8 KiB, 1 thread"
+    namesake = msgspec.structs.replace(shared, target="io", key="io/read/8192B/1t/1d")
+    assert format_cell(namesake) == "io: read 8 KiB, 1 thread"
 
 
 def test_a_value_that_is_no_number_is_unknown():

@@ -47,12 +47,13 @@ class Told:
 def verdict(cells: Sequence[CellSummary], findings: Sequence[Finding]) -> str:
     """Return how fast the target is in a database's units, and the worst that was found.
 
-    Where a critical finding puts the figures told in doubt, that comes first.
+    Where a critical finding puts the figures told in doubt, that comes first. Of several targets
+    each has its own figures, and only the first of them: the tables compare the rest.
     """
     if not cells:
         return "Nothing was measured."
     tainted = [c for finding in findings if finding.kind in NOT_THE_DEVICES for c in finding.cells]
-    told = _speed([c for c in cells if not c.blank], tainted)
+    told = _speed_by_target(cells, tainted)
     speed = "; ".join(part.words for part in told)
     shown = [cell.cell.identity() for part in told for cell in part.cells]
     doubts = [finding for finding in findings if _is_doubt(finding, shown)]
@@ -70,6 +71,19 @@ def _is_doubt(finding: Finding, shown: Sequence[dict[str, FactorValue]]) -> bool
         return False
     concerns_shown = not finding.cells or any(cell in shown for cell in finding.cells)
     return concerns_shown or finding.kind in UNTRUSTED_EVERYWHERE
+
+
+def _speed_by_target(
+    cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]
+) -> list[Told]:
+    """Return the parts of the first sentence; of several targets one each, with its name."""
+    told = {}
+    for label in dict.fromkeys(c.cell.target for c in cells):
+        own = [c for c in cells if c.cell.target == label and not c.blank]
+        told[label] = _speed(own, tainted)
+    if len(told) == 1:
+        return next(iter(told.values()))
+    return [Told(f"on {label}, {parts[0].words}", parts[0].cells) for label, parts in told.items()]
 
 
 def _speed(cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]) -> list[Told]:
@@ -161,23 +175,18 @@ def _any(cells: Sequence[CellSummary]) -> Told:
     best = max(cells, key=lambda c: c.bandwidth.value, default=None)
     if best is None:
         return Told("nothing completed in any cell", ())
-    fastest = "" if len(cells) == 1 else f"fastest of {len(cells)} cells: "
+    fastest = "" if len(cells) == 1 else f", the fastest of {len(cells)} cells"
     figures = f"{format_estimate(best.iops)}, {format_value(best.bandwidth)}"
-    return Told(f"{fastest}{format_cell(best.cell)}: {figures}", (best,))
+    return Told(f"{figures} in {format_cell(best.cell)}{fastest}", (best,))
 
 
 def _worst(findings: Sequence[Finding], already_told: Sequence[Finding]) -> str:
-    """Return the worst finding in a few words, after a semicolon; empty when there is none."""
+    """Return the worst finding in a few words, or as its own sentence; empty when there is none."""
     for finding in findings:
         if finding.severity != "note" and finding not in already_told:
-            return f"; {_in_words(finding)}"
+            words = _WORDS.get(finding.kind)
+            return f"; {words(finding)}" if words else f". {finding.sentence.rstrip('.')}"
     return ""
-
-
-def _in_words(finding: Finding) -> str:
-    """Return a finding in a few words, by its kind; else its own sentence."""
-    words = _WORDS.get(finding.kind)
-    return words(finding) if words else finding.sentence.rstrip(".")
 
 
 def _froze(finding: Finding) -> str:

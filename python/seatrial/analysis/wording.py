@@ -183,7 +183,10 @@ def format_plural(count: int, singular: str, plural: str = "") -> str:
 
 
 def format_cell(cell: Cell) -> str:
-    """Return a cell as a reader would name it: ``matrix: random read 8 KiB, 10 threads``."""
+    """Return a cell as a reader would name it: ``matrix: random read 8 KiB, 10 threads``.
+
+    Where the study has several targets, its own is told: ``matrix on ssd: random read ...``.
+    """
     words = [str(cell.factors["pattern"])] if "pattern" in cell.factors else []
     words.append(cell.operation)
     if cell.block_size_bytes:
@@ -193,7 +196,10 @@ def format_cell(cell: Cell) -> str:
         parts.append(f"depth {cell.depth}")
     others = (item for item in cell.factors.items() if item[0] not in ("pattern", "zones"))
     parts += [_format_factor(cell, name, value) for name, value in others]
-    return f"{cell.workload}: {', '.join(parts)}"
+    # The plan puts the target's label before the key where there are several targets.
+    is_one_of_several = cell.key.startswith(f"{cell.target}/{cell.workload}/")
+    where = f"{cell.workload} on {cell.target}" if is_one_of_several else cell.workload
+    return f"{where}: {', '.join(parts)}"
 
 
 def _format_factor(cell: Cell, name: str, value: FactorValue) -> str:

@@ -50,7 +50,7 @@ def test_a_killed_run_is_found_and_continued(tmp_path):
     path = tmp_path / "results.db"
     said_before_the_kill(start_child(path), 3)
     with ResultsFile.open(path) as file:
-        run = file.find_resumable("plan-a")
+        run = file.find_resumable("plan-a", [])
         assert run is not None
         assert (run.id, run.status, run.ended_at) == (RUN_ID, "running", None)
         done = {index for _, index in file.done(RUN_ID)}

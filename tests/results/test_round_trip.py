@@ -277,10 +277,22 @@ def test_the_newest_run_of_a_plan_is_resumed_unless_it_is_complete(file, status)
     file.start_run(make_run("old", started_at=1.0, status="interrupted"))
     file.start_run(make_run("new", started_at=2.0, status=status))
     file.start_run(make_run("else", started_at=3.0, plan_hash="plan-b"))
-    assert file.find_resumable("plan-a").id == "new"
+    assert file.find_resumable("plan-a", []).id == "new"
     file.finish_run("new", "complete", 5.0, {})
-    assert file.find_resumable("plan-a") is None
-    assert file.find_resumable("absent") is None
+    assert file.find_resumable("plan-a", []) is None
+    assert file.find_resumable("absent", []) is None
+
+
+def test_a_run_is_resumed_on_its_own_targets_only(file):
+    def study(*paths):
+        return {"name": "quick", "target": [{"label": "trial", "path": path} for path in paths]}
+
+    file.start_run(make_run("ssd", started_at=1.0, status="running", study=study("/mnt/ssd")))
+    file.start_run(make_run("hdd", started_at=2.0, status="running", study=study("/mnt/hdd")))
+    assert file.find_resumable("plan-a", ["/mnt/ssd"]).id == "ssd"
+    assert file.find_resumable("plan-a", ["/mnt/hdd"]).id == "hdd"
+    assert file.find_resumable("plan-a", ["/mnt/usb"]) is None
+    assert file.find_resumable("plan-a", ["/mnt/ssd", "/mnt/hdd"]) is None
 
 
 def test_plain_sql_reads_rates_from_the_view(file):

@@ -6,12 +6,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from seatrial import context
 from seatrial.errors import UsageError
 from seatrial.study.model import TargetInfo
-from seatrial.study.schema import Study
+from seatrial.study.schema import Study, Target
 from seatrial.targets.guard import inspect
 from seatrial.targets.resolve import ResolvedTarget, TargetKind, resolve
+
+
+def with_absolute_paths(study: Study) -> Study:
+    """Return the study with its targets' paths from the root, for the record of the run.
+
+    A run is found again by them, from any folder, when it is resumed.
+    """
+    targets = [_from_the_root(target) for target in study.targets]
+    return msgspec.structs.replace(study, targets=targets)
 
 
 def targets_info(study: Study) -> dict[str, TargetInfo]:
@@ -28,6 +39,12 @@ def targets_info(study: Study) -> dict[str, TargetInfo]:
         elif target.path:
             infos[target.label] = _info(resolve(target.path))
     return infos
+
+
+def _from_the_root(target: Target) -> Target:
+    if not target.path:
+        return target
+    return msgspec.structs.replace(target, path=str(Path(target.path).absolute()))
 
 
 def _info(found: ResolvedTarget) -> TargetInfo:

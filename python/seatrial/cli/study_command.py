@@ -60,10 +60,11 @@ def plan_of(name: str, **changes: Any) -> Plan:  # noqa: ANN401 - as override ta
 
 def plan_for(study: Study) -> Plan:
     """Return the plan of a study on targets as they are."""
-    from seatrial.cli.places import targets_info  # noqa: PLC0415 - not for --help
-    from seatrial.study.plan import make_plan  # noqa: PLC0415
+    from seatrial.cli.places import targets_info, with_absolute_paths  # noqa: PLC0415
+    from seatrial.study.plan import make_plan  # noqa: PLC0415 - not for --help
 
-    return make_plan(study, targets_info(study))
+    placed = with_absolute_paths(study)
+    return make_plan(placed, targets_info(placed))
 
 
 def show_or_measure(plan: Plan, measuring: Measuring, *, resume: bool = False) -> int:
@@ -115,10 +116,10 @@ def _unfinished(plan: Plan, results: Path) -> Run:
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
 
     with ResultsFile.open(results) as store:
-        run = store.find_resumable(plan.plan_hash)
+        run = store.find_resumable(plan.plan_hash, [each.path for each in plan.study.targets])
     if run is None:
         raise UsageError(
-            seen=f"{results} holds no unfinished run of this plan",
+            seen=f"{results} holds no unfinished run of this plan on this target",
             cause="It was completed, or the study, its options or the target changed since",
             next_step="Start it without --resume; `seatrial list` shows the runs",
         )

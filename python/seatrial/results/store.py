@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -198,17 +198,18 @@ class ResultsFile:
             )
             return {(row["key"], row["round"]) for row in found}
 
-    def find_resumable(self, plan_hash: str) -> Run | None:
-        """Return the newest run of a plan if it did not complete, else None.
+    def find_resumable(self, plan_hash: str, target_paths: Sequence[str]) -> Run | None:
+        """Return the newest run of a plan on these targets if it did not complete, else None.
 
         A run that completed is never reopened, and no older one is resumed past it.
+
+        Args:
+            plan_hash: The plan; it is the same on other targets, so that they can be compared.
+            target_paths: Paths of the study's targets, in its order; samples of another place
+                never join a run.
         """
-        with self._reading():
-            row = self._row(
-                "SELECT * FROM run WHERE plan_hash = ? ORDER BY started_at DESC, id DESC",
-                plan_hash,
-            )
-            newest = None if row is None else rows.run_of(row)
+        own = (run for run in self.runs() if run.plan_hash == plan_hash)
+        newest = next((run for run in own if _target_paths(run) == list(target_paths)), None)
         return None if newest is None or newest.status == "complete" else newest
 
     @contextmanager
@@ -305,6 +306,10 @@ class ResultsFile:
 
 def _has_id(run: Run, reference: str) -> bool:
     return run.id == reference
+
+
+def _target_paths(run: Run) -> list[str]:
+    return [str(target.get("path", "")) for target in run.study.get("target", [])]
 
 
 def _has_label(run: Run, reference: str) -> bool:

@@ -1,14 +1,18 @@
-//! Page-aligned I/O buffers, one a slot, mapped and touched before the clock starts.
+//! Page-aligned I/O buffers, mapped and touched before the clock starts.
 
 use std::io;
 use std::ptr::NonNull;
 
-/// The buffers of one worker.
+use seatrial_gauge::Operation;
+
+/// The buffers of one worker: one a slot, or one for what is written and one for what is read.
 #[derive(Debug)]
 pub struct Buffers {
     base: NonNull<u8>,
     slot_bytes: usize,
     slots: usize,
+    /// Distance from a slot's buffer for what is written to that for what is read; 0 for one both.
+    apart: usize,
 }
 
 // SAFETY: the mapping is private memory that only this value points to.
@@ -31,10 +35,31 @@ impl Buffers {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Buffers { base, slot_bytes, slots })
+        Ok(Buffers { base, slot_bytes, slots, apart: 0 })
     }
 
-    /// The buffer of a slot.
+    /// Maps two buffers for each of `slots`, so that nothing that was read is ever written again:
+    /// it would compress as well as what happens to be on the target.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel has no such memory.
+    pub fn map_apart(slots: usize, slot_bytes: usize) -> io::Result<Buffers> {
+        let mut buffers = Buffers::map(2 * slots, slot_bytes)?;
+        buffers.apart = slots;
+        Ok(buffers)
+    }
+
+    /// The number of the buffer that a request of a slot reads into or writes from.
+    #[inline]
+    pub fn number(&self, slot: usize, operation: Operation) -> usize {
+        match operation {
+            Operation::Read | Operation::Copy => slot + self.apart,
+            Operation::Write | Operation::Sync | Operation::Commit => slot,
+        }
+    }
+
+    /// A buffer by its number; those of what is written are numbered as the slots are.
     #[inline]
     pub fn slot(&mut self, slot: usize) -> &mut [u8] {
         assert!(slot < self.slots);
@@ -48,7 +73,7 @@ impl Buffers {
         }
     }
 
-    /// Address of a slot's buffer, for the kernel.
+    /// Address of a buffer, for the kernel.
     #[inline]
     pub fn address(&self, slot: usize) -> *mut u8 {
         assert!(slot < self.slots);
@@ -83,5 +108,15 @@ mod tests {
         assert!([0, 2].iter().all(|&slot| buffers.slot(slot).iter().all(|&byte| byte == 0)));
         assert_eq!(buffers.address(2) as usize % 4096, 0);
         assert_eq!(buffers.iovecs().len(), 3);
+    }
+
+    #[test]
+    fn what_is_read_lies_apart_only_where_asked() {
+        let one = Buffers::map(2, 4096).unwrap();
+        let mut two = Buffers::map_apart(2, 4096).unwrap();
+        assert_eq!(one.number(1, Operation::Read), one.number(1, Operation::Write));
+        assert_eq!((two.number(1, Operation::Read), two.number(1, Operation::Write)), (3, 1));
+        two.slot(3).fill(3);
+        assert_eq!(two.iovecs().len(), 4);
     }
 }

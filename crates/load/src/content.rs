@@ -1,8 +1,8 @@
 //! What is written, and how what is read is checked against it.
 
-use std::fs;
-use std::io;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seatrial_gauge::Operation;
@@ -11,7 +11,7 @@ use crate::data::Filler;
 use crate::engine::Request;
 use crate::ledger::{Ledger, LedgerError};
 use crate::spec::CellSpec;
-use crate::verify;
+use crate::verify::{self, SECTOR_BYTES};
 use crate::worker::{CORRUPTIONS_KEPT, Record};
 
 /// Why the ledger of verifiable data cannot be kept.
@@ -70,6 +70,22 @@ impl Shelf {
         }
     }
 
+    /// Takes the ledger's file away before the first write leaves: from then on it is out of date,
+    /// and whoever found it after a crash would take new data for corrupt ones.
+    ///
+    /// # Errors
+    ///
+    /// [`ShelfError::File`] when it cannot be removed.
+    pub fn open(&self) -> Result<(), ShelfError> {
+        let writes = self.spec.accesses.iter().any(|access| access.operation.writes());
+        match (&self.ledger, &self.spec.ledger_path) {
+            (Some(_), Some(path)) if writes && path.exists() => {
+                fs::remove_file(path).map_err(at(path))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Saves the ledger where the specification names a file for it.
     ///
     /// # Errors
@@ -77,10 +93,28 @@ impl Shelf {
     /// [`ShelfError::File`] when it cannot be written.
     pub fn save(&self) -> Result<(), ShelfError> {
         match (&self.ledger, &self.spec.ledger_path) {
-            (Some(ledger), Some(path)) => fs::write(path, ledger.to_bytes()).map_err(at(path)),
+            (Some(ledger), Some(path)) => write_durably(path, &ledger.to_bytes()).map_err(at(path)),
             _ => Ok(()),
         }
     }
+}
+
+/// Writes a file that is there whole or not at all, also after a loss of power.
+fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    let mut file = File::create(&unfinished)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Whether anything is known of what was read; else there is nothing to check it against.
+fn is_known(ledger: &Ledger, offset_bytes: u64, length_bytes: u64) -> bool {
+    let mut sectors = (offset_bytes..offset_bytes + length_bytes).step_by(SECTOR_BYTES as usize);
+    sectors.any(|at_bytes| !ledger.expected(at_bytes).is_unknown())
 }
 
 /// A ledger of the whole target where its block is given, else of what this cell touches.
@@ -91,7 +125,7 @@ fn new_ledger(spec: &CellSpec) -> Result<Ledger, LedgerError> {
     }
 }
 
-fn at(path: &std::path::Path) -> impl FnOnce(io::Error) -> ShelfError {
+fn at(path: &Path) -> impl FnOnce(io::Error) -> ShelfError {
     let path = path.to_owned();
     |source| ShelfError::File { path, source }
 }
@@ -149,7 +183,9 @@ impl Content {
         let (offset_bytes, length_bytes) = (request.offset_bytes, buffer.len() as u64);
         match request.operation {
             Operation::Write | Operation::Commit => ledger.confirm(offset_bytes, length_bytes),
-            Operation::Read if self.checks_reads => {
+            Operation::Read
+                if self.checks_reads && is_known(ledger, offset_bytes, length_bytes) =>
+            {
                 record.checked_blocks += 1;
                 if let Err(corruption) = verify::check(buffer, offset_bytes, ledger) {
                     record.corrupt_blocks += 1;

@@ -54,7 +54,7 @@ pub trait Engine {
     /// Waits while nothing is outstanding.
     fn sleep_until(&mut self, until_ns: u64);
 
-    /// The buffer of a slot.
+    /// The buffer of a slot for what is written; also for what is read where both are one.
     fn buffer(&mut self, slot: usize) -> &mut [u8];
 }
 

@@ -29,12 +29,13 @@ impl<'t> PsyncEngine<'t> {
 
     fn perform(&mut self, request: &Request) -> i32 {
         let (offset, length) = (request.offset_bytes, request.length_bytes);
-        let address = self.buffers.address(request.slot);
+        let number = self.buffers.number(request.slot, request.operation);
+        let address = self.buffers.address(number);
         let target = self.target.fd();
         match request.operation {
             Operation::Read => read_at(target, address, length, offset),
             Operation::Write => write_at(target, address, length, offset),
-            Operation::Sync => sync(target, self.sync_kind),
+            Operation::Sync => self.sync_all(),
             Operation::Commit => {
                 let written = write_at(target, address, length, offset);
                 if written != length as i32 || self.target.is_dsync() {
@@ -48,8 +49,19 @@ impl<'t> PsyncEngine<'t> {
                 if read != length as i32 {
                     return read;
                 }
-                write_at(self.target.copy_fd(), address, length, offset)
+                write_at(self.target.copy_fd().unwrap_or(-1), address, length, offset)
             }
+        }
+    }
+}
+
+impl PsyncEngine<'_> {
+    /// What was written may have gone to the target, or by a copy to the other file.
+    fn sync_all(&self) -> i32 {
+        let synced = sync(self.target.fd(), self.sync_kind);
+        match self.target.copy_fd() {
+            Some(copy) if synced == 0 => sync(copy, self.sync_kind),
+            _ => synced,
         }
     }
 }

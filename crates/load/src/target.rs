@@ -61,10 +61,10 @@ impl Target {
         self.file.as_raw_fd()
     }
 
-    /// The descriptor that copies are written to.
+    /// The descriptor that copies are written to, where there is one.
     #[inline]
-    pub fn copy_fd(&self) -> RawFd {
-        self.copy_to.as_ref().map_or(-1, AsRawFd::as_raw_fd)
+    pub fn copy_fd(&self) -> Option<RawFd> {
+        self.copy_to.as_ref().map(AsRawFd::as_raw_fd)
     }
 
     /// Whether a write is durable when it completes.

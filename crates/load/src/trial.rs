@@ -14,7 +14,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use seatrial_gauge::{
-    AccountingError, Clock, Flight, FlightView, Recorder, RecorderSettings, Timeline, lock,
+    AccountingError, Clock, Flight, FlightView, Operation, Recorder, RecorderSettings, Timeline,
+    lock,
 };
 
 use crate::address::AddressPlan;
@@ -173,6 +174,7 @@ struct Crew {
     plan: AddressPlan,
     shelf: Shelf,
     writes: bool,
+    reads_apart: bool,
     budget: Arc<Budget>,
     workers: u32,
     depth: usize,
@@ -210,6 +212,7 @@ fn measure(
     let crew = Arc::new(crew);
     let (ready_workers, endings) = crew.prepare()?;
     let report = report.lacking(ready_workers.iter().find_map(|ready| ready.lack));
+    crew.shelf.open()?;
     let timeline = Arc::new(Mutex::new(Timeline::new(crew.spec.slice_ms * 1_000_000)));
     let processor_before_ns = procfs::processor_ns();
     let (start_ns, started_unix_s) = same_moment(&crew.clock);
@@ -222,11 +225,12 @@ fn measure(
     let failure = await_endings(&crew, &endings, hands.len(), grace_end_ns, stop);
     let sightings = watch.end();
     live.end();
+    let saved = crew.shelf.save();
     if let Some(error) = failure {
         return Err(error);
     }
     let (pool, measured_end_ns, oldest_in_flight_ns) = close(&crew, &hands, start_ns)?;
-    crew.shelf.save()?;
+    saved?;
     let threshold_ns = crew.spec.stall_threshold_ms * 1_000_000;
     let stalls = pool.stalls(measured_end_ns, threshold_ns, |stall| sightings.evidence(stall));
     let (slice_ns, slices) = take_rows(&timeline);
@@ -258,6 +262,7 @@ impl Crew {
             plan,
             shelf: Shelf::new(&spec)?,
             writes: spec.accesses.iter().any(|access| access.operation.writes()),
+            reads_apart: reads_apart(&spec),
             budget: Arc::new(Budget::new(&spec.limit)),
             workers: chosen.workers,
             depth: chosen.depth,
@@ -301,7 +306,8 @@ impl Crew {
     /// The life of one worker thread.
     fn work(&self, worker: u32, ready: Sender<Ready>) -> io::Result<()> {
         fine_timer();
-        let buffers = Buffers::map(self.depth, largest_bytes(&self.spec) as usize)?;
+        let map = if self.reads_apart { Buffers::map_apart } else { Buffers::map };
+        let buffers = map(self.depth, largest_bytes(&self.spec) as usize)?;
         match self.carrier {
             Carrier::Psync => {
                 let engine =
@@ -397,9 +403,20 @@ fn largest_bytes(spec: &CellSpec) -> u64 {
     spec.accesses.iter().map(|access| access.size_bytes_max()).max().unwrap_or(0)
 }
 
+/// Where data are both read and written, buffers are apart; but verifiable data are made anew for
+/// each write.
+fn reads_apart(spec: &CellSpec) -> bool {
+    let moves = |wanted: [Operation; 2]| {
+        spec.accesses.iter().any(|access| wanted.contains(&access.operation))
+    };
+    let reads = moves([Operation::Read, Operation::Copy]);
+    reads && moves([Operation::Write, Operation::Commit]) && !spec.is_verifiable()
+}
+
 /// Buffers are mapped and touched before the start: too many would summon the OOM killer.
 fn require_memory(spec: &CellSpec, chosen: &EngineChosen) -> Result<(), TrialError> {
-    let slots = u64::from(chosen.workers) * chosen.depth as u64;
+    let per_slot = if reads_apart(spec) { 2 } else { 1 };
+    let slots = u64::from(chosen.workers) * chosen.depth as u64 * per_slot;
     let needed_bytes = slots.saturating_mul(largest_bytes(spec).next_multiple_of(4096));
     match procfs::memory_available_bytes() {
         Some(available_bytes) if needed_bytes > available_bytes / 2 => {

@@ -123,9 +123,10 @@ impl<'r> UringEngine<'r> {
 
     #[inline]
     fn entry(&self, request: &Request) -> squeue::Entry {
-        let address = self.buffers.address(request.slot);
+        let number = self.buffers.number(request.slot, request.operation);
+        let address = self.buffers.address(number);
         let (offset, length) = (request.offset_bytes, request.length_bytes);
-        let index = request.slot as u16;
+        let index = number as u16;
         let entry = match (request.operation, self.buffers_registered) {
             _ if self.is_null => opcode::Nop::new().build(),
             (Operation::Sync, _) => opcode::Fsync::new(TARGET).flags(self.fsync_flags).build(),

@@ -154,7 +154,9 @@ impl Histogram {
         if self.entries == 0 {
             return 0;
         }
-        let rank = (percent.clamp(0.0, 100.0) / 100.0 * self.entries as f64).ceil().max(1.0) as u64;
+        // 99.9 % of 1,000 are 999, although in binary fractions they are a trifle more.
+        let share = percent.clamp(0.0, 100.0) / 100.0 * (1.0 - 1e-12);
+        let rank = (share * self.entries as f64).ceil().max(1.0) as u64;
         if rank >= self.entries {
             return self.max_ns;
         }
@@ -309,6 +311,17 @@ mod tests {
         assert_eq!((histogram.min_ns(), histogram.max_ns()), (7, 999_999_999));
         assert_eq!(histogram.percentile_ns(100.0), 999_999_999);
         assert!((histogram.mean_ns() - 1_001_000_009.0 / 3.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_percentile_leaves_out_as_many_as_it_says() {
+        let thousand: Vec<u64> = (1..=1_000).map(|number| number * 10_000).collect();
+        let histogram = histogram_of(&thousand);
+        let is_of = |percent, number: u64| {
+            bucket_of(histogram.percentile_ns(percent)) == bucket_of(number * 10_000)
+        };
+        assert!(is_of(99.9, 999) && is_of(99.0, 990) && is_of(50.0, 500) && is_of(0.0, 1));
+        assert_eq!(histogram.percentile_ns(100.0), 10_000_000);
     }
 
     #[test]

@@ -94,12 +94,21 @@ fn intersect(left: &[Quiet], right: &[Quiet], threshold_ns: u64) -> Vec<Quiet> {
                 from_ns,
                 busy_from_ns: earliest_busy(a, b, from_ns, to_ns),
                 to_ns,
-                operations: std::array::from_fn(|k| a.operations[k] + b.operations[k]),
+                operations: outstanding(a, b, to_ns),
             });
         }
         if a.to_ns < b.to_ns { i += 1 } else { j += 1 }
     }
     common
+}
+
+/// What both had outstanding at a time; not what an idle one of them started later.
+fn outstanding(a: &Quiet, b: &Quiet, at_ns: u64) -> [u32; Operation::ALL.len()] {
+    let held = |quiet: &Quiet, kind: usize| match quiet.busy_from_ns {
+        Some(busy_from_ns) if busy_from_ns < at_ns => quiet.operations[kind],
+        _ => 0,
+    };
+    std::array::from_fn(|kind| held(a, kind) + held(b, kind))
 }
 
 fn earliest_busy(a: &Quiet, b: &Quiet, from_ns: u64, to_ns: u64) -> Option<u64> {
@@ -235,6 +244,15 @@ mod tests {
         let waits = worker(&[quiet(100, Some(100), 400)], quiet(990, None, 1000));
         let idle = worker(&[], quiet(0, None, 1000));
         assert_eq!(stalls_ms(&[waits, idle], 1000), [(100, 400, 1)]);
+    }
+
+    /// Its own quiet time ends later, with a request that it started long after the stall.
+    #[test]
+    fn what_an_idle_neighbour_starts_later_is_not_counted() {
+        let waits = worker(&[quiet(100, Some(100), 400)], quiet(990, None, 1000));
+        let idle = worker(&[quiet(50, Some(880), 900)], quiet(990, None, 1000));
+        assert_eq!(stalls_ms(&[waits.clone(), idle.clone()], 1000), [(100, 400, 1)]);
+        assert_eq!(stalls_ms(&[idle, waits], 1000), [(100, 400, 1)]);
     }
 
     #[test]

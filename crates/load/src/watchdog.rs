@@ -222,6 +222,7 @@ impl Watch<'_> {
             delay_ns.checked_sub(*suspicion.run_delays_ns.get(&thread)?)
         });
         let run_delay_ns = longest_ns.max().unwrap_or(0);
+        self.read_steal();
         let to_ns = self.clock.now_ns();
         if self.sightings.off_cpu.len() < KEPT_MAX {
             let from_ns = suspicion.from_ns;
@@ -243,6 +244,7 @@ impl Watch<'_> {
         if self.sightings.looks.len() == KEPT_MAX {
             return;
         }
+        self.read_steal();
         let mut look = Look { at_ns, ..Look::default() };
         let in_flight = self.watched.device.as_deref().and_then(procfs::device_in_flight);
         look.device_busy = in_flight.is_some_and(|requests| requests > 0);
@@ -296,13 +298,15 @@ impl Sightings {
         }
     }
 
-    /// Steal between the readings that lie around a stall, by its share of that time.
+    /// Steal between the first and the last reading of a stall. What was stolen before it, while
+    /// threads were running, did not make it last; a host that let not even the watchdog read is
+    /// told by the watchdog's lateness.
     fn steal_during(&self, stall: &Stall) -> u64 {
-        let before = self.steal.iter().rev().find(|reading| reading.at_ns <= stall.start_ns);
-        let after = self.steal.iter().find(|reading| reading.at_ns >= stall.end_ns);
-        match (before.or(self.steal.first()), after.or(self.steal.last())) {
-            (Some(before), Some(after)) if after.at_ns > before.at_ns => {
-                after.steal_ns.saturating_sub(before.steal_ns).min(stall.length_ns())
+        let first = self.steal.partition_point(|reading| reading.at_ns < stall.start_ns);
+        let end = self.steal.partition_point(|reading| reading.at_ns <= stall.end_ns + TICK_NS);
+        match &self.steal[first..end] {
+            [first, .., last] => {
+                last.steal_ns.saturating_sub(first.steal_ns).min(stall.length_ns())
             }
             _ => 0,
         }
@@ -403,6 +407,23 @@ mod tests {
         };
         assert_eq!(sightings.evidence(&stall(0, 1_000)).run_delay_ns, 900 * MS);
         assert_eq!(sightings.evidence(&stall(1_000, 1_100)).run_delay_ns, 5 * MS);
+    }
+
+    /// A busy host steals from running threads all the time; a device that then stalls is no less
+    /// at fault.
+    #[test]
+    fn only_what_was_stolen_during_a_stall_explains_it() {
+        let reading =
+            |at_ms: u64, steal_ms: u64| StealReading { at_ns: at_ms * MS, steal_ns: steal_ms * MS };
+        let stall = Stall { start_ns: 180 * MS, end_ns: 240 * MS, operations: [1, 0, 0, 0, 0] };
+        let steal_ms = |steal: Vec<StealReading>| {
+            Sightings { steal, ..Sightings::default() }.evidence(&stall).steal_ns / MS
+        };
+        let before = [reading(100, 0), reading(200, 60), reading(240, 60), reading(300, 90)];
+        assert_eq!(steal_ms(before.to_vec()), 0);
+        let meanwhile = [reading(100, 0), reading(200, 10), reading(220, 30), reading(244, 50)];
+        assert_eq!(steal_ms(meanwhile.to_vec()), 40);
+        assert_eq!(steal_ms(vec![reading(100, 0), reading(300, 50)]), 0);
     }
 
     /// A worker that is kept from starting what is due has nothing outstanding to be looked at.

@@ -12,6 +12,7 @@ import pytest
 from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
 from seatrial.study.plan import order
+from seatrial.study.simulated import DeviceModel
 from study.builders import plan_of
 
 core = pytest.importorskip("seatrial._core", reason="the engine is not built; run 'make setup'")
@@ -138,3 +139,34 @@ def test_a_fill_leaves_no_holes(tmp_path: Path) -> None:
     data = (tmp_path / "trial.dat").read_bytes()
     assert len(data) == 2 << 20
     assert all(any(data[at : at + 512]) for at in range(0, len(data), 512))
+
+
+WHOLE_MODEL = """
+[[target]]
+kind = "simulated"
+size = "2MiB"
+[target.model]
+channels = 2
+read = { base_us = 50, per_kib_us = 1 }
+write = { base_us = 60 }
+sync_us = 70
+noise_share = 0.5
+write_cache = { size_bytes = 65536, hit_us = 5, drain_bytes_per_s = 1e6 }
+burst = { credit_operations = 10, refill_per_s = 100 }
+freezes = [{ start_s = 0.001, length_s = 0.001 }]
+generator_pauses = [{ start_s = 0.002, length_s = 0.001 }]
+gaps = [{ from_bytes = 4096, to_bytes = 8192, slowdown_factor = 2 }]
+error_share = 0.5
+errno = 28
+vanishes_at_s = 0.05
+[[workload]]
+kind = "io"
+seconds = 0.1
+"""
+
+
+def test_the_engine_knows_every_key_of_a_model(tmp_path: Path) -> None:
+    (cell,) = plan_of(WHOLE_MODEL).cells
+    assert set(cell.spec["target"]["model"]) == set(DeviceModel.__struct_encode_fields__)
+    names = {error["name"] for error in measured(cell, tmp_path)["errors"]}
+    assert "ENOSPC" in names

@@ -7,10 +7,17 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import StudyError
-from seatrial.study.load import find_study, load_study, parse_study, study_from_mapping
+from seatrial.study.load import (
+    find_study,
+    load_model,
+    load_study,
+    parse_study,
+    study_from_mapping,
+)
 
 HEAD = 'name = "s"\n'
 MATRIX = HEAD + '[[workload]]\nkind = "matrix"\n'
+WORKLOAD = '[[workload]]\nkind = "io"\n'
 COMMIT = HEAD + '[[workload]]\nkind = "commit"\n'
 
 
@@ -150,9 +157,24 @@ def said(text: str) -> str:
             "is 'a', as is target[0].label",
         ),
         (
-            HEAD + '[[target]]\nmodel = { x = 1 }\n[[workload]]\nkind = "io"',
+            HEAD + '[[target]]\nmodel = { channels = 2 }\n[[workload]]\nkind = "io"',
             "my.toml, line 3: target[0].model ",
             "Only a simulated target has a model",
+        ),
+        (
+            HEAD + '[[target]]\nkind = "simulated"\n[target.model]\nchanels = 2\n' + WORKLOAD,
+            "my.toml, line 5: target[0].model.chanels ",
+            "is not a key. Did you mean 'channels'?",
+        ),
+        (
+            HEAD + '[[target]]\nkind = "simulated"\nmodel.channels = 0\n' + WORKLOAD,
+            "my.toml, line 4: target[0].model.channels ",
+            "is 0. Expected a whole number of at least 1",
+        ),
+        (
+            HEAD + '[[target]]\nkind = "simulated"\nmodel.freezes = [{ start_s = 1 }]\n' + WORKLOAD,
+            "my.toml, line 4: target[0].model.freezes[0] ",
+            "has no 'length_s'",
         ),
         (
             MATRIX + 'stride = "64KiB"',
@@ -291,3 +313,18 @@ def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
     path.write_bytes(b"name = '\xff\xfe'")
     with pytest.raises(StudyError, match="cannot be read"):
         load_study(path)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_study(tmp_path: Path) -> None:
+    path = tmp_path / "marked.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + COMMIT.encode())
+    assert load_study(path).name == "s"
+
+
+def test_a_model_file_that_is_no_toml_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "slow.toml"
+    path.write_text("channels = 2\nread = = 3\n")
+    with pytest.raises(StudyError, match=r"slow\.toml, line 2: this is not valid TOML"):
+        load_model(path)
+    path.write_text("channels = 2\n")
+    assert load_model(path) == {"channels": 2}

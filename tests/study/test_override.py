@@ -82,7 +82,7 @@ def test_a_study_survives_the_results_file(name: str) -> None:
 
 def test_everything_that_a_study_can_hold_survives() -> None:
     study = study_of(
-        '[budget]\nwrite_bytes = "1GiB"\n[[target]]\nkind = "simulated"\nmodel = { a = [1, "x"] }\n'
+        '[budget]\nwrite_bytes = "1GiB"\n[[target]]\nkind = "simulated"\nmodel = { channels = 2, freezes = [{ start_s = 1, length_s = 2 }] }\n'
         '[[workload]]\nkind = "io"\npattern = "strided"\nstride = "1MiB"\nrange_start = "1MiB"\n'
         'block_sizes = { from = "512", to = "8k" }\narrival = "fixed"\nrate = [1, 2.5]\n'
         '[[workload]]\nkind = "mix"\naccesses = ["own"]\n'

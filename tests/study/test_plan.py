@@ -191,7 +191,7 @@ def test_a_device_holds_no_second_file() -> None:
 
 @pytest.mark.parametrize("kind", ["null", "simulated"])
 def test_what_is_no_storage_needs_no_files_and_is_not_written(kind: str) -> None:
-    model = "model = { x = 1 }\n" if kind == "simulated" else ""
+    model = "model = { channels = 2 }\n" if kind == "simulated" else ""
     plan = plan_of(
         f'[[target]]\nkind = "{kind}"\n{model}[[workload]]\nkind = "matrix"\n'
         '[[workload]]\nkind = "copy"\n[[workload]]\nkind = "commit"\n[[workload]]\nkind = "fill"'

@@ -14,12 +14,21 @@ from seatrial.study.access import CLASSIC, AccessLine, AccessSpecification, Size
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan
 from seatrial.study.schema import Budget, Rounds, Study, Target
+from seatrial.study.simulated import (
+    BurstCredit,
+    DeviceModel,
+    Gap,
+    ServiceTime,
+    Span,
+    WriteCache,
+)
 from seatrial.study.thresholds import LATENCIES, QUANTITIES
 from seatrial.study.workloads import Workload
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs/study-file.md").read_text()
 EXAMPLES = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
 STRUCTS = [Study, Rounds, Budget, Target, AccessSpecification, AccessLine, SizeShare]
+MODELS = [DeviceModel, ServiceTime, WriteCache, BurstCredit, Span, Gap]
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -32,7 +41,7 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 7
 
 
-@pytest.mark.parametrize("struct", [*STRUCTS, *get_args(Workload)])
+@pytest.mark.parametrize("struct", [*STRUCTS, *MODELS, *get_args(Workload)])
 def test_every_key_is_explained(struct: type[msgspec.Struct]) -> None:
     for key in struct.__struct_encode_fields__:
         assert re.search(rf"[`\[{{ ]{key}[`\], ]", TEXT), f"{struct.__name__}.{key}"

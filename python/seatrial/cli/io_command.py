@@ -140,9 +140,9 @@ def _target_mapping(target: str, model: Path | None, size: object) -> Mapped:
     if target == "null":
         return _without_none({"kind": "null", "size": size})
     if target == "simulated" or target.startswith("simulated:"):
-        import tomllib  # noqa: PLC0415 - only here
+        from seatrial.study.load import load_model  # noqa: PLC0415 - only here
 
-        parameters = tomllib.loads(model.read_text(encoding="utf-8")) if model else {}
+        parameters = load_model(model) if model else {}
         return _without_none({"kind": "simulated", "size": size, "model": parameters})
     return _without_none({"path": target, "size": size})
 

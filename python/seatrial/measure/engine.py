@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from seatrial import _core
-from seatrial.errors import SeatrialError, TargetError
+from seatrial.errors import SeatrialError, TargetError, UsageError
 from seatrial.measure.progress import LiveReading, Watcher
 
 POLL_S: Final = 0.1
@@ -17,6 +17,10 @@ STOP_WAIT_S: Final = 15.0
 
 class EngineError(SeatrialError):
     """The engine refused the cell or failed in it; a defect of ours or of the kernel's set-up."""
+
+
+class TooLargeError(UsageError):
+    """What is asked for at once does not fit into memory."""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +43,7 @@ def measure_spec(spec: Mapping[str, Any], watcher: Watcher) -> Measured:
 
     Raises:
         TargetError: when the target cannot be opened.
+        TooLargeError: when the requests in flight would not fit into memory.
         EngineError: when the specification is refused or the engine fails.
     """
     running = _start(spec)
@@ -59,6 +64,8 @@ def measure_spec(spec: Mapping[str, Any], watcher: Watcher) -> Measured:
         raise _engine_failed(error) from None
     except MemoryError as error:
         raise _too_large(error) from None
+    except ValueError as error:
+        raise _refused(error) from None
     except RuntimeError as error:
         raise _defect(error) from None
     return Measured(parts=parts, interrupted=interrupted)
@@ -68,17 +75,21 @@ def _start(spec: Mapping[str, Any]) -> _core.Running:
     try:
         return _core.start(msgspec.json.encode(spec).decode())
     except ValueError as error:
-        raise EngineError(
-            seen=f"The engine refused the cell: {error}",
-            cause="The study asks for what makes no sense on this target",
-            next_step="Look at the cell with --plan, and at its key in docs/study-file.md",
-        ) from None
+        raise _refused(error) from None
     except OSError as error:
         raise TargetError(
             seen=str(error.args[-1] if error.args else error),
             cause="The target is missing, may not be opened, or does not support O_DIRECT",
             next_step="Look at it with `seatrial check`, or measure with --buffered",
         ) from None
+
+
+def _refused(error: ValueError) -> EngineError:
+    return EngineError(
+        seen=f"The engine refused the cell: {error}",
+        cause="The study asks for what makes no sense on this target",
+        next_step="Look at the cell with --plan, and at its key in docs/study-file.md",
+    )
 
 
 def _engine_failed(error: OSError) -> EngineError:
@@ -89,8 +100,8 @@ def _engine_failed(error: OSError) -> EngineError:
     )
 
 
-def _too_large(error: MemoryError) -> EngineError:
-    return EngineError(
+def _too_large(error: MemoryError) -> TooLargeError:
+    return TooLargeError(
         seen=str(error),
         cause="Every request in flight has a buffer of its own",
         next_step="Ask for fewer threads, less depth or smaller blocks",

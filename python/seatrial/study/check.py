@@ -13,6 +13,7 @@ from typing import Final
 from seatrial.study.access import CLASSIC, AccessLine
 from seatrial.study.problems import MisfitError, suggestion
 from seatrial.study.schema import Study
+from seatrial.study.simulated import DeviceModel
 from seatrial.study.values import many, only
 from seatrial.study.workloads import (
     Commit,
@@ -56,7 +57,7 @@ def _targets(study: Study) -> Iterator[MisfitError]:
         place = ("target", index)
         if not _NAME.fullmatch(target.label):
             yield MisfitError(f"is {target.label!r}", _NAME_RULE, *place, "label")
-        if target.model and target.kind != "simulated":
+        if target.model != DeviceModel() and target.kind != "simulated":
             yield MisfitError(
                 f"is given, but the target's kind is {target.kind!r}",
                 "Only a simulated target has a model",

@@ -53,16 +53,16 @@ def load_study(name_or_path: str | Path) -> Study:
     Raises:
         StudyError: when there is no such file, or with file, line and key of what is wrong.
     """
-    path = find_study(name_or_path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(
-            seen=f"{path} cannot be read: {error}",
-            cause="A study file is a text in UTF-8 that you may read",
-            next_step=f"Look at it with 'file {path}' and 'ls -l {path}'",
-        ) from error
-    return parse_study(text, str(name_or_path))
+    return parse_study(_text_of(find_study(name_or_path)), str(name_or_path))
+
+
+def load_model(path: Path) -> dict[str, Any]:
+    """Return the table of a simulated device from a file of its own, not checked yet.
+
+    Raises:
+        StudyError: when it cannot be read or is not TOML.
+    """
+    return _parsed(Source(str(path), _text_of(path)))
 
 
 def parse_study(text: str, name: str) -> Study:
@@ -76,11 +76,7 @@ def parse_study(text: str, name: str) -> Study:
         StudyError: with file, line and key of what is wrong.
     """
     source = Source(name, text)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise source.not_toml(error) from error
-    return _checked(data, source)
+    return _checked(_parsed(source), source)
 
 
 def study_from_mapping(data: Mapping[str, Any], name: str) -> Study:
@@ -117,6 +113,25 @@ def recheck(study: Study, name: str) -> Study:
         StudyError: with the key of what no longer holds.
     """
     return study_from_mapping(study_to_mapping(study), name)
+
+
+def _text_of(path: Path) -> str:
+    """Return the text of a file; a byte order mark before it is no part of it."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(
+            seen=f"{path} cannot be read: {error}",
+            cause="A study file is a text in UTF-8 that you may read",
+            next_step=f"Look at it with 'file {path}' and 'ls -l {path}'",
+        ) from error
+
+
+def _parsed(source: Source) -> dict[str, Any]:
+    try:
+        return tomllib.loads(source.text)
+    except tomllib.TOMLDecodeError as error:
+        raise source.not_toml(error) from error
 
 
 def _checked(data: Mapping[str, Any], source: Source) -> Study:

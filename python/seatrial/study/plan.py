@@ -112,7 +112,7 @@ def _planned(target: Target, info: TargetInfo) -> PlannedTarget:
         drive_bytes=info.drive_bytes,
         logical_block_bytes=info.logical_block_bytes,
         direct=info.direct,
-        model=target.model,
+        model=target.model.as_mapping(),
     )
     if size_bytes % info.logical_block_bytes:
         raise _misaligned(planned, f"The size of target {target.label!r}", size_bytes)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, field
 
 from seatrial.study.access import AccessSpecification
+from seatrial.study.simulated import DeviceModel
 from seatrial.study.thresholds import Thresholds
 from seatrial.study.values import Seconds, Size
 from seatrial.study.workloads import Workload
@@ -53,14 +54,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         path: Directory, device or file; empty where the command line gives it.
         size_bytes: Length of the trial file, or of the part of a device or file that is used
             (``size``); unless given, 1 GiB in a directory, else the whole device or file.
-        model: Parameters of a simulated device, checked by the engine; all have defaults.
+        model: What a simulated device is like; a plain one unless given.
     """
 
     label: str = DEFAULT_LABEL
     kind: Literal["auto", "directory", "device", "file", "null", "simulated"] = "auto"
     path: str = ""
     size_bytes: Size | None = field(default=None, name="size")
-    model: dict[str, Any] = {}
+    model: DeviceModel = DeviceModel()
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,12 @@ def logged_ns(log: Path) -> list[tuple[int, int]]:
     """Return (begin, end) of each call that the shim saw, in the order of their beginnings."""
     words = memoryview(log.read_bytes()).cast("Q")
     return list(zip(words[::2], words[1::2], strict=True))
+
+
+def exact_percentile(values: Sequence[int], percent: float) -> int:
+    """Return the value that ``percent`` of the values do not exceed."""
+    rank = math.ceil(len(values) * Fraction(str(percent)) / 100)
+    return sorted(values)[max(rank, 1) - 1]
 
 
 def require(tool: str) -> str:

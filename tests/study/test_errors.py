@@ -13,6 +13,7 @@ from seatrial.study.load import (
     load_study,
     parse_study,
     study_from_mapping,
+    study_from_options,
 )
 
 HEAD = 'name = "s"\n'
@@ -328,3 +329,23 @@ def test_a_model_file_that_is_no_toml_is_told_with_its_line(tmp_path: Path) -> N
         load_model(path)
     path.write_text("channels = 2\n")
     assert load_model(path) == {"channels": 2}
+
+
+@pytest.mark.parametrize(
+    ("workload", "says"),
+    [
+        ({"threads": 0}, "--threads is 0. Expected a whole number of at least 1."),
+        ({"block_sizes": "4kB"}, "--block-size is wrong: '4kB' can mean"),
+        ({"operations": ["reed"]}, "--operation is 'reed'. Did you mean 'read'?"),
+        ({"theta": 2.0}, "--theta has no effect here. It belongs to pattern = 'zipf'."),
+        ({"pattern": "strided"}, "the command line has no 'stride'."),
+    ],
+)
+def test_a_wrong_option_is_named_as_an_option(workload: dict[str, object], says: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        study_from_options({"name": "io", "workload": [{"kind": "io"} | workload]})
+    assert str(caught.value).startswith(says)
+    assert "--help" in caught.value.next_step
+    model = {"kind": "simulated", "model": {"chanels": 2}}
+    with pytest.raises(StudyError, match=r"^--model: chanels is not a key\. Did you mean"):
+        study_from_options({"name": "io", "target": [model], "workload": [{"kind": "io"}]})

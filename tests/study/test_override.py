@@ -17,10 +17,11 @@ def test_nothing_is_changed_without_options() -> None:
 
 
 def test_sizes_seconds_rounds_budget_and_seed() -> None:
-    study = override(load_study("quick"), size="2GiB", seconds=7, rounds=5, budget_s=60, seed=3)
+    options = {"seconds": 7, "rounds": 5, "budget_s": 60, "write_budget": "80GiB", "seed": 3}
+    study = override(load_study("quick"), size="2GiB", **options)
     assert study.targets[0].size_bytes == 2 << 30
     assert (study.rounds.min, study.rounds.max) == (5, 5)
-    assert study.budget.time_s == 60
+    assert (study.budget.time_s, study.budget.write_bytes) == (60, 80 << 30)
     assert study.seed == 3
     for workload in study.workloads:
         assert workload.duration_s == (3600 if workload.kind == "fill" else 7)
@@ -61,10 +62,11 @@ def test_a_path_too_many_is_refused() -> None:
     [
         ({"size": "1GB"}, "--size: '1GB' can mean"),
         ({"size": 0}, "--size: 0 is not between"),
-        ({"rounds": 0}, "the command line: rounds.min is 0"),
-        ({"seconds": -1}, r"the command line: workload\[1\].seconds is -1"),
-        ({"budget_s": 0}, "the command line: budget.time_s is 0"),
-        ({"seed": -1}, "the command line: seed is -1"),
+        ({"write_budget": "x"}, "--write-budget: 'x' is not a size"),
+        ({"rounds": 0}, "^--rounds is 0"),
+        ({"seconds": -1}, "^--seconds is -1"),
+        ({"budget_s": 0}, "^--budget is 0"),
+        ({"seed": -1}, "^--seed is -1"),
     ],
 )
 def test_options_out_of_bounds_are_refused(options: dict[str, object], says: str) -> None:
@@ -82,7 +84,8 @@ def test_a_study_survives_the_results_file(name: str) -> None:
 
 def test_everything_that_a_study_can_hold_survives() -> None:
     study = study_of(
-        '[budget]\nwrite_bytes = "1GiB"\n[[target]]\nkind = "simulated"\nmodel = { channels = 2, freezes = [{ start_s = 1, length_s = 2 }] }\n'
+        '[budget]\nwrite_bytes = "1GiB"\n[[target]]\nkind = "simulated"\n'
+        "model = { channels = 2, freezes = [{ start_s = 1, length_s = 2 }] }\n"
         '[[workload]]\nkind = "io"\npattern = "strided"\nstride = "1MiB"\nrange_start = "1MiB"\n'
         'block_sizes = { from = "512", to = "8k" }\narrival = "fixed"\nrate = [1, 2.5]\n'
         '[[workload]]\nkind = "mix"\naccesses = ["own"]\n'

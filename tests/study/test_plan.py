@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.errors import AlignmentError, DirectError, SpaceError, StudyError
-from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate, target_write_bytes
+from seatrial.study.estimate import (
+    cell_time_s,
+    cell_write_bytes,
+    estimate,
+    require_write_budget,
+    target_write_bytes,
+)
 from seatrial.study.load import load_study
 from seatrial.study.model import Plan, TargetInfo
 from seatrial.study.override import override
@@ -350,3 +356,16 @@ def test_the_budget_bounds_the_time() -> None:
 def test_info_of_other_targets_is_ignored() -> None:
     study = study_of('[[workload]]\nkind = "io"')
     assert make_plan(study, {"other": TargetInfo(direct=False)}) == make_plan(study)
+
+
+def test_a_first_round_that_may_write_too_much_is_refused() -> None:
+    body = (
+        '[[target]]\nsize = "16MiB"\n[budget]\nwrite_bytes = "{}MiB"\n'
+        '[[workload]]\nkind = "io"\noperations = ["read", "write"]\n'
+    )
+    require_write_budget(plan_of(body.format(32)))  # to fill the file, and to write it once
+    with pytest.raises(StudyError, match=r"may write 32 MiB, but the run may write 31 MiB") as said:
+        require_write_budget(plan_of(body.format(31)))
+    assert f"--write-budget {32 << 20}" in said.value.next_step
+    reading = plan_of('[budget]\nwrite_bytes = 1\n[[workload]]\nkind = "io"', kind="file")
+    require_write_budget(reading)

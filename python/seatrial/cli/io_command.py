@@ -96,9 +96,9 @@ def command(*, target: str, model: Path | None, measuring: Measuring, **options:
     harms nothing; writing to one needs --destroy.
     """
     from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
-    from seatrial.study.load import study_from_mapping  # noqa: PLC0415
+    from seatrial.study.load import study_from_options  # noqa: PLC0415
 
-    study = study_from_mapping(study_mapping(target, model, options), "the command line")
+    study = study_from_options(study_mapping(target, model, options))
     return show_or_measure(plan_for(study), measuring)
 
 

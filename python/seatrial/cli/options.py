@@ -48,6 +48,32 @@ plan_option = click.option(
 )
 
 
+_CHANGES: Final = (
+    click.option(
+        "--full", is_flag=True, help="Every matrix from 512 B to 4 MiB, 1, 10, 40 threads."
+    ),
+    click.option("--size", metavar="SIZE", help="Size of the trial file, such as 8GiB."),
+    click.option("--seconds", type=float, help="Length of each sample, but for fills."),
+    click.option("--rounds", type=int, help="Exactly so many rounds."),
+    click.option("--budget", "budget_s", type=float, metavar="SECONDS", help="Time for the run."),
+    click.option(
+        "--write-budget", metavar="SIZE", help="Bytes that the run may write, such as 80GiB."
+    ),
+    click.option("--seed", type=int, help="Seed of the order of cells and of all addresses."),
+    click.option("--buffered", is_flag=True, help="Go through the page cache."),
+    click.option(
+        "--resume", is_flag=True, help="Go on with the newest unfinished run of this plan."
+    ),
+)
+
+
+def changing_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add what ``run`` and ``study`` can change of a study; all but ``resume`` are override's."""
+    for option in reversed(_CHANGES):
+        function = option(function)
+    return function
+
+
 class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     """What all measuring commands have in common.
 

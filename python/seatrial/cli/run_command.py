@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from seatrial.cli.options import Measuring, measuring_options
+from seatrial.cli.options import Measuring, changing_options, measuring_options
 
 EPILOG = """\b
 Examples:
@@ -19,20 +19,9 @@ Examples:
 
 @click.command("run", epilog=EPILOG)
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--full", is_flag=True, help="All block sizes of the article, 512 B to 4 MiB.")
-@click.option("--size", metavar="SIZE", help="Size of the trial file, such as 8GiB.")
-@click.option("--resume", is_flag=True, help="Go on with the newest unfinished run of this plan.")
-@click.option("--buffered", is_flag=True, help="Go through the page cache.")
+@changing_options
 @measuring_options
-def command(
-    *,
-    directory: Path,
-    full: bool,
-    size: str | None,
-    buffered: bool,
-    resume: bool,
-    measuring: Measuring,
-) -> int:
+def command(*, directory: Path, resume: bool, measuring: Measuring, **changes: object) -> int:
     """Give the storage under DIRECTORY its quick trial: about two minutes, no root.
 
     Trial files are made in a folder of their own and removed at the end. Random and sequential
@@ -43,5 +32,5 @@ def command(
     from seatrial.targets.resolve import resolve_directory  # noqa: PLC0415
 
     place = resolve_directory(str(directory))
-    plan = plan_of("quick", size=size, full=full, buffered=buffered, target_path=str(place))
+    plan = plan_of("quick", target_path=str(place), **changes)
     return show_or_measure(plan, measuring, resume=resume)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seatrial.cli.options import Measuring, measuring_options
+from seatrial.cli.options import Measuring, changing_options, measuring_options
 
 if TYPE_CHECKING:
     from seatrial.results.model import Run
@@ -29,13 +29,8 @@ FILE is a path or the name of a shipped study. docs/study-file.md explains every
 
 @click.command("study", epilog=EPILOG)
 @click.argument("file")
-@click.option("--target", "target_path", metavar="DIR", help="Where the study's target lies.")
-@click.option("--resume", is_flag=True, help="Go on with the newest unfinished run of this plan.")
-@click.option("--size", metavar="SIZE", help="Size of the trial file, such as 4GiB.")
-@click.option("--seconds", type=float, help="Length of each sample.")
-@click.option("--rounds", type=int, help="Exactly so many rounds.")
-@click.option("--budget", "budget_s", type=float, metavar="SECONDS", help="Time for the run.")
-@click.option("--buffered", is_flag=True, help="Go through the page cache.")
+@click.option("--target", "target_path", metavar="PATH", help="Where the study's target lies.")
+@changing_options
 @measuring_options
 def command(*, file: str, resume: bool, measuring: Measuring, **changes: object) -> int:
     """Measure the study FILE: its targets, factors, workloads, rounds and thresholds.
@@ -61,10 +56,13 @@ def plan_of(name: str, **changes: Any) -> Plan:  # noqa: ANN401 - as override ta
 def plan_for(study: Study) -> Plan:
     """Return the plan of a study on targets as they are."""
     from seatrial.cli.places import targets_info, with_absolute_paths  # noqa: PLC0415
+    from seatrial.study.estimate import require_write_budget  # noqa: PLC0415
     from seatrial.study.plan import make_plan  # noqa: PLC0415 - not for --help
 
     placed = with_absolute_paths(study)
-    return make_plan(placed, targets_info(placed))
+    plan = make_plan(placed, targets_info(placed))
+    require_write_budget(plan)
+    return plan
 
 
 def show_or_measure(plan: Plan, measuring: Measuring, *, resume: bool = False) -> int:

@@ -16,7 +16,7 @@ from seatrial.measure.stage import Stage
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
 from seatrial.study.cell import Cell
-from seatrial.study.estimate import cell_time_s, cell_write_bytes
+from seatrial.study.estimate import cell_time_s, cell_write_bytes, prefill_bytes
 from seatrial.study.model import Plan
 from seatrial.study.plan import order
 
@@ -69,7 +69,7 @@ class Rounds:
         self._settled = settled
         self._limits = OwnLimits()
         self._samples: dict[str, list[Sample]] = defaultdict(list)
-        self._written_bytes = 0
+        self._written_bytes = prefill_bytes(plan)
         self._began_s = time.monotonic()
         for sample in store.samples(run.id):
             self._take_in(sample)
@@ -170,7 +170,7 @@ class Rounds:
             sample, timeline=msgspec.structs.replace(sample.timeline, slices=[])
         )
         self._samples[sample.cell.key].append(slim)
-        if sample.cell.operation != "read":
+        if sample.cell.spec["target"]["kind"] == "file":
             self._written_bytes += sum(
                 part.transferred_bytes for name, part in sample.operations.items() if name != "read"
             )

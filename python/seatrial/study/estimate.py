@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from seatrial.errors import StudyError
 from seatrial.study.cell import Cell
 from seatrial.study.model import Plan, PlanEstimate
 from seatrial.study.plan import writes
+from seatrial.study.units import format_size
 
 OVERHEAD_S: Final = 0.05  # opening, starting threads, draining, and committing the sample
 FILL_BYTES_PER_S: Final = 250_000_000  # assumed where a file must be written whole
@@ -20,7 +22,7 @@ def estimate(plan: Plan) -> PlanEstimate:
     a cell's limit.
     """
     rounds, budget = plan.study.rounds, plan.study.budget
-    prepare_bytes = sum(file.size_bytes for file in plan.files if file.prefill)
+    prepare_bytes = prefill_bytes(plan)
     prepare_s = prepare_bytes / FILL_BYTES_PER_S
     round_s = sum(cell_time_s(cell) for cell in plan.cells)
     round_bytes = sum(cell_write_bytes(cell) for cell in plan.cells)
@@ -37,6 +39,31 @@ def estimate(plan: Plan) -> PlanEstimate:
             file.size_bytes for file in plan.files if plan.target(file.target).holds_files
         ),
     )
+
+
+def require_write_budget(plan: Plan) -> None:
+    """Check that the first round, which is always finished, keeps to the bytes that it may write.
+
+    Raises:
+        StudyError: when filling the files and one round may write more than the budget.
+    """
+    budget_bytes = plan.study.budget.write_bytes
+    if budget_bytes is None:
+        return
+    needed_bytes = sum(target_write_bytes(plan, target.label, rounds=1) for target in plan.targets)
+    if needed_bytes > budget_bytes:
+        raise StudyError(
+            seen=f"Filling the files and one round of study {plan.study.name!r} may write "
+            f"{format_size(needed_bytes)}, but the run may write {format_size(budget_bytes)}",
+            cause="budget.write_bytes of the study, or --write-budget, is too small for this size",
+            next_step=f"Allow at least --write-budget {needed_bytes}, or write less with a "
+            "smaller --size or limit_bytes",
+        )
+
+
+def prefill_bytes(plan: Plan) -> int:
+    """Return what is written before the first round, so that no read is of a hole."""
+    return sum(file.size_bytes for file in plan.files if file.prefill)
 
 
 def cell_time_s(cell: Cell) -> float:

@@ -11,7 +11,7 @@ import msgspec
 
 from seatrial.errors import StudyError
 from seatrial.study.check import check
-from seatrial.study.problems import Source, explain, suggestion
+from seatrial.study.problems import CommandLine, Source, explain, suggestion
 from seatrial.study.schema import Study
 from seatrial.study.values import decode
 
@@ -79,12 +79,21 @@ def parse_study(text: str, name: str) -> Study:
     return _checked(_parsed(source), source)
 
 
+def study_from_options(data: Mapping[str, Any]) -> Study:
+    """Return the study of options of the command line, as a mapping with a study's keys.
+
+    Raises:
+        StudyError: with the option that is wrong.
+    """
+    return _checked(data, CommandLine())
+
+
 def study_from_mapping(data: Mapping[str, Any], name: str) -> Study:
     """Return the study of a mapping with the keys of a study file.
 
     Args:
         data: What ``tomllib`` would read, or what ``study_to_mapping`` gave.
-        name: What messages call it, such as ``the command line``.
+        name: What messages call it.
 
     Raises:
         StudyError: with the key of what is wrong.
@@ -106,13 +115,13 @@ def study_to_mapping(study: Study) -> dict[str, Any]:
     return mapping
 
 
-def recheck(study: Study, name: str) -> Study:
-    """Return a study that was changed after it was read, checked again.
+def recheck(study: Study) -> Study:
+    """Return a study that options of the command line have changed, checked again.
 
     Raises:
-        StudyError: with the key of what no longer holds.
+        StudyError: with the option because of which it no longer holds.
     """
-    return study_from_mapping(study_to_mapping(study), name)
+    return study_from_options(study_to_mapping(study))
 
 
 def _text_of(path: Path) -> str:

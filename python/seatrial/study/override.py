@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -22,8 +22,6 @@ from seatrial.study.workloads import (
 WrittenSize = str | int
 """Bytes, or text with a unit, such as ``4GiB``."""
 
-ORIGIN: Final = "the command line"
-
 
 def override(
     study: Study,
@@ -32,6 +30,7 @@ def override(
     seconds: float | None = None,
     rounds: int | None = None,
     budget_s: float | None = None,
+    write_budget: WrittenSize | None = None,
     target_path: str | None = None,
     seed: int | None = None,
     buffered: bool = False,
@@ -45,6 +44,7 @@ def override(
         seconds: Seconds of each sample; fills still end when the file is full.
         rounds: Exactly so many rounds.
         budget_s: Seconds that the run may take.
+        write_budget: Bytes that the run may write, in bytes or as text such as ``80GiB``.
         target_path: Path of the target that has none, or of the only one.
         seed: Seed of the order and of the addresses.
         buffered: Go through the page cache in every workload.
@@ -56,16 +56,19 @@ def override(
     """
     workloads = [_workload(each, seconds, buffered, full) for each in study.workloads]
     budget_time_s = budget_s if budget_s is not None else None if full else study.budget.time_s
+    write_bytes = study.budget.write_bytes
+    if write_budget is not None:
+        write_bytes = _size(write_budget, "--write-budget")
     changes: dict[str, Any] = {
         "workloads": workloads,
         "targets": _targets(study, size, target_path),
-        "budget": Budget(time_s=budget_time_s, write_bytes=study.budget.write_bytes),
+        "budget": Budget(time_s=budget_time_s, write_bytes=write_bytes),
     }
     if rounds is not None:
         changes["rounds"] = Rounds(min=rounds, max=rounds, precision=study.rounds.precision)
     if seed is not None:
         changes["seed"] = seed
-    return recheck(msgspec.structs.replace(study, **changes), ORIGIN)
+    return recheck(msgspec.structs.replace(study, **changes))
 
 
 def _workload(workload: Workload, seconds: float | None, buffered: bool, full: bool) -> Workload:
@@ -84,22 +87,23 @@ def _targets(study: Study, size: WrittenSize | None, path: str | None) -> list[T
     """Return the targets with size and path put in place."""
     targets = list(study.targets)
     if size is not None:
-        targets = [msgspec.structs.replace(target, size_bytes=_size(size)) for target in targets]
+        size_bytes = _size(size, "--size")
+        targets = [msgspec.structs.replace(target, size_bytes=size_bytes) for target in targets]
     if path is not None:
         index = _index_without_path(study)
         targets[index] = msgspec.structs.replace(targets[index], path=path)
     return targets
 
 
-def _size(written: WrittenSize) -> Size:
-    """Return the size of the option; raises StudyError when it is none."""
+def _size(written: WrittenSize, option: str) -> Size:
+    """Return the size of an option; raises StudyError when it is none."""
     try:
         return Size(parse_size_bytes(written))
     except ValueError as error:
         raise StudyError(
-            seen=f"--size: {error}",
+            seen=f"{option}: {error}",
             cause="Sizes are bytes, or a number with KiB, MiB, GiB or TiB",
-            next_step="Give a size such as --size 4GiB",
+            next_step=f"Give a size such as {option} 4GiB",
         ) from error
 
 

@@ -83,6 +83,38 @@ class Source:
         )
 
 
+class CommandLine(Source):
+    """The command line as the source of a study, or of what was changed in one."""
+
+    def __init__(self) -> None:
+        super().__init__("the command line")
+
+    def error(self, path: KeyPath, seen: str, cause: str) -> StudyError:
+        """Return the error that names the option in place of the key."""
+        keys = [part for part in path if isinstance(part, str) and part not in _TABLES]
+        what = f"--{_OPTIONS.get(keys[0], keys[0].replace('_', '-'))}" if keys else self.name
+        below = f": {'.'.join(keys[1:])}" if len(keys) > 1 else ""
+        return StudyError(
+            seen=f"{what}{below} {seen}",
+            cause=cause,
+            next_step=f"--help after the command lists its options; {DOCS} explains each key",
+        )
+
+
+_TABLES: Final = ("workload", "target", "rounds", "budget")
+_OPTIONS: Final = {
+    "operations": "operation",
+    "block_sizes": "block-size",
+    "depths": "depth",
+    "direct": "buffered",
+    "min": "rounds",
+    "max": "rounds",
+    "time_s": "budget",
+    "write_bytes": "write-budget",
+}
+"""Options whose name is not that of the study's key."""
+
+
 def suggestion(wrong: str, right: Iterable[str]) -> str:
     """Return ``Did you mean '...'?``, or the list of right spellings when none is near."""
     choices = list(right)

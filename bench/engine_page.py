@@ -87,8 +87,8 @@ def section(measured: Measured) -> str:
         ),
         "### Ratios, paired inside each round",
         "The kernel's part of a ratio is Seatrial's kernel time over all of the other's time: what "
-        "the ratio would be if Seatrial took no time of its own. No generator can go below it "
-        "that asks the kernel for the same.",
+        "the ratio would be if Seatrial took no time of its own. How a command's time divides into "
+        "user and kernel is sampled by the kernel's tick: the sum is exact, the parts are rough.",
         table(["place", "ratio", "median", "lowest", "highest"], _ratio_rows(measured)),
         "### What one request cost (illustration only)",
         table(

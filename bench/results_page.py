@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from seatrial._core import __version__
+from seatrial import _core
 from seatrial.context.machine import machine
 from seatrial.context.tree import SystemTree
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "bench" / "RESULTS.md"
 BYTES_PER_GIB: Final = 1 << 30
+CODE: Final = ("crates", "python", "bench")
 
 HEADER: Final = """# Results of the benches
 
@@ -58,18 +59,28 @@ def machine_lines() -> list[str]:
         f"- memory: {memory_gib:.0f} GiB",
         f"- kernel: {facts['kernel']}, clock source {facts['clock_source']}; "
         f"{facts['distribution']}",
-        f"- seatrial {__version__} at {_revision()}, Python {platform.python_version()}",
+        f"- seatrial {_core.__version__} at {_revision()}, Python {platform.python_version()}",
     ]
 
 
 def _revision() -> str:
-    """Return the commit, and whether the engine or the bench differ from it."""
+    """Return the commit, and what of the code differs from it or is not built yet."""
     try:
         commit = _git("rev-parse", "--short", "HEAD")
-        changed = _git("status", "--porcelain", "--", "crates", "bench", "python")
+        changed = [folder for folder in CODE if _git("status", "--porcelain", "--", folder)]
     except (OSError, subprocess.CalledProcessError):
         return "an unknown commit"
-    return f"{commit} with changes not committed" if changed else commit
+    doubts = [f"changes not committed in {', '.join(changed)}"] if changed else []
+    if _is_stale():
+        doubts.append("an engine built before its sources changed")
+    return f"{commit} with {' and '.join(doubts)}" if doubts else commit
+
+
+def _is_stale() -> bool:
+    """Tell whether a source of the engine is newer than the engine that is measured."""
+    built_at_s = Path(_core.__file__).stat().st_mtime
+    sources = (ROOT / "crates").rglob("*.rs")
+    return any(source.stat().st_mtime > built_at_s for source in sources)
 
 
 def _git(*words: str) -> str:

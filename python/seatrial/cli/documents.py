@@ -3,44 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from seatrial.analysis.model import Finding
 from seatrial.analysis.wording import format_size
 from seatrial.report.exports.json_document import as_text, document
-from seatrial.study.estimate import estimate
-from seatrial.study.model import Plan
+from seatrial.study.cell import Cell
+from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate
+from seatrial.study.model import Plan, PlannedTarget
 from seatrial.targets.undo import Undone
 
 
 def plan_document(plan: Plan) -> str:
-    """Return what a run of the plan would do."""
-    cells = [{"key": cell.key, **cell.identity()} for cell in plan.cells]
+    """Return what a run of the plan would do: docs/schema/plan.schema.json."""
     return as_text(
         document(
             "plan",
+            study_name=plan.study.name,
+            seed=plan.study.seed,
             plan_hash=plan.plan_hash,
-            cells=cells,
-            files=msgspec.to_builtins(plan.files),
+            targets=[_target(target) for target in plan.targets],
+            cells=[_cell(cell) for cell in plan.cells],
+            files=plan.files,
             notes=plan.notes,
-            estimate=msgspec.to_builtins(estimate(plan)),
+            estimate=estimate(plan),
         )
     )
+
+
+def _target(target: PlannedTarget) -> dict[str, Any]:
+    return {
+        "label": target.label,
+        "kind": target.kind,
+        "path": target.path,
+        "size_bytes": target.size_bytes,
+    }
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    return {
+        "key": cell.key,
+        **cell.identity(),
+        "time_s": cell_time_s(cell),
+        "write_bytes_max": cell_write_bytes(cell),
+    }
 
 
 def check_document(fingerprint: Mapping[str, Any], findings: Sequence[Finding]) -> str:
-    """Return the fingerprint and what could spoil a measurement."""
-    return as_text(
-        document(
-            "check", fingerprint=dict(fingerprint), findings=msgspec.to_builtins(list(findings))
-        )
-    )
+    """Return the fingerprint and what could spoil a measurement: docs/schema/check.schema.json."""
+    return as_text(document("check", fingerprint=dict(fingerprint), findings=list(findings)))
 
 
 def clean_document(undone: Sequence[Undone]) -> str:
-    """Return what was undone, and what could not be."""
+    """Return what was undone, and what could not be: docs/schema/clean.schema.json."""
     rows = [
         {
             "run_id": each.run_id,
@@ -52,6 +68,11 @@ def clean_document(undone: Sequence[Undone]) -> str:
         for each in undone
     ]
     return as_text(document("clean", undone=rows))
+
+
+def report_document(run_id: str, place: Path) -> str:
+    """Return where the report of a run was written: docs/schema/report.schema.json."""
+    return as_text(document("report", run_id=run_id, path=str(place)))
 
 
 def stack_text(fingerprint: Mapping[str, Any]) -> str:

@@ -26,16 +26,15 @@ Examples:
 @json_option
 def command(run: str, output: Path | None, results: Path, as_json: bool) -> int:
     """Make the report of RUN again; it needs nothing but the results file."""
-    from seatrial.cli.outcome import write_report  # noqa: PLC0415 - not for --help
+    from seatrial.cli.documents import report_document  # noqa: PLC0415 - not for --help
+    from seatrial.cli.outcome import write_report  # noqa: PLC0415
     from seatrial.cli.stored import stored_summary  # noqa: PLC0415
-    from seatrial.report.exports import json_document  # noqa: PLC0415
 
     summary = stored_summary(results, run)
     place = output or results.parent / f"seatrial-report-{summary.run.id}.html"
     write_report(summary, place)
     if as_json:
-        content = json_document.document("report", run_id=summary.run.id, path=str(place))
-        click.echo(json_document.as_text(content), nl=False)
+        click.echo(report_document(summary.run.id, place), nl=False)
     else:
         click.echo(f"Report: {place}")
     return 0

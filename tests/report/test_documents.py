@@ -1,0 +1,94 @@
+"""What the commands that show no run print with ``--json`` is as docs/schema/ says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import json_schema
+import pytest
+from exports_hand import make_finding
+
+from seatrial import context
+from seatrial.analysis import preflight
+from seatrial.cli.documents import (
+    check_document,
+    clean_document,
+    plan_document,
+    report_document,
+)
+from seatrial.study.load import load_study, parse_study
+from seatrial.study.model import TargetInfo
+from seatrial.study.plan import make_plan
+from seatrial.targets.undo import Undone
+from seatrial.targets.undoers import UNDOERS, Outcome
+
+KINDS = ("run", "runs", "plan", "check", "clean", "report", "error")
+
+
+def assert_as_published(text: str) -> dict:
+    document = json.loads(text)
+    schema = json_schema.load(f"{document['kind']}.schema.json")
+    assert list(json_schema.breaches(document, schema, schema)) == []
+    return document
+
+
+@pytest.mark.parametrize("name", ["quick", "one-dvd-per-second", "four-kib"])
+def test_the_plan_of_a_shipped_study(name: str):
+    plan = make_plan(load_study(name))
+    document = assert_as_published(plan_document(plan))
+    assert [cell["key"] for cell in document["cells"]] == [cell.key for cell in plan.cells]
+    assert document["plan_hash"] == plan.plan_hash
+    round_bytes = sum(cell["write_bytes_max"] for cell in document["cells"])
+    estimate = document["estimate"]
+    prefilled = sum(file["size_bytes"] for file in document["files"] if file["prefill"])
+    assert estimate["write_bytes_min"] == prefilled + estimate["rounds_min"] * round_bytes
+
+
+def test_the_plan_of_a_device_a_simulation_and_notes():
+    study = parse_study(
+        'name = "s"\n[[target]]\nlabel = "a"\npath = "/dev/sdx"\n'
+        '[[target]]\nlabel = "b"\nkind = "simulated"\n[target.model]\nchannels = 2\n'
+        '[[workload]]\nkind = "copy"\n[[workload]]\nkind = "io"\ndata = "compressible"\n',
+        "s.toml",
+    )
+    plan = make_plan(study, {"a": TargetInfo(kind="device", size_bytes=1 << 30)})
+    document = assert_as_published(plan_document(plan))
+    assert [target["kind"] for target in document["targets"]] == ["device", "simulated"]
+    assert any("copy is left out on a" in note for note in document["notes"])
+
+
+def test_a_check_of_this_machine(tmp_path: Path):
+    fingerprint = context.fingerprint(tmp_path)
+    document = assert_as_published(check_document(fingerprint, preflight(fingerprint)))
+    assert document["fingerprint"]["target"]["path"] == str(tmp_path)
+
+
+def test_a_check_with_a_finding():
+    document = assert_as_published(check_document({}, [make_finding()]))
+    assert document["findings"][0]["severity"] == "critical"
+
+
+def test_every_kind_of_undoing():
+    rows = [
+        Undone(run_id="r", kind=kind, subject="x", outcome=outcome, detail="gone")
+        for kind in (*UNDOERS, "journal")
+        for outcome in Outcome
+    ]
+    document = assert_as_published(clean_document(rows))
+    assert len(document["undone"]) == len(rows)
+    assert_as_published(clean_document([]))
+
+
+def test_a_report_says_where_it_is():
+    assert assert_as_published(report_document("r", Path("a b.html")))["path"] == "a b.html"
+
+
+def test_every_kind_is_published_and_explained():
+    told = (json_schema.FOLDER.parent / "json.md").read_text()
+    linked = re.findall(r"^\| `(\w+)` \|.*\(schema/(\w+)\.schema\.json\)", told, re.MULTILINE)
+    assert sorted(linked) == sorted((kind, kind) for kind in KINDS)
+    assert {path.name for path in json_schema.FOLDER.iterdir()} == {
+        f"{kind}.schema.json" for kind in KINDS
+    }

@@ -167,6 +167,23 @@ def test_mixes_have_columns_for_each_kind_of_request():
     assert table.rows[0][-2].startswith("100 µs")
 
 
+def test_a_factor_that_a_cell_leaves_out_shows_its_usual_value():
+    cells = [
+        summary_with(make_cell("write", kind="io"), around(100.0)),
+        summary_with(make_cell("write", kind="io", engine="psync", direct=False), around(200.0)),
+        summary_with(make_cell("write", kind="io", sync_every=4, data="verifiable"), around(300.0)),
+        summary_with(make_cell("write", kind="io", arrival="fixed", rate=500.0), around(400.0)),
+    ]
+    (table,) = tables(make_summary(cells))
+    named = {name: [row[place] for row in table.rows] for place, name in enumerate(table.headers)}
+    assert sorted(named["Engine"]) == ["auto", "auto", "auto", "psync"]
+    assert sorted(named["Direct"]) == ["no", "yes", "yes", "yes"]
+    assert sorted(named["Sync every"]) == ["4", "never", "never", "never"]
+    assert sorted(named["Data"]) == ["random", "random", "random", "verifiable"]
+    assert sorted(named["Arrival"]) == ["closed", "closed", "closed", "fixed"]
+    assert sorted(named["Rate"]) == ["500.0", "–", "–", "–"]
+
+
 def assert_whole(table: Table) -> None:
     assert sum(group.columns for group in table.groups) in (0, len(table.headers))
     for row in table.rows:

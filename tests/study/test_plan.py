@@ -369,3 +369,8 @@ def test_a_first_round_that_may_write_too_much_is_refused() -> None:
     assert f"--write-budget {32 << 20}" in said.value.next_step
     reading = plan_of('[budget]\nwrite_bytes = 1\n[[workload]]\nkind = "io"', kind="file")
     require_write_budget(reading)
+
+
+def test_a_simulated_device_takes_no_time() -> None:
+    plan = plan_of('[[target]]\nkind = "simulated"\n[[workload]]\nkind = "io"\nseconds = 3600')
+    assert estimate(plan).time_s_max < 1

@@ -73,3 +73,17 @@ def test_lines_fit_a_terminal() -> None:
         text = render_plan(make_plan(override(load_study(name), target_path="/mnt/ssd")))
         assert "directory /mnt/ssd," in text
         assert max(map(len, text.splitlines())) <= 100
+
+
+def test_factors_show_their_usual_values_too() -> None:
+    text = render_plan(
+        plan_of(
+            '[[workload]]\nkind = "io"\noperations = "write"\nsync_every = [0, 4]\n'
+            'direct = [true, false]\nengine = ["auto", "psync"]\npattern = "strided"\n'
+            'stride = "64KiB"\n[[workload]]\nkind = "map"\nzones = 16\n'
+        )
+    )
+    told = " ".join(text.split())
+    for factor in ("sync every never, 4", "direct yes, no", "engine auto, psync", "stride 64 KiB"):
+        assert factor in told
+    assert "zone 0 to 15" in told

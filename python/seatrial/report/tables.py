@@ -18,6 +18,7 @@ from seatrial.analysis.wording import format_interval, format_size, format_value
 from seatrial.report.figures.naming import capitalized, grouped, varying
 from seatrial.results.model import Run
 from seatrial.study.cell import FactorValue
+from seatrial.study.cells import usual_factors
 
 ONCE = "(1 round)"
 NOT_MEASURED = "not measured"
@@ -239,6 +240,8 @@ def _factor_text(name: str, value: FactorValue | None) -> str:
         return NO_FIGURE
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if name == "sync_every" and not value:
+        return "never"
     if name.endswith("_bytes"):
         return format_size(int(value)) if value else "mixed"
     return str(value)
@@ -255,8 +258,8 @@ def _factor_header(name: str, kind: str) -> str:
 
 
 def _values(summary: CellSummary, names: Sequence[str]) -> tuple[FactorValue | None, ...]:
-    identity = summary.cell.identity()
-    return tuple(identity.get(name) for name in names)
+    known = usual_factors(summary.cell.kind) | summary.cell.identity()
+    return tuple(known.get(name) for name in names)
 
 
 def _sorting(values: Sequence[FactorValue | None]) -> tuple[tuple[bool, float, str], ...]:

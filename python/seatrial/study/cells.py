@@ -12,7 +12,7 @@ from seatrial.study.schema import Study
 from seatrial.study.shapes import Factors, Shape, shapes_of
 from seatrial.study.units import format_factor
 from seatrial.study.values import many
-from seatrial.study.workloads import Commit, Workload, WorkloadBase
+from seatrial.study.workloads import Workload, WorkloadBase
 
 
 def cells_of(
@@ -88,10 +88,20 @@ def _variations(workload: WorkloadBase) -> list[Factors]:
     return combinations
 
 
+def usual_factors(kind: str) -> Factors:
+    """Return the defaults of the driving factors of a workload's kind: what a cell leaves out."""
+    return {
+        "engine": "auto",
+        "data": "random",
+        "arrival": "closed",
+        "sync_every": 0,
+        "direct": kind != "commit",
+    }
+
+
 def _unusual(workload: WorkloadBase, variation: Factors) -> Factors:
     """Return the driving factors that differ from the defaults of the workload's kind."""
-    usual: Factors = {"engine": "auto", "data": "random", "arrival": "closed", "sync_every": 0}
-    usual["direct"] = not isinstance(workload, Commit)
+    usual = usual_factors(workload.kind)
     return {name: value for name, value in variation.items() if usual.get(name) != value}
 
 

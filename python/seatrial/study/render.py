@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from seatrial.study.cell import Cell
+from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.cells import usual_factors
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate, target_write_bytes
 from seatrial.study.model import Plan, PlanEstimate, PlannedTarget
 from seatrial.study.units import format_factor, format_seconds, format_size
@@ -101,11 +102,27 @@ def _factors(cells: list[Cell]) -> str:
         parts.append(f"depth {depths}")
     names = dict.fromkeys(name for cell in cells for name in cell.factors)
     for name in names:
-        used = (cell.factors[name] for cell in cells if name in cell.factors)
-        values = list(dict.fromkeys(format_factor(value) for value in used))
-        shown = ", ".join(values) if len(values) <= 4 else f"{values[0]} to {values[-1]}"
-        parts.append(f"{name.replace('_', ' ')} {shown}")
+        known = (usual_factors(cell.kind) | cell.factors for cell in cells)
+        used = list(dict.fromkeys(factors[name] for factors in known if name in factors))
+        parts.append(_factor(name, used))
     return "; ".join(parts)
+
+
+def _factor(name: str, used: list[FactorValue]) -> str:
+    """Return one factor and its values; a span where they are many numbers, as zones are."""
+    if name.endswith("_bytes"):
+        name, values = name.removesuffix("_bytes"), [format_size(int(value)) for value in used]
+    else:
+        values = [_value(name, value) for value in used]
+    is_span = len(values) > 4 and not any(isinstance(value, str) for value in used)
+    shown = f"{values[0]} to {values[-1]}" if is_span else ", ".join(values)
+    return f"{name.replace('_', ' ')} {shown}"
+
+
+def _value(name: str, value: FactorValue) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "never" if name == "sync_every" and not value else format_factor(value)
 
 
 def _listed(values: Iterable[str]) -> str:
@@ -116,11 +133,11 @@ def _listed(values: Iterable[str]) -> str:
 def _totals(plan: Plan, took: PlanEstimate) -> Iterator[str]:
     """Yield the lines on rounds, time, bytes written and space."""
     rounds, budget = plan.study.rounds, plan.study.budget
-    precision = f"{rounds.precision * 100:g} %"
-    yield (
-        f"Rounds  {_span(str(rounds.min), str(rounds.max))}, until each interval is within "
-        f"± {precision}"
-    )
+    if rounds.min == rounds.max:
+        yield f"Rounds  {rounds.max}"
+    else:
+        precision = f"{rounds.precision * 100:g} %"
+        yield f"Rounds  {rounds.min} to {rounds.max}, until each interval is within ± {precision}"
     time = _span(format_seconds(took.time_s_min), format_seconds(took.time_s_max))
     bound = f", ends at {format_seconds(budget.time_s)}" if budget.time_s is not None else ""
     yield f"Time    {time}{bound}"

@@ -41,7 +41,16 @@ pub fn open_ring(depth: usize, iopoll: bool) -> io::Result<IoUring> {
             builder.setup_iopoll();
         }
     }
-    leanest.build(entries).or_else(|_| lean.build(entries)).or_else(|_| plain.build(entries))
+    let ring = leanest
+        .build(entries)
+        .or_else(|_| lean.build(entries))
+        .or_else(|_| plain.build(entries))?;
+    // Without it no wait has an end, and a worker would never notice that its time is over.
+    if !ring.params().is_feature_ext_arg() {
+        let reason = "the kernel's io_uring is older than that of Linux 5.11";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+    }
+    Ok(ring)
 }
 
 /// Says by name why io_uring cannot be used; `None` when it can.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import json_schema
@@ -142,6 +143,12 @@ def test_a_percentile_that_too_few_requests_know_is_absent():
     none = exported(summarised([make_sample(make_cell(), {"read": 0})], blank="0 completed"))
     assert none["samples"][0]["operations"]["read"]["response_ns"] == {}
     assert none["cells"][0]["blank"] == "0 completed"
+
+
+def test_a_name_that_is_no_utf8_is_shown_by_its_codes():
+    error = UsageError(seen=os.fsdecode(b"/mnt/n\xff is gone"), cause="c", next_step="n")
+    document = json.loads(as_text(error_document(error)))
+    assert document["seen"] == "/mnt/n\\xff is gone."
 
 
 def test_what_is_not_a_number_is_null_not_broken_json():

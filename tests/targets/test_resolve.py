@@ -149,3 +149,14 @@ def test_a_block_device_is_known(image, loops):
 def test_whatever_is_written_either_resolves_or_is_explained(target):
     with contextlib.suppress(TargetError, UsageError):
         assert resolve(target).given == target
+
+
+def test_a_name_that_is_no_utf8_is_refused_also_behind_a_link(tmp_path):
+    odd = tmp_path / os.fsdecode(b"n\xffme")
+    odd.mkdir()
+    with pytest.raises(TargetError, match=r"n\\xffme is not text in UTF-8"):
+        resolve(str(odd))
+    link = tmp_path / "plain"
+    link.symlink_to(odd)
+    with pytest.raises(TargetError, match=r"n\\xffme is not text in UTF-8"):
+        resolve(str(link))

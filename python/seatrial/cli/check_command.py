@@ -29,9 +29,9 @@ def command(target: str, as_json: bool) -> int:
     from seatrial.analysis import preflight  # noqa: PLC0415
     from seatrial.cli.documents import check_document, stack_text  # noqa: PLC0415
     from seatrial.cli.outcome import finding_text  # noqa: PLC0415
-    from seatrial.targets.resolve import resolve  # noqa: PLC0415
+    from seatrial.cli.places import existing  # noqa: PLC0415
 
-    place = resolve(target).path or Path.cwd()
+    place = existing(target).path or Path.cwd()
     fingerprint = context.fingerprint(place)
     findings = preflight(fingerprint)
     if as_json:

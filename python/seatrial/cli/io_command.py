@@ -139,7 +139,7 @@ def study_mapping(target: str, model: Path | None, options: Mapping[str, object]
 def _target_mapping(target: str, model: Path | None, size: object) -> Mapped:
     if target == "null":
         return _without_none({"kind": "null", "size": size})
-    if target == "simulated" or target.startswith("simulated:"):
+    if target == "simulated":
         from seatrial.study.load import load_model  # noqa: PLC0415 - only here
 
         parameters = load_model(model) if model else {}

@@ -40,7 +40,21 @@ report_option = click.option(
     help="Where the HTML report goes; by default beside the results file.",
 )
 
-label_option = click.option("--label", default="", help="What to call the run.")
+LABEL_CHARACTERS_MAX: Final = 100
+
+
+def _checked_label(_context: click.Context, _parameter: click.Parameter, label: str) -> str:
+    """Return a label that a table can show; raises click.BadParameter for any other."""
+    if len(label) > LABEL_CHARACTERS_MAX:
+        raise click.BadParameter(f"a label has at most {LABEL_CHARACTERS_MAX} characters")
+    if not label.isprintable():
+        raise click.BadParameter("a label is one line of plain text")
+    return label
+
+
+label_option = click.option(
+    "--label", default="", callback=_checked_label, help="What to call the run."
+)
 
 
 plan_option = click.option(

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from seatrial import context
-from seatrial.errors import UsageError
+from seatrial.errors import TargetError, UsageError
 from seatrial.study.model import TargetInfo
 from seatrial.study.schema import Study, Target
 from seatrial.targets.guard import inspect
@@ -20,6 +20,9 @@ def with_absolute_paths(study: Study) -> Study:
     """Return the study with its targets' paths from the root, for the record of the run.
 
     A run is found again by them, from any folder, when it is resumed.
+
+    Raises:
+        TargetError: when a target does not exist.
     """
     targets = [_from_the_root(target) for target in study.targets]
     return msgspec.structs.replace(study, targets=targets)
@@ -30,30 +33,47 @@ def targets_info(study: Study) -> dict[str, TargetInfo]:
 
     Raises:
         TargetError: when a target does not exist.
-        UsageError: when it names a file that does not exist yet.
     """
     infos = {}
     for target in study.targets:
         if target.kind in ("null", "simulated"):
             infos[target.label] = TargetInfo(kind=target.kind)
         elif target.path:
-            infos[target.label] = _info(resolve(target.path))
+            infos[target.label] = _info(existing(target.path))
     return infos
 
 
+def existing(target: str) -> ResolvedTarget:
+    """Return what a target is that must be there already.
+
+    Raises:
+        TargetError: when it does not exist.
+        UsageError: when it is a simulated device with a name; they have none.
+    """
+    found = resolve(target)
+    if found.kind is TargetKind.SIMULATED:
+        raise UsageError(
+            seen=f"There is no simulated device called {found.name!r}",
+            cause="A simulated device has no name; it is what its model says",
+            next_step="Write `seatrial io simulated --model FILE`, with the model in a TOML file",
+        )
+    if found.kind is TargetKind.NEW_FILE and found.path is not None:
+        raise TargetError(
+            seen=f"{found.path} does not exist, though its directory does",
+            cause="The name is mistyped; trial files are made and removed inside of a directory",
+            next_step=f"Name a directory that exists, such as {found.path.parent}",
+        )
+    return found
+
+
 def _from_the_root(target: Target) -> Target:
-    if not target.path:
+    if not target.path or resolve(target.path).path is None:
         return target
-    return msgspec.structs.replace(target, path=str(Path(target.path).absolute()))
+    place = Path(target.path).expanduser().absolute()
+    return msgspec.structs.replace(target, path=str(place))
 
 
 def _info(found: ResolvedTarget) -> TargetInfo:
-    if found.kind is TargetKind.NEW_FILE:
-        raise UsageError(
-            seen=f"The file {found.path} does not exist",
-            cause="Trial files are made, filled and removed inside of a directory",
-            next_step=f"Name the directory: {Path(str(found.path)).parent}",
-        )
     if found.path is None:
         return TargetInfo(kind=found.kind.value)
     print_of_target: Mapping[str, Any] = context.fingerprint(found.path)["target"]

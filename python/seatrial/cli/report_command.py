@@ -36,5 +36,5 @@ def command(run: str, output: Path | None, results: Path, as_json: bool) -> int:
     if as_json:
         click.echo(report_document(summary.run.id, place), nl=False)
     else:
-        click.echo(f"Report: {place}")
+        click.echo(f"Report: {click.format_filename(place)}")
     return 0

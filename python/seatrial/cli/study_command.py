@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +77,7 @@ def show_or_measure(plan: Plan, measuring: Measuring, *, resume: bool = False) -
     _require_paths(plan)
     request = RunRequest(
         plan=plan,
-        command=" ".join(["seatrial", *sys.argv[1:]]),
+        command=_command_line(),
         label=measuring.label,
         destroy=measuring.destroy,
         resume=_unfinished(plan, measuring.results) if resume else None,
@@ -83,6 +85,12 @@ def show_or_measure(plan: Plan, measuring: Measuring, *, resume: bool = False) -
     return measure_and_tell(
         request, measuring.results, report=measuring.report, as_json=measuring.as_json
     )
+
+
+def _command_line() -> str:
+    """Return the command as a shell would take it again; bytes that are no text as their codes."""
+    words = [os.fsencode(word).decode("utf-8", "backslashreplace") for word in sys.argv[1:]]
+    return shlex.join(["seatrial", *words])
 
 
 def _show(plan: Plan, *, as_json: bool) -> int:

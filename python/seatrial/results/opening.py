@@ -198,7 +198,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def _connect(path: Path, mode: str, options: str = "") -> sqlite3.Connection:
-    uri = f"file:{quote(os.fspath(path.absolute()))}?mode={mode}{options}"
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}{options}"
     connection = sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None)
     connection.row_factory = sqlite3.Row
     return connection

@@ -56,7 +56,8 @@ def resolve(target: str) -> ResolvedTarget:
 
     Raises:
         UsageError: when it is no target at all, such as a size or a database's address.
-        TargetError: when it does not exist and cannot be made, or is of a kind without addresses.
+        TargetError: when it does not exist and cannot be made, is of a kind without addresses, or
+            its name is not UTF-8.
     """
     if not target.strip():
         raise _empty()
@@ -64,9 +65,11 @@ def resolve(target: str) -> ResolvedTarget:
         return ResolvedTarget(kind=TargetKind.NULL, given=target)
     if target.startswith(_SIMULATED):
         return _simulated(target)
+    _require_utf8(target)
     try:
         path = Path(target).expanduser()
         real = path.resolve()
+        _require_utf8(str(real))
         status = real.stat()
     except (FileNotFoundError, NotADirectoryError):
         return _missing(target, path)
@@ -97,6 +100,19 @@ def resolve_directory(target: str) -> Path:
         cause="This command makes its own trial files, so it needs a directory to make them in",
         next_step=f"Name a directory, or measure this target with `seatrial io {target}`",
     )
+
+
+def _require_utf8(name: str) -> None:
+    """Refuse a name that results, journals and reports, all text in UTF-8, cannot hold."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        shown = os.fsencode(name).decode("utf-8", "backslashreplace")
+        raise TargetError(
+            seen=f"The name {shown} is not text in UTF-8",
+            cause="Results, the undo journal and reports name the target, and are text in UTF-8",
+            next_step="Rename the directory, or mount it at a plain name with `mount --bind`",
+        ) from None
 
 
 def _simulated(target: str) -> ResolvedTarget:

@@ -61,8 +61,23 @@ def error_document(error: SeatrialError) -> Document:
 
 
 def as_text(content: Document) -> str:
-    """Return a document as indented JSON; what is not a finite number is null."""
-    return msgspec.json.format(msgspec.json.encode(content), indent=2).decode() + "\n"
+    """Return a document as indented JSON; what is not a finite number is null.
+
+    Bytes of a file's name that are not UTF-8, which JSON cannot hold, stand there as their codes.
+    """
+    try:
+        encoded = msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(_in_utf8(content))
+    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+
+
+def _in_utf8(value: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if isinstance(value, dict):
+        return {_in_utf8(name): _in_utf8(item) for name, item in value.items()}
+    return [_in_utf8(item) for item in value] if isinstance(value, list) else value
 
 
 def render(summary: Summary) -> str:

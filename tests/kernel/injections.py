@@ -95,7 +95,23 @@ def throttle(pid: int, device: str, length_s: float, *, unit: str = "bps") -> In
     with throttled as group:
         began = moment((group / "cgroup.procs").write_text, str(pid))
         time.sleep(length_s)
-        return Injected(began, moment(throttled.lift))
+        return Injected(began, moment(lift, throttled, device))
+
+
+def lift(throttled: Throttled, device: str) -> None:
+    """End a throttle; a thread of the kernel's lets the requests go, as soon as it runs."""
+    held = ended_count(device)
+    give_up_s = time.monotonic() + 5
+    throttled.lift()
+    while ended_count(device) == held:
+        assert time.monotonic() < give_up_s, "the throttle was never lifted"
+        time.sleep(0.0005)
+
+
+def ended_count(device: str) -> int:
+    """Reads and writes that have ended (Documentation/admin-guide/iostats.rst)."""
+    fields = Path(f"/sys/dev/block/{device}/stat").read_text().split()
+    return int(fields[0]) + int(fields[4])
 
 
 def blkio() -> Path:
@@ -170,8 +186,8 @@ def stop(pid: int, length_s: float) -> Injected:
 SPIN = f"""
 import os, sys, time
 processor, length_s = int(sys.argv[1]), float(sys.argv[2])
-os.sched_setaffinity(0, {{processor}})
 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param({PRIORITY}))
+os.sched_setaffinity(0, {{processor}})
 began_s = now_s = time.time()
 while now_s < began_s + length_s:
     now_s = time.time()
@@ -188,6 +204,7 @@ def steal(threads: list[int], processor: int, length_s: float) -> Injected:
     """
     for thread in threads:
         os.sched_setaffinity(thread, {processor})
+    assert threads, "there is nothing to steal a processor from"
     spin = [sys.executable, "-c", SPIN, str(processor), str(length_s)]
     ended = subprocess.run(spin, check=True, capture_output=True, text=True, timeout=30)
     began_s, ended_s = map(float, ended.stdout.split())

@@ -62,13 +62,14 @@ def cell(path: Path, *, operation: str, depth: int, seconds: float) -> str:
 def test_a_hang_is_told_while_it_lasts(frozen, depth):
     running = _core.start(cell(frozen, operation="write", depth=depth, seconds=3.0))
     assert not running.wait(0.3)
-    assert running.live()["stalls"] == 0
-    assert running.live()["iops"] > 0
+    before = running.live()
+    assert before["iops"] > 0
     with Frozen(frozen.parent) as freeze:
         time.sleep(HANG_S)
         frozen_s = time.time() - freeze.began.before_s
         live = running.live()
-    assert live["stalls"] == 1
+    # A busy machine may have added stalls of its own.
+    assert live["stalls"] > before["stalls"]
     assert live["iops"] == 0
     assert frozen_s - 0.05 <= live["oldest_in_flight_ns"] / 1e9 <= frozen_s + 0.5
     assert running.wait(PATIENCE_S)

@@ -31,7 +31,7 @@ def overlap_s(sample: dict[str, Any], stall: dict[str, Any], injected: Injected)
 
 def the_stall(sample: dict[str, Any], injected: Injected) -> dict[str, Any]:
     """The stall that covers most of the injection."""
-    assert sample["stalls"], "no stall was found at all"
+    assert sample["stalls"], f"no stall was found at all: {injected} in {sample}"
     return max(sample["stalls"], key=lambda stall: overlap_s(sample, stall, injected))
 
 
@@ -113,3 +113,19 @@ def test_a_stolen_processor_is_the_generators_fault(memory, tmp_path, whose, dep
     with trial:
         injected = injections.steal(trial.threads(whose), processor, STEAL_S)
         assert_found(trial.document(), injected, "generator", depth, SHARP_EDGE_S)
+
+
+def test_a_stall_that_ends_with_the_sample_keeps_its_cause(memory, tmp_path):
+    """The worker's thread ends before anybody can ask how long it waited for a processor."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs a second processor for the watchdog")
+    trial = Trial(memory, tmp_path, operation="read", depth=PSYNC, seconds=0.9, direct=False)
+    with trial:
+        workers = trial.threads("worker-")
+        injected = injections.steal(workers, max(os.sched_getaffinity(0)), 0.8)
+        document = trial.document()
+    (sample,) = document["samples"]
+    assert sample["started_at"] + sample["duration_s"] <= injected.ended.before_s + EDGE_S
+    stall = the_stall(sample, injected)
+    assert stall["cause"] == "generator", stall
+    assert stall["evidence"]["run_delay_ns"] >= 0.9e9 * stall["length_s"]

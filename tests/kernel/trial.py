@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,12 @@ class Trial:
 
     def threads(self, name: str = "") -> list[int]:
         """The numbers of its threads whose names begin so."""
-        tasks = Path(f"/proc/{self.pid}/task").iterdir()
-        return [int(task.name) for task in tasks if (task / "comm").read_text().startswith(name)]
+        found = []
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if (task / "comm").read_text().startswith(name):
+                    found.append(int(task.name))
+        return found
 
     def document(self) -> dict[str, Any]:
         """Wait for its end and return what it printed."""
@@ -83,15 +88,20 @@ class Trial:
             self._process.communicate()
 
     def _wait_until_steady(self) -> None:
-        """Wait until the trial file is filled and requests have gone to it for a while."""
+        """Wait until the file is filled and one worker, no longer that of the fill, is at it."""
         give_up_s = time.monotonic() + 30
-        while not any(
-            file.stat().st_size == FILE_BYTES for file in self._place.glob(".seatrial-*/trial.dat")
-        ):
+        since_s, workers = time.monotonic(), []
+        while not workers or time.monotonic() < since_s + STEADY_S:
             assert self._process.poll() is None, self._process.communicate()
-            assert time.monotonic() < give_up_s, "the trial file was never filled"
+            assert time.monotonic() < give_up_s, "the cell was never under way"
+            now = self.threads("worker-") if self._is_filled() else []
+            if now != workers:
+                since_s, workers = time.monotonic(), now
             time.sleep(0.005)
-        time.sleep(STEADY_S)
+
+    def _is_filled(self) -> bool:
+        files = self._place.glob(".seatrial-*/trial.dat")
+        return any(file.stat().st_size == FILE_BYTES for file in files)
 
 
 def favour(pid: int) -> None:

@@ -21,6 +21,8 @@ pub struct Flight {
     due_ns: AtomicU64,
     /// 0 while the worker is at work.
     retired_ns: AtomicU64,
+    /// `u64::MAX` until it is known.
+    run_delay_ns: AtomicU64,
 }
 
 /// What was outstanding at one moment.
@@ -87,6 +89,7 @@ impl Flight {
             last_end_ns: AtomicU64::new(start_ns),
             due_ns: AtomicU64::new(start_ns),
             retired_ns: AtomicU64::new(0),
+            run_delay_ns: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -128,6 +131,16 @@ impl Flight {
     pub fn retire(&self, at_ns: u64) {
         self.due_ns.store(u64::MAX, Ordering::Relaxed);
         self.retired_ns.store(at_ns.max(1), Ordering::Relaxed);
+    }
+
+    /// The worker leaves behind how long its thread waited for a processor in all.
+    pub fn leave_run_delay(&self, run_delay_ns: u64) {
+        self.run_delay_ns.store(run_delay_ns, Ordering::Relaxed);
+    }
+
+    /// How long the worker's thread waited for a processor; `None` while it is at work.
+    pub fn run_delay_ns(&self) -> Option<u64> {
+        Some(self.run_delay_ns.load(Ordering::Relaxed)).filter(|&delay_ns| delay_ns < u64::MAX)
     }
 
     /// Requests whose time has come.

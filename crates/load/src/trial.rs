@@ -366,6 +366,9 @@ impl Crew {
         // none is left, and never where a panic ends the worker.
         let mut worker = ManuallyDrop::new(worker);
         let outcome = worker.run(&go.term);
+        if let Some(run_delay_ns) = procfs::run_delay_ns(procfs::this_thread()) {
+            go.flight.leave_run_delay(run_delay_ns);
+        }
         if go.flight.view().depth() == 0 {
             drop(ManuallyDrop::into_inner(worker));
         }

@@ -230,14 +230,16 @@ impl Watch<'_> {
         }
     }
 
+    /// By thread; of a worker's thread that has ended, what it left behind.
     fn run_delays(&self) -> HashMap<i32, u64> {
-        let read = |thread: i32| Some((thread, procfs::run_delay_ns(thread)?));
-        self.threads().filter_map(read).collect()
-    }
-
-    fn threads(&self) -> impl Iterator<Item = i32> {
-        let own = self.watched.workers.iter().map(|&(_, thread)| thread);
-        own.chain(self.kernel_workers.iter().copied())
+        let own = self.watched.workers.iter().filter_map(|(flight, thread)| {
+            let left_ns = flight.run_delay_ns();
+            Some((*thread, left_ns.or_else(|| procfs::run_delay_ns(*thread))?))
+        });
+        let of_kernel = self.kernel_workers.iter();
+        let of_kernel =
+            of_kernel.filter_map(|&thread| Some((thread, procfs::run_delay_ns(thread)?)));
+        own.chain(of_kernel).collect()
     }
 
     fn look(&mut self, at_ns: u64) {
@@ -452,5 +454,37 @@ mod tests {
             assert_eq!(pulse.stalls.load(Ordering::Relaxed), 1, "a worker that is done is not");
             ended.store(true, Ordering::Release);
         });
+    }
+
+    /// A sample's last stall may end with the worker's thread, whose figures go with it.
+    #[test]
+    fn what_a_worker_waited_for_a_processor_is_known_after_it_has_ended() {
+        let clock = Clock::new(false);
+        let start_ns = clock.now_ns();
+        let flight = Arc::new(Flight::new(1, start_ns));
+        let ended = Arc::new(AtomicBool::new(false));
+        let (told, thread) = std::sync::mpsc::channel();
+        let worker = std::thread::spawn(move || told.send(procfs::this_thread()).unwrap());
+        let thread = thread.recv().unwrap();
+        worker.join().unwrap();
+        flight.leave_run_delay(0);
+        let watched = Watched {
+            workers: vec![(flight.clone(), thread)],
+            device: None,
+            uses_ring: false,
+            start_ns,
+            ended: ended.clone(),
+            stall_threshold_ns: 50 * MS,
+            pulse: Arc::default(),
+        };
+        let sightings = std::thread::scope(|scope| {
+            let watchdog = scope.spawn(|| watch(clock, &watched));
+            std::thread::sleep(Duration::from_millis(200));
+            flight.leave_run_delay(150 * MS);
+            ended.store(true, Ordering::Release);
+            watchdog.join().unwrap()
+        });
+        let stall = Stall { start_ns, end_ns: clock.now_ns(), operations: [1, 0, 0, 0, 0] };
+        assert_eq!(sightings.evidence(&stall).run_delay_ns, 150 * MS);
     }
 }

@@ -9,6 +9,7 @@ import click
 
 from seatrial.analysis import settled, summarise
 from seatrial.analysis.model import Finding, Summary, ThresholdResult
+from seatrial.analysis.wording import format_count, format_plural
 from seatrial.cli import terminal
 from seatrial.cli.files import write_text
 from seatrial.measure.run import RunRequest, execute
@@ -72,6 +73,8 @@ def run_text(summary: Summary) -> str:
         blocks.append("\n".join(notes))
     if summary.thresholds:
         blocks.append("\n".join(_threshold_text(result) for result in summary.thresholds))
+    if checked := _verification_text(summary):
+        blocks.append(checked)
     blocks.append(click.wrap_text(summary.verdict, width=WIDTH))
     return "\n\n".join(block.rstrip() for block in blocks) + "\n"
 
@@ -82,6 +85,22 @@ def _threshold_text(result: ThresholdResult) -> str:
     return click.wrap_text(
         result.sentence, width=WIDTH, initial_indent=mark, subsequent_indent=indent
     )
+
+
+def _verification_text(summary: Summary) -> str:
+    """Return how many blocks were checked against what was written; empty where none was."""
+    checks = [
+        sample.verification
+        for cell in summary.cells
+        for sample in cell.samples
+        if sample.verification
+    ]
+    if not checks:
+        return ""
+    corrupt = sum(check.corrupt_blocks for check in checks)
+    told = format_plural(sum(check.checked_blocks for check in checks), "block")
+    found = format_count(corrupt) if corrupt else "none"
+    return f"{told} checked against what was written, {found} found wrong."
 
 
 def finding_text(finding: Finding) -> str:

@@ -28,7 +28,8 @@ def journal():
 
 
 def free(monkeypatch, free_bytes):
-    status = types.SimpleNamespace(f_bavail=free_bytes // 4096, f_frsize=4096)
+    blocks = free_bytes // 4096
+    status = types.SimpleNamespace(f_blocks=blocks + 1, f_bavail=blocks, f_frsize=4096)
     monkeypatch.setattr(file.os, "statvfs", lambda path: status)
 
 
@@ -319,3 +320,9 @@ class TestRealFileSystems:
             pytest.skip("needs Linux 6.1 for STATX_DIOALIGN")
         name = device.name
         assert told_bytes == LIVE.integer(f"/sys/block/{name}/queue/logical_block_size") == 4096
+
+
+def test_a_file_system_without_an_account_of_its_space_is_not_called_full(monkeypatch, tmp_path):
+    status = types.SimpleNamespace(f_blocks=0, f_bavail=0, f_frsize=4096)
+    monkeypatch.setattr(file.os, "statvfs", lambda path: status)
+    file.check_space(tmp_path / "folder", 1 << 40)

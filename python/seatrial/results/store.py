@@ -51,9 +51,10 @@ class ResultsFile:
     file is damaged, locked, full or read-only.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, *, is_new: bool = False) -> None:
         self.path = path
         self._connection = connection
+        self._is_new = is_new
 
     @classmethod
     def open(
@@ -73,7 +74,8 @@ class ResultsFile:
         place = Path(path)
         if read_only:
             return cls(place, opening.reader(place))
-        return cls(place, opening.writer(place, create=create))
+        is_new = not place.exists()
+        return cls(place, opening.writer(place, create=create), is_new=is_new)
 
     def close(self) -> None:
         """Close the file; the last to close it leaves one file with nothing beside it."""
@@ -88,7 +90,11 @@ class ResultsFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        # A file made for a run that never began would only puzzle its finder.
+        is_needless = self._is_new and error is not None and not self.runs()
         self.close()
+        if is_needless:
+            self.path.unlink(missing_ok=True)
 
     def start_run(self, run: Run) -> None:
         """Store a run before its first sample.

@@ -143,7 +143,7 @@ def _no_direct(folder: Path) -> DirectError:
         cause="Reads would come from memory and writes would end there, which says nothing of the"
         " storage",
         next_step="Name a directory on ext4, xfs or btrfs, or measure through the page cache on"
-        " purpose (buffered)",
+        " purpose with --buffered",
     )
 
 

@@ -158,12 +158,15 @@ def check_space(folder: Path, needed_bytes: int, shrink_option: str = "--size") 
         )
     except OSError as error:
         raise _not_writable(folder.parent, error) from None
+    if status.f_blocks == 0:
+        return  # A file system such as ramfs, which keeps no account of its space.
     free_bytes = status.f_bavail * status.f_frsize
     reserve_bytes = max(int(needed_bytes * RESERVE_SHARE), RESERVE_BYTES)
     wanted_bytes = max(needed_bytes - held_bytes, 0) + reserve_bytes
     if wanted_bytes <= free_bytes:
         return
-    fits_bytes = max(free_bytes - reserve_bytes + held_bytes, 0)
+    largest_bytes = min(int(free_bytes / (1 + RESERVE_SHARE)), free_bytes - RESERVE_BYTES)
+    fits_bytes = max(largest_bytes + held_bytes, 0)
     raise SpaceError(
         seen=f"The trial needs {size_text(wanted_bytes)} in {folder.parent}, of which"
         f" {size_text(reserve_bytes)} stay free, but only {size_text(free_bytes)} are free",

@@ -374,3 +374,14 @@ def test_a_first_round_that_may_write_too_much_is_refused() -> None:
 def test_a_simulated_device_takes_no_time() -> None:
     plan = plan_of('[[target]]\nkind = "simulated"\n[[workload]]\nkind = "io"\nseconds = 3600')
     assert estimate(plan).time_s_max < 1
+
+
+@pytest.mark.parametrize("kind", ["device", "file"])
+def test_what_is_read_as_it_is_cannot_be_verified(kind: str) -> None:
+    verified = '[[workload]]\nkind = "io"\ndata = "verifiable"\nverify = true\n'
+    with pytest.raises(StudyError, match="nothing is written to it"):
+        plan_of(verified, kind=kind, size_bytes=GIB)
+    assert plan_of(verified + 'operations = "mixed"\n', kind=kind, size_bytes=GIB).cells
+    filled = '[[workload]]\nkind = "fill"\ndata = "verifiable"\n'
+    assert plan_of(filled + verified, kind=kind, size_bytes=GIB).cells
+    assert plan_of(verified, kind="directory").cells

@@ -19,6 +19,7 @@ from seatrial.measure.progress import Watcher
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import target_write_bytes
 from seatrial.study.model import Plan, PlannedTarget, TrialFile
+from seatrial.study.units import format_size
 from seatrial.targets.device import Device, open_device
 from seatrial.targets.file import TrialFolder
 from seatrial.targets.guard import Permit, permit_write
@@ -49,6 +50,7 @@ class Stage:
         self._folders: dict[str, TrialFolder] = {}
         self._devices: dict[str, Device] = {}
         self._permits: dict[str, Permit] = {}
+        self._ledgers: TrialFolder | None = None
 
     def open(self) -> Self:
         """Check and open every target.
@@ -78,6 +80,8 @@ class Stage:
             permit.close()
         for folder in self._folders.values():
             folder.remove()
+        if self._ledgers:
+            self._ledgers.remove()
 
     def _open_target(self, target: PlannedTarget) -> None:
         rounds = self.plan.study.rounds.max
@@ -133,7 +137,10 @@ class Stage:
         return path.stat().st_size if path.exists() else 0
 
     def _fill(self, file: TrialFile, watcher: Watcher) -> None:
-        watcher.stage(f"Filling {file.name} on {file.target}: {file.size_bytes >> 20} MiB")
+        what = f"{file.name} on {file.target}"
+        if file.target not in self._folders:
+            what = self.plan.target(file.target).path
+        watcher.stage(f"Filling {what}: {format_size(file.size_bytes)}")
         measured = measure_spec(self._fill_spec(file), watcher)
         if measured.interrupted:
             raise KeyboardInterrupt
@@ -203,13 +210,24 @@ class Stage:
         accesses = [access for cell in using for access in cell.spec["accesses"]]
         sizes_bytes = [size["bytes"] for access in accesses for size in access["sizes"]]
         aligns_bytes = [access["align_bytes"] for access in accesses]
-        ledger = f"{self.path(label, name)}.ledger" if label in self._folders else None
         return {
             **spec,
             "data": {"kind": "verifiable"},
-            "ledger_path": ledger or f"{name}-{self.run_id}.ledger",
+            "ledger_path": str(self._ledger(label, name)),
             "ledger_block_bytes": math.gcd(*sizes_bytes, *aligns_bytes),
         }
+
+    def _ledger(self, label: str, name: str) -> Path:
+        """Return where the ledger of a file is kept: beside it, but a device holds no other file.
+
+        The ledger of a device lies with the undo journal until the run ends, for a resume.
+        """
+        if label in self._folders:
+            return self._folders[label].file(f"{name}.ledger")
+        if self._ledgers is None:
+            self._ledgers = TrialFolder(self._journal.path.parent, self.run_id, self._journal)
+            self._ledgers.open(0, direct=False)
+        return self._ledgers.file(f"{label}.ledger")
 
     def _seed(self, what: str, round_number: int) -> int:
         """Return a seed of its own for each cell and round, the same in a repeated run."""

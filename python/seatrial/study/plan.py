@@ -57,6 +57,7 @@ def make_plan(study: Study, targets_info: Mapping[str, TargetInfo] | None = None
             if len(cells) > CELLS_MAX:
                 raise _too_many(study)
     _check_cells(study, cells)
+    _check_verified(targets, cells)
     files = [file for target in targets for file in _files(target, cells)]
     return Plan(
         study=study,
@@ -97,11 +98,11 @@ def _planned(target: Target, info: TargetInfo) -> PlannedTarget:
     kind = target.kind if target.kind != "auto" else info.kind or "directory"
     known_bytes = _usable_bytes(kind, info)
     size_bytes = int(target.size_bytes or known_bytes or DEFAULT_SIZE_BYTES)
-    if kind == "device" and known_bytes is not None and size_bytes > known_bytes:
+    if kind in ("device", "file") and known_bytes is not None and size_bytes > known_bytes:
         raise SpaceError(
             seen=f"The study uses {format_size(size_bytes)} of target {target.label!r}, which has "
             f"{format_size(known_bytes)}",
-            cause="'size' of the target, or the option --size, is larger than the device",
+            cause=f"'size' of the target, or the option --size, is larger than the {kind}",
             next_step=f"Give at most --size {known_bytes}, or none to use all of it",
         )
     planned = PlannedTarget(
@@ -282,6 +283,20 @@ def _check_cells(study: Study, cells: list[Cell]) -> None:
             cause=hint or "No cell of that workload has all the factors named in the brackets",
             next_step=f"{DOCS} explains the brackets; look at the cells with --plan",
         )
+
+
+def _check_verified(targets: list[PlannedTarget], cells: list[Cell]) -> None:
+    """Raise StudyError where a check would compare with what nobody has written."""
+    for target in targets:
+        own = [cell for cell in cells if cell.target == target.label]
+        if _read_as_is(target, own) and any(cell.spec["verify"] for cell in own):
+            raise StudyError(
+                seen=f"Target {target.label!r} is to be verified, but nothing is written to it",
+                cause=f"Only what this run has written can be checked, and the {target.kind} is "
+                "only read",
+                next_step="Write it as well (--operation mixed, or a workload 'fill'), or verify "
+                "in a directory",
+            )
 
 
 def _files(target: PlannedTarget, cells: list[Cell]) -> Iterator[TrialFile]:

@@ -63,6 +63,14 @@ def test_io_uring_refuses_what_is_more_than_one_call(trial_file, tmp_path):
             _core.start(json.dumps(spec))
 
 
+def test_what_the_engine_makes_impossible_is_refused_at_once(trial_file):
+    """psync makes 32 threads of 4 with depth 8, too many for 16 blocks that are kept apart."""
+    spec = cell(trial_file, [access("write")], threads=4, depth=8, engine="psync")
+    spec["range"]["length_bytes"] = 16 * 4096
+    with pytest.raises(ValueError, match="has room for 16 blocks"):
+        _core.start(json.dumps(spec | {"data": {"kind": "verifiable"}}))
+
+
 def test_a_commit_by_io_uring_is_durable_by_itself(trial_file):
     require_uring()
     spec = cell(trial_file, [access("commit")], engine="io_uring", depth=4, target={"dsync": True})

@@ -93,29 +93,27 @@ impl Trial {
     ///
     /// # Errors
     ///
-    /// [`TrialError`] when the target cannot be opened or no thread can be started.
+    /// [`TrialError`] when the cell makes no sense on this target, the target cannot be opened or
+    /// no thread can be started.
     pub fn start(spec: CellSpec) -> Result<Trial, TrialError> {
         let stop = Arc::new(AtomicBool::new(false));
         let live = Arc::new(Live::default());
         let ended: Ended = Arc::default();
-        let opened = match spec.target.kind {
+        let crew = match spec.target.kind {
             TargetKind::Simulated => None,
             _ => {
                 let target = Target::open(&spec)?;
                 let chosen = EngineChosen::for_spec(&spec, &target)?;
-                Some((target, chosen))
+                Some((Crew::gather(spec.clone(), target, &chosen)?, chosen.report))
             }
         };
         let (conductor_stop, conductor_live) = (stop.clone(), live.clone());
         let conductor_ended = ended.clone();
         let conduct = move || {
             defer_signals();
-            let work = AssertUnwindSafe(|| match opened {
+            let work = AssertUnwindSafe(|| match crew {
                 None => sim::measure(&spec, &conductor_stop),
-                Some((target, chosen)) => {
-                    let crew = Crew::gather(spec, target, &chosen)?;
-                    measure(crew, chosen.report, &conductor_stop, &conductor_live)
-                }
+                Some((crew, report)) => measure(crew, report, &conductor_stop, &conductor_live),
             });
             // Whoever waits for the result must get one, whatever happens here.
             let result = catch_unwind(work).unwrap_or_else(|_| Err(panicked()));
@@ -209,6 +207,7 @@ fn measure(
     stop: &Arc<AtomicBool>,
     live: &Live,
 ) -> Result<Sample, TrialError> {
+    require_memory(&crew)?;
     let crew = Arc::new(crew);
     let (ready_workers, endings) = crew.prepare()?;
     let report = report.lacking(ready_workers.iter().find_map(|ready| ready.lack));
@@ -253,7 +252,6 @@ impl Crew {
     fn gather(spec: CellSpec, target: Target, chosen: &EngineChosen) -> Result<Crew, TrialError> {
         let mut spec = spec;
         spec.threads = chosen.workers;
-        require_memory(&spec, chosen)?;
         let plan = AddressPlan::new(&spec)?;
         Ok(Crew {
             clock: procfs::process_clock(),
@@ -417,10 +415,10 @@ fn reads_apart(spec: &CellSpec) -> bool {
 }
 
 /// Buffers are mapped and touched before the start: too many would summon the OOM killer.
-fn require_memory(spec: &CellSpec, chosen: &EngineChosen) -> Result<(), TrialError> {
-    let per_slot = if reads_apart(spec) { 2 } else { 1 };
-    let slots = u64::from(chosen.workers) * chosen.depth as u64 * per_slot;
-    let needed_bytes = slots.saturating_mul(largest_bytes(spec).next_multiple_of(4096));
+fn require_memory(crew: &Crew) -> Result<(), TrialError> {
+    let per_slot = if crew.reads_apart { 2 } else { 1 };
+    let slots = u64::from(crew.workers) * crew.depth as u64 * per_slot;
+    let needed_bytes = slots.saturating_mul(largest_bytes(&crew.spec).next_multiple_of(4096));
     match procfs::memory_available_bytes() {
         Some(available_bytes) if needed_bytes > available_bytes / 2 => {
             Err(TrialError::Memory { needed_bytes, available_bytes })

@@ -2,8 +2,8 @@
 //!
 //! The watchdog wakes every 5 ms. It measures how late it woke itself, and as soon as requests have
 //! been outstanding or due for 20 ms without a completion it looks closer: at the device's requests
-//! in flight and at what each thread waits for. From these looks the cause of every stall is decided
-//! when the sample has ended ([`seatrial_gauge::stall::Evidence`]).
+//! in flight and at what each thread waits for. From these looks the cause of every stall is
+//! decided when the sample has ended ([`seatrial_gauge::stall::Evidence`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;

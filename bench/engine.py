@@ -27,7 +27,7 @@ from contenders import CommandError, Place, fio_version
 from engine_page import Measured, section
 from footprint import command_line_overhead_ms, hour_memory, starts_ms
 from places import PLACES, PlaceUnavailableError
-from results_page import RESULTS, ROOT, write_section
+from results_page import RESULTS, ROOT, machine_lines, write_section
 from rounds import Sample, costs_by_place, measure_round
 
 from seatrial.errors import SeatrialError
@@ -99,6 +99,7 @@ def measure(options: argparse.Namespace) -> Measured:
     starts: dict[str, list[float]] = {}
     loads = []
     rng = random.Random(options.seed)
+    conditions = machine_lines()  # before the rounds: the tree may change while they run
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=cache)))
         places, skipped = _make_places(stack, options.places, folder, file_bytes)
@@ -112,6 +113,7 @@ def measure(options: argparse.Namespace) -> Measured:
     return Measured(
         places=places,
         skipped=skipped,
+        conditions=conditions,
         costs=costs_by_place(places, samples),
         starts_ms=starts,
         command_line_ms=None if options.quick else command_line_overhead_ms(),

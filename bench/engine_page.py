@@ -19,7 +19,7 @@ from contenders import (
 )
 from footprint import HourMemory
 from paired import Bar, median_estimate, paired_ratio, pooled_ratio, told
-from results_page import machine_lines, table
+from results_page import table
 from rounds import Cost
 
 from seatrial.analysis.model import Estimate
@@ -48,6 +48,7 @@ class Measured:
     Attributes:
         places: Where was read.
         skipped: Places that could not be had, and why.
+        conditions: The machine and the versions, as Markdown items.
         costs: By place and contender.
         starts_ms: Processor time by command, one value per round.
         command_line_ms: What the command line takes beyond the engine; None when not measured.
@@ -61,6 +62,7 @@ class Measured:
 
     places: Sequence[Place]
     skipped: Mapping[str, str]
+    conditions: Sequence[str]
     costs: Mapping[str, Mapping[str, Cost]]
     starts_ms: Mapping[str, Sequence[float]]
     command_line_ms: float | None
@@ -158,7 +160,7 @@ def _introduction(measured: Measured) -> str:
         "rounds.",
         "\n".join(
             [
-                *machine_lines(),
+                *measured.conditions,
                 f"- {measured.fio}; tuned: fixedbufs, registerfiles, nonvectored, batches of 32",
                 f"- load average during the rounds: {told(loads, 1)}, "
                 f"{min(measured.loads):.1f} to {max(measured.loads):.1f} in all",

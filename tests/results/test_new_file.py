@@ -7,13 +7,17 @@ from seatrial.results.store import ResultsFile
 from .builders import make_run
 
 
-@pytest.mark.parametrize(("is_begun", "is_kept"), [(False, False), (True, True)])
-def test_a_new_file_stays_only_if_a_run_began(tmp_path, is_begun, is_kept):
+def fail_after(store: ResultsFile, begin: bool) -> None:
+    if begin:
+        store.start_run(make_run())
+    raise RuntimeError
+
+
+@pytest.mark.parametrize(("begin", "is_kept"), [(False, False), (True, True)])
+def test_a_new_file_stays_only_if_a_run_began(tmp_path, begin, is_kept):
     path = tmp_path / "results.seatrial"
     with pytest.raises(RuntimeError), ResultsFile.open(path, create=True) as store:
-        if is_begun:
-            store.start_run(make_run())
-        raise RuntimeError
+        fail_after(store, begin)
     assert path.exists() is is_kept
 
 

@@ -11,7 +11,7 @@ from seatrial.analysis import settled, summarise
 from seatrial.analysis.model import Finding, Summary, ThresholdResult
 from seatrial.analysis.wording import format_count, format_plural
 from seatrial.cli import terminal
-from seatrial.cli.files import write_text
+from seatrial.cli.files import require_writable, write_text
 from seatrial.measure.run import RunRequest, execute
 from seatrial.report.exports import json_document
 from seatrial.report.tables import as_text, tables
@@ -30,18 +30,22 @@ def measure_and_tell(
 
     Raises:
         SeatrialError: when the target or the results file cannot be used.
+        UsageError: when the report could not be written.
     """
+    if report:
+        require_writable(report)
     with ResultsFile.open(results, create=True) as store:
         with terminal.watcher(quiet=as_json) as watcher:
             run, end = execute(request, store, watcher=watcher, settled=settled)
         summary = summarise(run, store.samples(run.id))
     place = report or results.parent / f"seatrial-report-{run.id}.html"
+    if not as_json:
+        click.echo(f"{run_text(summary)}\n{end.reason}")
     write_report(summary, place)
     if as_json:
         click.echo(json_document.render(summary), nl=False)
     else:
-        click.echo(run_text(summary))
-        click.echo(f"{end.reason}\nReport: {place}\nAgain:  seatrial show {run.id}")
+        click.echo(f"Report: {click.format_filename(place)}\nAgain:  seatrial show {run.id}")
     return exit_code(summary)
 
 

@@ -89,7 +89,8 @@ def test_latencies_are_those_of_fio(memory_file, shim):
         assert ours.percentile_ns(percent) == pytest.approx(truth_us * 1_000, rel=BUCKETS)
         assert ours.percentile_ns(percent) == pytest.approx(their_ns, rel=BUCKETS)
     assert ours.min_ns == pytest.approx(theirs["min"], rel=BUCKETS)
-    assert ours.mean_ns >= (TAKE_US + SLOW_US) / 2 * 1_000
+    # Of an odd number of calls the odd one is fast.
+    assert ours.mean_ns >= (TAKE_US + SLOW_US) / 2 * 1_000 * 0.998
     # Both lose a little of the time between two calls, more so on a crowded machine.
     our_share = busy_share(parts["outcome"]["completed"], ours.mean_ns, parts["duration_s"])
     their_share = busy_share(fio["total_ios"], theirs["mean"], fio["runtime"] / 1_000)

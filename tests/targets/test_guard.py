@@ -1,5 +1,6 @@
 """The guard: on files without root, on real loop devices with it."""
 
+import errno
 import os
 import stat
 from dataclasses import replace
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from seatrial.errors import RefusedError, TargetError
 from seatrial.targets import guard
-from seatrial.targets.guard import inspect, permit_write
+from seatrial.targets.guard import inspect, permit_write, unreadable
 from seatrial.targets.marker import write_marker
 from targets.conftest import MIB, need_command, put, run
 
@@ -334,3 +335,11 @@ class TestLoopDevices:
         assert f"`--destroy {device}`" in refusal(link, destroy=str(link))
         with permit_write(link, destroy=str(device), bytes_to_write=1) as permit:
             assert permit.path == device
+
+
+def test_root_is_not_told_to_become_root(monkeypatch):
+    denied = os.strerror(errno.EPERM)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert "container or a sandbox" in str(unreadable(Path("/dev/sdx"), denied))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "sudo" in str(unreadable(Path("/dev/sdx"), denied))

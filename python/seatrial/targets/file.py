@@ -172,7 +172,9 @@ def check_space(folder: Path, needed_bytes: int, shrink_option: str = "--size") 
         f" {size_text(reserve_bytes)} stay free, but only {size_text(free_bytes)} are free",
         cause="A file system filled to the brim would measure its own distress, and harm others",
         next_step=f"Free some space, or make the trial smaller with {shrink_option}"
-        f" (at most {size_text(fits_bytes)})",
+        f" (its files together at most {size_text(fits_bytes)})"
+        if fits_bytes
+        else "Free some space, or name a directory on a larger file system",
     )
 
 

@@ -54,6 +54,7 @@ class DeviceState:
         uses: Who uses it now.
         signatures: What it bears.
         denied: Why it could not be opened to look for them; empty when it could.
+        failing: Why it could not be read where they would be; empty when it could.
     """
 
     path: Path
@@ -65,6 +66,7 @@ class DeviceState:
     uses: tuple[Use, ...]
     signatures: tuple[Signature, ...]
     denied: str = ""
+    failing: str = ""
 
     @property
     def destroy_word(self) -> str:
@@ -193,11 +195,11 @@ def _inspect_device(real: Path, status: os.stat_result, tree: SystemTree) -> Dev
     node = node_by_number(number_text(status.st_rdev), tree)
     # sysfs tells who uses a device even to those who may not open it.
     uses = uses_of_device(node.number, tree)
-    size_bytes, signatures, denied = node.size_bytes(), [], ""
+    size_bytes, signatures, denied, failing = node.size_bytes(), [], "", ""
     try:
         claimed = exclusive_use(real)
         uses = uses or ([claimed] if claimed else [])
-        signatures = probe_signatures(real)
+        signatures, failing = _signatures(real)
     except PermissionError as error:
         denied = error.strerror or "permission denied"
     return DeviceState(
@@ -210,13 +212,14 @@ def _inspect_device(real: Path, status: os.stat_result, tree: SystemTree) -> Dev
         uses=tuple(uses),
         signatures=tuple(signatures),
         denied=denied,
+        failing=failing,
     )
 
 
 def _inspect_file(real: Path, status: os.stat_result, tree: SystemTree) -> DeviceState:
-    signatures, denied = [], ""
+    signatures, denied, failing = [], "", ""
     try:
-        signatures = probe_signatures(real)
+        signatures, failing = _signatures(real)
     except PermissionError as error:
         denied = error.strerror or "permission denied"
     return DeviceState(
@@ -229,7 +232,22 @@ def _inspect_file(real: Path, status: os.stat_result, tree: SystemTree) -> Devic
         uses=tuple(uses_of_file(real, tree)),
         signatures=tuple(signatures),
         denied=denied,
+        failing=failing,
     )
+
+
+def _signatures(real: Path) -> tuple[list[Signature], str]:
+    """Return what a target bears and, where that cannot be read, why: a drive may be failing.
+
+    Raises:
+        PermissionError: when it may not be opened.
+    """
+    try:
+        return probe_signatures(real), ""
+    except PermissionError:
+        raise
+    except OSError as error:
+        return [], error.strerror or str(error)
 
 
 def _uses(state: DeviceState, tree: SystemTree) -> tuple[Use, ...]:
@@ -300,8 +318,8 @@ def _refused_in_use(state: DeviceState, bytes_to_write: int) -> RefusedError:
 def _refused_unnamed(state: DeviceState, destroy: str | None, bytes_to_write: int) -> RefusedError:
     bears = " and ".join(str(signature) for signature in state.signatures)
     what = f"bears {bears}" if bears else "bears no signature that is known"
-    if state.denied:
-        what = f"cannot be looked into here ({state.denied})"
+    if state.denied or state.failing:
+        what = f"cannot be looked into here ({state.denied or state.failing})"
     named = f", and --destroy names {destroy}" if destroy else ""
     word = "serial number" if state.serial else "exact path"
     return RefusedError(
@@ -330,6 +348,12 @@ def _missing(path: Path) -> TargetError:
 
 def unreadable(path: Path, reason: str) -> TargetError:
     """Return the error of a target that may not be read; ``reason`` is the system's own word."""
+    if os.geteuid() == 0 and reason == os.strerror(errno.EPERM):
+        return TargetError(
+            seen=f"{path} cannot be read: {reason}",
+            cause="Even root may not: a container or a sandbox closes it to this process",
+            next_step="Run the command outside of it, or name a directory",
+        )
     return TargetError(
         seen=f"{path} cannot be read: {reason}",
         cause="Devices are for root and the group disk, and other users' files for them",

@@ -9,6 +9,7 @@ import pytest
 from exports_hand import make_cell, make_sample, make_summary, summarised, summary_with
 
 from seatrial.analysis.model import CellSummary
+from seatrial.errors import UsageError
 from seatrial.report.exports import export
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
@@ -122,4 +123,7 @@ def test_several_depths_are_several_tables_that_are_named():
 def test_what_is_no_random_matrix_is_left_out(kind):
     other = summary_with(make_cell("read", 4096, 1, kind=kind), (1000.0, 990.0, 1010.0))
     walk = summary_with(make_cell("read", 4096, 1, pattern="sequential"), (1.0, 1.0, 1.0))
-    assert export(make_summary([other, walk]), "bm-flash").strip() == ""
+    with pytest.raises(UsageError, match="has no random matrix"):
+        export(make_summary([other, walk]), "bm-flash")
+    one = summary_with(make_cell("read", 4096, 1), (1000.0, 990.0, 1010.0))
+    assert export(make_summary([other, walk, one]), "bm-flash").count("Tests:") == 1

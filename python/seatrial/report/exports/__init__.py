@@ -22,6 +22,7 @@ def export(summary: Summary, name: str) -> str:
 
     Raises:
         KeyError: ``name`` is not one of them.
+        UsageError: the format has no words for anything in this run.
     """
     module = import_module(f"{__name__}.{FORMATS[name]}")
     return str(module.render(summary))

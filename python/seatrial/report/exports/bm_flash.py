@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 from seatrial.analysis.model import CellSummary, Summary
+from seatrial.errors import UsageError
 from seatrial.report.figures.naming import grouped
 from seatrial.study.cell import FactorValue
 
@@ -27,12 +28,21 @@ def render(summary: Summary) -> str:
     """Return the tables of each target's random matrix, one after another.
 
     Several matrices (targets, or depths) each get a line that names them; bm-flash has but one.
+
+    Raises:
+        UsageError: when the run has no random matrix.
     """
     cells = [
         part
         for part in summary.cells
         if part.cell.kind == "matrix" and part.cell.factors.get("pattern", "random") == "random"
     ]
+    if not cells:
+        raise UsageError(
+            seen=f"Run {summary.run.id} has no random matrix, which is all that bm-flash prints",
+            cause="Its study has no workload 'matrix' with random addresses",
+            next_step="Export it with --format markdown, or measure `seatrial run DIR`",
+        )
     matrices = grouped(cells, _apart)
     parts = []
     for apart, members in matrices.items():

@@ -182,6 +182,11 @@ def said(text: str) -> str:
             "my.toml, line 4: workload[0].stride ",
             "has no effect here. It belongs to pattern = 'strided'",
         ),
+        (
+            MATRIX + 'operations = "read"\nsync_every = 4',
+            "my.toml, line 5: workload[0].sync_every ",
+            "has no effect here. It belongs to operations = 'write' or operations = 'mixed'",
+        ),
         (MATRIX + "theta = 1.2", "my.toml, line 4: workload[0].theta ", "pattern = 'zipf'"),
         (
             MATRIX + 'pattern = "strided"',

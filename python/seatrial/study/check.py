@@ -164,6 +164,7 @@ _MODIFIERS: Final = (
     ("hot_share", "hot_share", "pattern", ("hot_cold",)),
     ("hot_access_share", "hot_access_share", "pattern", ("hot_cold",)),
     ("read_share", "read_share", "operations", ("mixed",)),
+    ("sync_every", "sync_every", "operations", ("write", "mixed")),
     ("compressible_share", "compressible_share", "data", ("compressible",)),
 )
 """Attribute and key with a default that have an effect only with these values of another."""
@@ -182,7 +183,7 @@ def _needed(workload: WorkloadBase) -> Iterator[MisfitError]:
         if given and not wanted:
             yield _without_effect(key, having, values)
     for attribute, key, having, values in _MODIFIERS:
-        if attribute not in owned:
+        if not {attribute, having} <= owned:
             continue
         default = _default(workload, attribute)
         if getattr(workload, attribute) != default and not any(

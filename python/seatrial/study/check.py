@@ -185,10 +185,8 @@ def _needed(workload: WorkloadBase) -> Iterator[MisfitError]:
     for attribute, key, having, values in _MODIFIERS:
         if not {attribute, having} <= owned:
             continue
-        default = _default(workload, attribute)
-        if getattr(workload, attribute) != default and not any(
-            value in values for value in many(getattr(workload, having))
-        ):
+        is_changed = many(getattr(workload, attribute)) != many(_default(workload, attribute))
+        if is_changed and not any(value in values for value in many(getattr(workload, having))):
             yield _without_effect(key, having, values)
 
 

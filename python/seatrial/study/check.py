@@ -151,15 +151,17 @@ def _keys(workload: WorkloadBase) -> list[tuple[str, str]]:
     return list(names)
 
 
+_Dependences = tuple[tuple[str, str, str, tuple[str, ...]], ...]
+
 _SCHEDULES: Final = ("fixed", "poisson", "bursts")
-_NEEDED: Final = (
+_NEEDED: Final[_Dependences] = (
     ("rate_per_s", "rate", "arrival", _SCHEDULES),
     ("burst", "burst", "arrival", ("bursts",)),
     ("stride_bytes", "stride", "pattern", ("strided",)),
 )
 """Attribute and key that must be given with these values of another key, and only then."""
 
-_MODIFIERS: Final = (
+_MODIFIERS: Final[_Dependences] = (
     ("theta", "theta", "pattern", ("zipf",)),
     ("hot_share", "hot_share", "pattern", ("hot_cold",)),
     ("hot_access_share", "hot_access_share", "pattern", ("hot_cold",)),

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,7 +94,8 @@ def make(kind: str, base: Path) -> Place:
 
 def put_away(place: Place) -> None:
     """Whatever a failed test left: a frozen file system can be neither used nor unmounted."""
-    thaw(place.folder)
+    with suppress(OSError):
+        thaw(place.folder)
     run("umount", str(place.folder))
     run("losetup", "-d", f"/dev/{Path(f'/sys/dev/block/{place.device}').resolve().name}")
     run("umount", str(place.folder.with_name("memory")))

@@ -70,7 +70,8 @@ def execute(
             rounds = Rounds(request.plan, stage, store, run, watcher=watcher, settled=settled)
             end = _measured(stage, rounds, store, run, watcher)
             after = context.after(run.fingerprint_before, place)
-        store.finish_run(run.id, end.status, time.time(), after)
+            # Before anything is put away, for that may fail where the target did.
+            store.finish_run(run.id, end.status, time.time(), after)
     return store.run(run.id), end
 
 

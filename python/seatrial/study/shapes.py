@@ -99,8 +99,9 @@ def _fill(workload: Fill, target: PlannedTarget, _study: Study) -> Iterator[Shap
 
 
 def _patterned(workload: Patterned, target: PlannedTarget, _study: Study) -> Iterator[Shape]:
-    start_bytes = workload.range_start_bytes or 0
-    length_bytes = workload.range_length_bytes or max(0, target.size_bytes - start_bytes)
+    start_bytes = int(workload.range_start_bytes or 0)
+    rest_bytes = max(0, target.size_bytes - start_bytes)
+    length_bytes = int(workload.range_length_bytes or rest_bytes)
     for operation, read in _operations(workload):
         for pattern, address, pattern_factors in _addresses(workload):
             for size_bytes, threads, depth in _concurrency(workload, workload.block_sizes):

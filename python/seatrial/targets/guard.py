@@ -195,7 +195,9 @@ def _inspect_device(real: Path, status: os.stat_result, tree: SystemTree) -> Dev
     node = node_by_number(number_text(status.st_rdev), tree)
     # sysfs tells who uses a device even to those who may not open it.
     uses = uses_of_device(node.number, tree)
-    size_bytes, signatures, denied, failing = node.size_bytes(), [], "", ""
+    size_bytes = node.size_bytes()
+    signatures: list[Signature] = []
+    denied = failing = ""
     try:
         claimed = exclusive_use(real)
         uses = uses or ([claimed] if claimed else [])
@@ -217,7 +219,8 @@ def _inspect_device(real: Path, status: os.stat_result, tree: SystemTree) -> Dev
 
 
 def _inspect_file(real: Path, status: os.stat_result, tree: SystemTree) -> DeviceState:
-    signatures, denied, failing = [], "", ""
+    signatures: list[Signature] = []
+    denied = failing = ""
     try:
         signatures, failing = _signatures(real)
     except PermissionError as error:

@@ -73,7 +73,7 @@ def undo_file(*, path: str, run_id: str, mount_point: str) -> Result:
     target = Path(path)
     if mount_point and not _is_mounted_at(target.parent, mount_point):
         return _failed(f"the file system of {mount_point} is not mounted; mount it and try again")
-    if not os.path.lexists(target):
+    if not _exists(target):
         return _gone("it no longer exists")
     if target.is_symlink():
         return _foreign("a symbolic link stands in its place")
@@ -202,6 +202,15 @@ def loop_backing(name: str) -> str:
     """
     backing = LIVE.text(f"/sys/block/{name}/loop/backing_file") or ""
     return backing.removesuffix(" (deleted)")
+
+
+def _exists(path: Path) -> bool:
+    """Tell whether something is there; a file system that fails to say raises OSError."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def _remove_folder(folder: Path, run_id: str) -> Result:

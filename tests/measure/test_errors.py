@@ -1,0 +1,121 @@
+"""Real errors of the kernel: counted, sampled with offset and name, told as findings; no crash."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.command import Ended, ended, seatrial, start
+from measure.studies import stored, wait_until
+
+BLOCK_BYTES = 8192
+FILE_BYTES = 4 << 20
+HALF_BYTES = FILE_BYTES // 2
+ENGINES = pytest.mark.parametrize("depth", [1, 32], ids=["psync", "io_uring"])
+
+
+def assert_accounted(sample: dict[str, Any]) -> None:
+    outcome = sample["outcome"]
+    parts = ("completed", "failed", "late_skipped", "in_flight_at_end")
+    assert outcome["offered"] == sum(outcome[part] for part in parts)
+    assert outcome["failed"] == sample["errors_count"]
+    assert len(sample["errors"]) == min(sample["errors_count"], 32)
+
+
+def the_errors(told: Ended) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The only sample and the only finding of kind ``errors`` of a command that ended well."""
+    assert (told.code, told.err) == (0, "")
+    document = told.document
+    (sample,) = document["samples"]
+    (finding,) = (each for each in document["findings"] if each["kind"] == "errors")
+    assert_accounted(sample)
+    return sample, finding
+
+
+@ENGINES
+def test_a_file_that_shrinks_gives_short_reads(tmp_path, depth):
+    path = tmp_path / "target.dat"
+    path.write_bytes(os.urandom(FILE_BYTES))
+    command = ["io", path, "--seconds", "1.5", "--depth", str(depth), "--buffered", "--json"]
+    process = start(*command, folder=tmp_path)
+    wait_until(lambda: is_measuring(process.pid, path), "the cell")
+    # The last block that is left is not whole: its read is short, those behind it are empty.
+    os.truncate(path, HALF_BYTES + 1000)
+    sample, finding = the_errors(ended(process))
+    assert sample["outcome"]["completed"] > 0
+    assert {error["name"] for error in sample["errors"]} == {"short transfer"}
+    offsets = {error["offset_bytes"] for error in sample["errors"]}
+    assert all(HALF_BYTES <= offset < FILE_BYTES for offset in offsets)
+    assert all(error["length_bytes"] == BLOCK_BYTES for error in sample["errors"])
+    assert all(0 < error["at_s"] < sample["duration_s"] + 1 for error in sample["errors"])
+    assert (finding["severity"], finding["evidence"]["errno_name"]) == (
+        "critical",
+        "short transfer",
+    )
+    assert finding["evidence"]["failed_count"] == sample["errors_count"]
+    assert "short transfer" in finding["sentence"]
+
+
+def is_measuring(pid: int, path: Path) -> bool:
+    """Whether a process has had a file open while a worker of it runs."""
+    # Threads and descriptors come and go while they are looked at.
+    with suppress(FileNotFoundError, ProcessLookupError):
+        tasks = Path(f"/proc/{pid}/task").iterdir()
+        names = {(task / "comm").read_text().strip() for task in tasks}
+        opened = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
+        return "worker-0" in names and str(path) in opened
+    return False
+
+
+FILL = """
+name = "fill"
+rounds = {{ min = 1, max = 1 }}
+
+[[target]]
+path = "{place}"
+size = {size_bytes}
+
+[[workload]]
+kind = "fill"
+direct = false
+block_sizes = "64KiB"
+depths = {depth}
+"""
+
+
+@ENGINES
+def test_writes_beyond_what_is_allowed_are_counted_and_named(tmp_path, depth):
+    """A limit of the session in place of a full disk: the same path, and no root needed."""
+    place = tmp_path / "place"
+    place.mkdir()
+    study = tmp_path / "study.toml"
+    study.write_text(FILL.format(place=place, size_bytes=FILE_BYTES, depth=depth))
+    limited = ("prlimit", f"--fsize={HALF_BYTES}")
+    told = seatrial("study", study, "--json", folder=tmp_path, prefix=limited)
+    sample, finding = the_errors(told)
+    assert sample["outcome"]["completed"] == HALF_BYTES // 65536
+    assert sample["errors_count"] == HALF_BYTES // 65536
+    assert {error["name"] for error in sample["errors"]} == {"EFBIG"}
+    assert min(error["offset_bytes"] for error in sample["errors"]) == HALF_BYTES
+    assert finding["evidence"]["first_offset_bytes"] == HALF_BYTES
+    assert "EFBIG" in finding["sentence"]
+    assert "--size" in finding["next"]
+    assert list(place.iterdir()) == []
+
+
+def test_a_trial_file_that_cannot_be_filled_ends_the_run(tmp_path):
+    place = tmp_path / "place"
+    place.mkdir()
+    limited = ("prlimit", f"--fsize={HALF_BYTES}")
+    command = ["io", place, "--size", str(FILE_BYTES), "--buffered", "--json"]
+    told = seatrial(*command, folder=tmp_path, prefix=limited)
+    assert told.code == 6
+    assert told.document["error"] == "TargetError"
+    assert "could not be written whole: EFBIG" in told.document["seen"]
+    run, samples = stored(tmp_path)
+    assert (run.status, samples) == ("failed", [])
+    assert list(place.iterdir()) == []

@@ -85,9 +85,6 @@ def test_nothing_but_errors_is_a_blank_cell_not_a_silent_zero(loop, tmp_path):
     kinds = {each["kind"] for each in told.document["findings"]}
     # The kernel's own log says so too.
     assert {"errors", "nothing_completed", "kernel_errors"} <= kinds
-        "errors",
-        "nothing_completed",
-    ]
 
 
 @ENGINES

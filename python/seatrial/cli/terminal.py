@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 PLAIN_EVERY_S: Final = 10.0
 STUCK_NS: Final = 500_000_000
+FIRST_READING_S: Final = 1.0
+"""Until then the engine may have no whole slice to read a rate from."""
 
 
 @contextmanager
@@ -65,13 +67,11 @@ def live_text(reading: LiveReading, stalls_before: int) -> str:
     """Return the live line: rate, bandwidth, p99 and stalls so far, or how long nothing came."""
     if is_stuck(reading):
         return f"0 completed, oldest in flight {format_duration_ns(reading.oldest_in_flight_ns)}"
-    parts = [
-        format_iops(reading.iops),
-        format_rate_bytes(reading.bytes_per_s),
-        f"p99 {format_duration_ns(reading.p99_ns)}",
-        format_plural(stalls_before + reading.stalls, "stall"),
-    ]
-    return ", ".join(parts)
+    stalls = format_plural(stalls_before + reading.stalls, "stall")
+    if reading.iops == 0 and reading.elapsed_s < FIRST_READING_S:
+        return f"just begun, {stalls}"
+    rate, bandwidth = format_iops(reading.iops), format_rate_bytes(reading.bytes_per_s)
+    return f"{rate} IOPS, {bandwidth}, p99 {format_duration_ns(reading.p99_ns)}, {stalls}"
 
 
 class BarWatcher:

@@ -58,11 +58,8 @@ impl<'t> PsyncEngine<'t> {
 impl PsyncEngine<'_> {
     /// What was written may have gone to the target, or by a copy to the other file.
     fn sync_all(&self) -> i32 {
-        let synced = sync(self.target.fd(), self.sync_kind);
-        match self.target.copy_fd() {
-            Some(copy) if synced == 0 => sync(copy, self.sync_kind),
-            _ => synced,
-        }
+        let mut results = self.target.written_fds().map(|fd| sync(fd, self.sync_kind));
+        results.find(|&result| result < 0).unwrap_or(0)
     }
 }
 

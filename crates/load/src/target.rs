@@ -25,6 +25,7 @@ pub struct OpenError {
 pub struct Target {
     file: File,
     copy_to: Option<File>,
+    is_written: bool,
     kind: TargetKind,
     dsync: bool,
 }
@@ -36,10 +37,10 @@ impl Target {
     ///
     /// [`OpenError`] with the path and the kernel's reason.
     pub fn open(spec: &CellSpec) -> Result<Target, OpenError> {
-        let writes = spec
-            .accesses
-            .iter()
-            .any(|access| matches!(access.operation, Operation::Write | Operation::Commit));
+        let does = |wanted: &[Operation]| {
+            spec.accesses.iter().any(|access| wanted.contains(&access.operation))
+        };
+        let writes = does(&[Operation::Write, Operation::Commit]);
         let target = &spec.target;
         let null = Path::new("/dev/null");
         let file = match (&target.path, target.kind) {
@@ -47,12 +48,12 @@ impl Target {
             _ => open_file(null, &TargetSpec { direct: false, ..target.clone() }, writes)?,
         };
         let copy_to = match &target.copy_to {
-            Some(path) => {
+            Some(path) if does(&[Operation::Copy]) => {
                 Some(open_file(path, &TargetSpec { create: true, ..target.clone() }, true)?)
             }
-            None => None,
+            _ => None,
         };
-        Ok(Target { file, copy_to, kind: target.kind, dsync: target.dsync })
+        Ok(Target { file, copy_to, is_written: writes, kind: target.kind, dsync: target.dsync })
     }
 
     /// The descriptor that requests go to.
@@ -65,6 +66,12 @@ impl Target {
     #[inline]
     pub fn copy_fd(&self) -> Option<RawFd> {
         self.copy_to.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// The descriptors that requests write to, and that a sync must reach.
+    pub fn written_fds(&self) -> impl Iterator<Item = RawFd> {
+        let own = self.is_written.then(|| self.fd());
+        own.into_iter().chain(self.copy_fd())
     }
 
     /// Whether a write is durable when it completes.
@@ -103,4 +110,38 @@ fn open_file(path: &Path, target: &TargetSpec, writes: bool) -> Result<File, Ope
         .custom_flags(flags)
         .open(path)
         .map_err(|source| OpenError { path: path.display().to_string(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(operation: &str) -> Target {
+        let path = std::env::temp_dir().join(format!("seatrial-{}-target", std::process::id()));
+        std::fs::write(&path, [0; 4096]).unwrap();
+        let json = format!(
+            r#"{{"seed": 1, "limit": {{"duration_s": 1}},
+                "target": {{"kind": "file", "path": {path:?}, "size_bytes": 4096,
+                            "direct": false, "copy_to": "{0}.copy"}},
+                "range": {{"start_bytes": 0, "length_bytes": 4096}},
+                "accesses": [{{"operation": "{operation}", "sizes": [{{"bytes": 512}}],
+                               "align_bytes": 512, "address": {{"kind": "random"}}}}]}}"#,
+            path.display()
+        );
+        let target = Target::open(&CellSpec::parse(&json).unwrap()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let _ = std::fs::remove_file(format!("{}.copy", path.display()));
+        target
+    }
+
+    #[test]
+    fn a_sync_reaches_what_was_written_and_nothing_else() {
+        let copied = opened("copy");
+        let copy_fd = copied.copy_fd().unwrap();
+        assert_eq!(copied.written_fds().collect::<Vec<_>>(), [copy_fd]);
+        let written = opened("write");
+        assert_eq!(written.copy_fd(), None, "nobody copies");
+        assert_eq!(written.written_fds().collect::<Vec<_>>(), [written.fd()]);
+        assert_eq!(opened("read").written_fds().count(), 0);
+    }
 }

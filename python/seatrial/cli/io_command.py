@@ -22,6 +22,24 @@ Examples:
 
 Mapped = dict[str, object]
 
+KEYS_AS_OPTIONS = (
+    "read_share",
+    "stride",
+    "theta",
+    "hot_share",
+    "hot_access_share",
+    "range_start",
+    "range_length",
+    "rate",
+    "burst",
+    "sync_every",
+    "sync_kind",
+    "compressible_share",
+    "limit_bytes",
+    "stall_threshold_ms",
+)
+"""Keys of a workload whose options bear their names and whose defaults are the study's."""
+
 PATTERNS = ("random", "sequential", "strided", "zipf", "hot_cold")
 
 
@@ -58,7 +76,13 @@ PATTERNS = ("random", "sequential", "strided", "zipf", "hot_cold")
     help="Which addresses.",
 )
 @click.option("--stride", metavar="SIZE", help="Distance of two requests, with `strided`.")
-@click.option("--theta", type=float, help="Skew, with `zipf`.")
+@click.option(
+    "--theta", type=float, help="Skew, with `zipf`: 0 is even, 0.99 the usual, 3 the most."
+)
+@click.option("--hot-share", type=float, help="Share of the range that is hot, with `hot_cold`.")
+@click.option("--hot-access-share", type=float, help="Share of the requests that go there.")
+@click.option("--range-start", metavar="SIZE", help="Where the range used begins.")
+@click.option("--range-length", metavar="SIZE", help="Its length; to the end unless given.")
 @click.option("--seconds", type=float, default=10.0, show_default=True, help="Length of a sample.")
 @click.option("--rounds", type=int, default=1, show_default=True, help="How many samples.")
 @click.option("--size", metavar="SIZE", help="Size of the trial file, or part of the device used.")
@@ -69,10 +93,13 @@ PATTERNS = ("random", "sequential", "strided", "zipf", "hot_cold")
 )
 @click.option("--rate", type=float, help="Requests per second over all threads.")
 @click.option("--burst", type=int, help="Requests that arrive at once, with `bursts`.")
-@click.option("--sync-every", type=int, help="fdatasync after so many writes of a worker.")
+@click.option("--sync-every", type=int, help="Sync after so many writes of a worker.")
+@click.option("--sync-kind", type=click.Choice(["fdatasync", "fsync"]), help="How to sync.")
 @click.option(
     "--data", type=click.Choice(["random", "compressible", "verifiable"]), help="What is written."
 )
+@click.option("--compressible-share", type=float, help="Share of each 4 KiB that compresses away.")
+@click.option("--limit-bytes", metavar="SIZE", help="End a sample that writes after so many bytes.")
 @click.option("--verify", is_flag=True, help="Check every block read against what was written.")
 @click.option("--buffered", is_flag=True, help="Go through the page cache.")
 @click.option(
@@ -81,6 +108,10 @@ PATTERNS = ("random", "sequential", "strided", "zipf", "hot_cold")
     default="auto",
     show_default=True,
     help="How requests reach the kernel.",
+)
+@click.option("--iopoll", is_flag=True, help="Poll for completions, with io_uring.")
+@click.option(
+    "--stall-threshold-ms", type=int, help="Shortest time without a completion that is a stall."
 )
 @click.option(
     "--model",
@@ -116,14 +147,10 @@ def study_mapping(target: str, model: Path | None, options: Mapping[str, object]
         "direct": not options["buffered"],
         "engine": options["engine"],
         "verify": options["verify"],
-        "read_share": options["read_share"],
-        "stride": options["stride"],
-        "theta": options["theta"],
+        "iopoll": options["iopoll"],
         "arrival": arrival,
-        "rate": options["rate"],
-        "burst": options["burst"],
-        "sync_every": options["sync_every"],
         "data": options["data"] or ("verifiable" if options["verify"] else None),
+        **{key: options[key] for key in KEYS_AS_OPTIONS},
     }
     rounds = options["rounds"]
     study = {

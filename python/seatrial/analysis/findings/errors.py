@@ -110,6 +110,12 @@ EXPLAINED = {
         "The request was forbidden: an immutable or append-only file, or a security module.",
         "Look at 'lsattr FILE' and at the security module's log.",
     ),
+    "EOPNOTSUPP": Explained(
+        "warning",
+        "The target cannot do what was asked; with 'iopoll' it has no queue that can be polled.",
+        "Measure without 'iopoll'; a device polls only where its driver was loaded with poll "
+        "queues.",
+    ),
     "short transfer": Explained(
         "critical",
         "The kernel moved fewer bytes than asked for without an error: the end of a file that "

@@ -74,6 +74,14 @@ def test_a_run_that_was_killed_leaves_no_false_evidence(tmp_path):
     assert found["checked_blocks"] == 0, "nothing is known, so nothing was checked"
 
 
+def test_the_null_target_keeps_no_data_that_could_be_corrupt(tmp_path):
+    path = tmp_path / "trial.dat"
+    path.write_bytes(bytes(MIB))
+    accesses = [access("write"), access("read")]
+    data = {"data": {"kind": "verifiable"}, "verify": True, "target": {"kind": "null"}}
+    assert measure(cell(path, accesses, **data))["verification"] is None
+
+
 def test_a_stopped_cell_saves_its_ledger(tmp_path):
     path, ledger = tmp_path / "trial.dat", tmp_path / "trial.ledger"
     path.write_bytes(bytes(MIB))

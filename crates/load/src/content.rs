@@ -10,7 +10,7 @@ use seatrial_gauge::Operation;
 use crate::data::Filler;
 use crate::engine::Request;
 use crate::ledger::{Ledger, LedgerError};
-use crate::spec::CellSpec;
+use crate::spec::{CellSpec, TargetKind};
 use crate::verify::{self, SECTOR_BYTES};
 use crate::worker::{CORRUPTIONS_KEPT, Record};
 
@@ -56,9 +56,10 @@ impl Shelf {
         Ok(Shelf { spec: spec.clone(), ledger: ledger.map(Arc::new) })
     }
 
-    /// Whether what is read is checked.
+    /// Whether what is read is checked; the null target keeps nothing that could be.
     pub fn is_checked(&self) -> bool {
-        self.ledger.is_some() && self.spec.verify
+        let keeps = self.spec.target.kind == TargetKind::File;
+        keeps && self.spec.verify && self.ledger.is_some()
     }
 
     /// The data of one worker.
@@ -66,7 +67,7 @@ impl Shelf {
         Content {
             filler: Filler::new(&self.spec.data, self.spec.seed, worker),
             ledger: self.ledger.clone(),
-            checks_reads: self.spec.verify,
+            checks_reads: self.is_checked(),
         }
     }
 

@@ -1,8 +1,8 @@
-"""Bad input: one clear sentence, a next step, an exit code of its own, nothing written."""
+"""Bad input to the real command: one clear paragraph, its own exit code, nothing written."""
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import os
 import sqlite3
 import subprocess
@@ -10,177 +10,290 @@ from pathlib import Path
 
 import pytest
 
+from cli.command import Ended, seatrial
+from report.json_schema import breaches, load
 from seatrial.errors import EXIT_CODES
 
-from .command import seatrial
+MIB = 1 << 20
+NOBODY = 65534
+WITHOUT_OVERRIDE = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+"""Root that must keep to the rights of files, as everybody else must."""
 
-SMALL = ("--size", "1MiB", "--seconds", "0.1")
 
-
-def listing(folder: Path) -> list[str]:
-    """All that lies in a folder, but for the state folder that a journal may have made."""
-    return sorted(
-        str(path.relative_to(folder))
+def contents(folder: Path) -> dict[str, str]:
+    """Every file below a folder, with what it holds; the journals' own folder must hold none."""
+    assert list(folder.glob("state/*.jsonl")) == []
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")
-        if path.relative_to(folder).parts[0] != "state"
-    )
+        if path.is_file() and "state" not in path.parts
+    }
 
 
-def assert_refused(folder: Path, *arguments: str | Path, code: int, says: tuple[str, ...]) -> None:
-    """The command fails with this code and these words, in text and as JSON; nothing changes."""
-    before = listing(folder)
-    ended = seatrial(*arguments, folder=folder)
-    assert ended.code == code, ended.err
-    assert code in EXIT_CODES
-    assert ended.out == ""
-    assert "Traceback" not in ended.err
-    for words in says:
-        assert words in ended.err
-    error = seatrial(*arguments, "--json", folder=folder).document
-    assert (error["kind"], error["exit_code"]) == ("error", code)
-    assert all(error[part] for part in ("seen", "cause", "next"))
-    assert listing(folder) == before
+def assert_refused(
+    folder: Path, arguments: list[str | Path], code: int, *said: str, prefix: tuple[str, ...] = ()
+) -> None:
+    """The command refuses, in text and as JSON, and changes no file."""
+    before = contents(folder)
+    in_text = seatrial(*arguments, folder=folder, prefix=prefix)
+    as_json = seatrial(*arguments, "--json", folder=folder, prefix=prefix)
+    assert contents(folder) == before
+    assert_text(in_text, code, said)
+    assert_document(as_json, code, said)
 
 
-def test_a_directory_that_does_not_exist(tmp_path):
-    assert_refused(tmp_path, "run", tmp_path / "gone", code=6, says=("does not exist", "mkdir"))
+def assert_text(told: Ended, code: int, said: tuple[str, ...]) -> None:
+    assert (told.code, told.out) == (code, ""), told
+    assert "Traceback" not in told.err
+    if told.err.startswith("Usage: "):
+        assert code == 2
+        return
+    (line,) = told.err.splitlines()
+    assert line.startswith("seatrial: ")
+    for part in said:
+        assert part in line
 
 
-def test_too_little_space(tmp_path):
-    says = ("TiB", "free", "--size")
-    assert_refused(tmp_path, "io", tmp_path, "--size", "100TiB", code=8, says=says)
-
-
-def test_a_size_that_is_no_multiple_of_the_logical_block(tmp_path):
-    arguments = ("io", tmp_path, "--block-size", "700", *SMALL)
-    assert_refused(tmp_path, *arguments, code=9, says=("700", "multiple of"))
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("name = ", ("line 1", "TOML")),
-        ('name = "a"\n[[workload]]\nkind = "matrx"\n', ("line 3", "matrx", "matrix")),
-        ('name = "a"\n[[workload]]\nkind = "fill"\nsecnds = 1\n', ("secnds", "seconds")),
-    ],
-)
-def test_a_malformed_study(tmp_path, text, says):
-    study = tmp_path / "odd.toml"
-    study.write_text(text, encoding="utf-8")
-    says = ("odd.toml", *says)
-    assert_refused(tmp_path, "study", study, "--target", tmp_path, code=2, says=says)
-
-
-@pytest.mark.parametrize("command", ["list", "show", "export", "report"])
-def test_a_corrupt_results_file_is_left_as_it_is(tmp_path, command):
-    odd = tmp_path / "odd.seatrial"
-    odd.write_bytes(os.urandom(5000))
-    content = odd.read_bytes()
-    arguments = (command, "--results", odd)
-    assert_refused(tmp_path, *arguments, code=7, says=("not a results file",))
-    assert odd.read_bytes() == content
-
-
-def test_a_corrupt_results_file_is_not_measured_into(tmp_path):
-    odd = tmp_path / "odd.seatrial"
-    odd.write_bytes(os.urandom(5000))
-    arguments = ("io", tmp_path, *SMALL, "--results", odd)
-    assert_refused(tmp_path, *arguments, code=7, says=("not a results file",))
-
-
-def test_a_results_file_of_a_newer_schema(tmp_path):
-    newer = tmp_path / "newer.seatrial"
-    assert seatrial("io", "null", *SMALL, "--results", newer, folder=tmp_path).code == 0
-    with contextlib.closing(sqlite3.connect(newer)) as connection:
-        connection.execute("PRAGMA user_version = 9999")
-        connection.commit()
-    assert_refused(tmp_path, "list", "--results", newer, code=11, says=("newer",))
-
-
-def test_a_results_file_that_is_not_there_is_not_made(tmp_path):
-    assert_refused(tmp_path, "list", code=7, says=("There is no results file",))
-
-
-def test_a_run_that_is_not_there(tmp_path):
-    assert seatrial("io", "null", *SMALL, folder=tmp_path).code == 0
-    assert_refused(tmp_path, "show", "nothing", code=2, says=("nothing", "seatrial list"))
-
-
-def test_an_existing_file_is_not_overwritten(tmp_path):
-    precious = tmp_path / "precious.dat"
-    precious.write_bytes(b"x" * (1 << 20))
-    arguments = ("io", precious, "--operation", "write", "--seconds", "0.1")
-    assert_refused(tmp_path, *arguments, code=5, says=("--destroy", "precious.dat"))
-    assert precious.read_bytes() == b"x" * (1 << 20)
-
-
-@pytest.mark.parametrize("arguments", [("rnu", "."), ("io",), ("io", ".", "--bogus")])
-def test_a_command_line_that_is_not_one(tmp_path, arguments):
-    assert_refused(tmp_path, *arguments, code=2, says=("seatrial",))
-
-
-def as_root() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("NOT TESTED: needs root, for loop devices and other users")
+def assert_document(told: Ended, code: int, said: tuple[str, ...]) -> None:
+    schema = load("error.schema.json")
+    assert told.code == code, told
+    assert told.err == ""
+    assert list(breaches(told.document, schema, schema)) == []
+    assert told.document["exit_code"] == code
+    sentences = [told.document[name] for name in ("seen", "cause", "next")]
+    assert all(sentence[-1] in ".!?" for sentence in sentences)
+    for part in said:
+        assert any(part in sentence for sentence in sentences)
 
 
 @pytest.fixture
-def loop(tmp_path):
-    as_root()
-    backing = tmp_path / "disk.img"
-    backing.write_bytes(b"")
-    os.truncate(backing, 64 << 20)
-    made = subprocess.run(
-        ["losetup", "--find", "--show", backing], capture_output=True, check=False, text=True
+def place(tmp_path) -> Path:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    return folder
+
+
+def test_every_code_that_is_expected_here_is_documented():
+    assert set(range(12)) == set(EXIT_CODES)
+
+
+class TestTargets:
+    def test_a_directory_that_is_missing(self, tmp_path):
+        assert_refused(tmp_path, ["run", "absent"], 6, "does not exist", "`mkdir ")
+        assert_refused(tmp_path, ["io", "absent"], 6, "does not exist")
+
+    def test_a_file_in_place_of_a_directory(self, tmp_path):
+        (tmp_path / "diary").write_text("kept")
+        assert_refused(tmp_path, ["run", "diary"], 6, "is not a directory", "seatrial io diary")
+
+    def test_a_directory_that_is_not_writable(self, tmp_path, place):
+        prefix: tuple[str, ...] = ()
+        if os.geteuid() == 0:
+            os.chown(place, NOBODY, NOBODY)
+            prefix = WITHOUT_OVERRIDE
+        place.chmod(0o555)
+        command = ["io", place, "--size", "1MiB", "--seconds", "0.1"]
+        try:
+            assert_refused(
+                tmp_path,
+                command,
+                6,
+                "cannot be written: Permission denied",
+                "ls -ld",
+                prefix=prefix,
+            )
+        finally:
+            place.chmod(0o755)
+
+    @pytest.mark.root
+    def test_a_directory_on_a_read_only_file_system(self, tmp_path, place):
+        need_root()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "ro,size=512M", "none", place], check=True)
+        try:
+            command = ["io", place, "--size", "1MiB", "--seconds", "0.1"]
+            assert_refused(tmp_path, command, 6, "cannot be written: Read-only file system")
+        finally:
+            subprocess.run(["umount", place], check=True)
+
+    def test_too_little_space(self, tmp_path, place):
+        command = ["io", place, "--size", "100TiB"]
+        assert_refused(tmp_path, command, 8, "The trial needs", "are free", "--size")
+
+    def test_a_size_that_is_no_multiple_of_the_logical_block(self, tmp_path, place):
+        command = ["io", place, "--block-size", "700"]
+        assert_refused(tmp_path, command, 9, "700 bytes, not a multiple of", "Use multiples of")
+        command = ["io", place, "--size", "1000001"]
+        assert_refused(tmp_path, command, 9, "1000001 bytes, not a multiple of")
+
+    def test_a_file_that_holds_data_is_not_written_to(self, tmp_path):
+        (tmp_path / "diary").write_bytes(b"kept " * 10_000)
+        command = ["io", "diary", "--operation", "write", "--buffered", "--block-size", "512"]
+        word = f"--destroy {tmp_path / 'diary'}"
+        assert_refused(tmp_path, command, 5, "would be written to", word)
+        assert_refused(tmp_path, [*command, "--destroy", "/dev/other"], 5, "--destroy names")
+
+    @pytest.mark.root
+    def test_a_file_system_without_o_direct(self, tmp_path, place):
+        need_root()
+        subprocess.run(["mount", "-t", "ramfs", "ramfs", place], check=True)
+        try:
+            command = ["io", place, "--size", "1MiB", "--seconds", "0.1"]
+            assert_refused(
+                tmp_path, command, 10, "ramfs", "does not support O_DIRECT", "--buffered"
+            )
+            assert seatrial(*command, "--buffered", folder=tmp_path).code == 0
+            assert list(place.iterdir()) == []
+        finally:
+            subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.root
+class TestDevices:
+    @pytest.fixture
+    def device(self, tmp_path):
+        """A loop device over a file of random data in the folder that must not change."""
+        need_root()
+        backing = tmp_path / "backing.img"
+        backing.write_bytes(os.urandom(16 * MIB))
+        losetup = ["losetup", "--find", "--show", backing]
+        done = subprocess.run(losetup, check=True, capture_output=True, text=True)
+        yield done.stdout.strip()
+        subprocess.run(["losetup", "-d", done.stdout.strip()], check=True)
+
+    def test_writing_to_a_device_needs_its_name_on_purpose(self, tmp_path, device):
+        command = ["io", device, "--operation", "write"]
+        assert_refused(tmp_path, command, 5, f"would be written to {device}", f"--destroy {device}")
+        named_wrongly = [*command, "--destroy", "WD-1234"]
+        assert_refused(tmp_path, named_wrongly, 5, "--destroy names WD-1234")
+
+    def test_a_mounted_device_is_refused_whatever_is_named(self, tmp_path, device, place):
+        subprocess.run(["mkfs.ext4", "-q", device], check=True)
+        subprocess.run(["mount", device, place], check=True)
+        try:
+            command = ["io", device, "--operation", "write", "--destroy", device]
+            told = seatrial(*command, "--json", folder=tmp_path)
+            assert told.code == 5
+            assert f"is mounted on {place}" in told.document["seen"]
+            assert "--destroy cannot allow it" in told.document["cause"]
+            assert f"umount {place}" in told.document["next"]
+        finally:
+            subprocess.run(["umount", place], check=True)
+        subprocess.run(["fsck.ext4", "-fn", device], check=True, capture_output=True)
+
+    def test_a_device_whose_data_are_given_up_is_written_to(self, tmp_path, device):
+        """The other side: the refusals above are not for want of any way."""
+        command = ["io", device, "--operation", "write", "--seconds", "0.1", "--destroy", device]
+        before = contents(tmp_path)["backing.img"]
+        assert seatrial(*command, folder=tmp_path).code == 0
+        assert contents(tmp_path)["backing.img"] != before
+
+
+class TestStudies:
+    def refused(self, folder: Path, text: str, *said: str) -> None:
+        (folder / "study.toml").write_text(text)
+        assert_refused(folder, ["study", "study.toml"], 2, *said)
+
+    def test_a_study_that_is_no_toml(self, tmp_path):
+        self.refused(tmp_path, 'name = "x"\n[[target]\n', "study.toml, line 2", "not valid TOML")
+
+    def test_a_misspelt_key(self, tmp_path):
+        text = '[[workload]]\nkind = "matrix"\nblock_size = 512\n'
+        expected = "study.toml, line 3: workload[0].block_size"
+        self.refused(tmp_path, text, expected, "Did you mean 'block_sizes'?")
+
+    def test_a_misspelt_value(self, tmp_path):
+        text = '[[workload]]\nkind = "matrx"\n'
+        self.refused(tmp_path, text, "study.toml, line 2: workload[0].kind", "matrx", "'matrix'")
+
+    def test_a_value_of_the_wrong_kind(self, tmp_path):
+        text = '[[workload]]\nkind = "io"\nseconds = "long"\n'
+        self.refused(tmp_path, text, "study.toml, line 3: workload[0].seconds", "number")
+
+    def test_a_study_that_is_missing(self, tmp_path):
+        assert_refused(
+            tmp_path, ["study", "absent.toml"], 2, "no study file 'absent.toml'", "quick"
+        )
+
+    def test_an_option_that_makes_no_sense(self, tmp_path, place):
+        assert_refused(tmp_path, ["io", place, "--threads", "0"], 2, "--threads is 0")
+        assert_refused(tmp_path, ["io", place, "--threads", "many"], 2, "not a valid integer")
+        assert_refused(tmp_path, ["io", place, "--size", "4 parsecs"], 2, "4 parsecs")
+
+
+READERS = (["list"], ["show"], ["export", "--format", "csv"], ["report"])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> bytes:
+    """A results file with a run in it."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert seatrial("io", "null", "--seconds", "0.1", folder=folder).code == 0
+    return (folder / "results.seatrial").read_bytes()
+
+
+class TestResultsFiles:
+    def refused(self, folder: Path, code: int, *said: str) -> None:
+        """By the command that would add to it, and by all that read it."""
+        assert_refused(folder, ["io", "null", "--seconds", "0.1"], code, *said)
+        before = contents(folder)
+        for command in READERS:
+            assert_document(seatrial(*command, "--json", folder=folder), code, said)
+        assert contents(folder) == before
+
+    def test_of_a_newer_schema(self, tmp_path, whole):
+        path = tmp_path / "results.seatrial"
+        path.write_bytes(whole)
+        connection = sqlite3.connect(path)
+        connection.execute("PRAGMA user_version = 99")
+        connection.commit()
+        connection.close()
+        self.refused(tmp_path, 11, "has schema 99", "A newer version", "pip install -U seatrial")
+
+    def test_cut_off(self, tmp_path, whole):
+        (tmp_path / "results.seatrial").write_bytes(whole[: len(whole) // 2])
+        self.refused(tmp_path, 7, "is damaged")
+
+    def test_of_another_kind(self, tmp_path):
+        (tmp_path / "results.seatrial").write_bytes(b"a diary of 2008\n" * 100)
+        self.refused(tmp_path, 7, "is not a results file of Seatrial")
+
+    def test_missing(self, tmp_path):
+        for command in READERS:
+            told = seatrial(*command, "--json", folder=tmp_path)
+            assert_document(told, 7, ("There is no results file",))
+        assert contents(tmp_path) == {}
+
+    def test_where_nothing_can_be_written(self, tmp_path, place):
+        prefix: tuple[str, ...] = ()
+        if os.geteuid() == 0:
+            os.chown(place, NOBODY, NOBODY)
+            prefix = WITHOUT_OVERRIDE
+        place.chmod(0o555)
+        command = ["io", "null", "--seconds", "0.1", "--results", place / "results.seatrial"]
+        try:
+            assert_refused(tmp_path, command, 7, "cannot be written", prefix=prefix)
+        finally:
+            place.chmod(0o755)
+
+    def test_a_run_that_it_does_not_hold(self, tmp_path, whole):
+        (tmp_path / "results.seatrial").write_bytes(whole)
+        assert_refused(tmp_path, ["show", "absent"], 2, "holds no run 'absent'", "seatrial list")
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        "arguments",
+        [["frobnicate"], ["io"], ["io", "null", "--frobnicate"], ["export", "--format", "xls"]],
     )
-    if made.returncode != 0:
-        pytest.skip(f"NOT TESTED: no loop device here: {made.stderr.strip()}")
-    device = made.stdout.strip()
-    yield device
-    subprocess.run(["losetup", "--detach", device], check=True)
+    def test_a_command_line_that_is_none(self, tmp_path, arguments):
+        assert_refused(tmp_path, arguments, 2)
+
+    def test_a_misspelt_command_is_guessed(self, tmp_path):
+        assert "Did you mean 'study'?" in seatrial("stady", folder=tmp_path).err
 
 
-@pytest.mark.root
-def test_a_block_device_without_destroy(tmp_path, loop):
-    arguments = ("io", loop, "--operation", "write", "--seconds", "0.1")
-    assert_refused(tmp_path, *arguments, code=5, says=("would be written", "--destroy"))
-
-
-@pytest.mark.root
-def test_a_mounted_device_even_with_destroy(tmp_path, loop):
-    place = tmp_path / "mounted"
-    place.mkdir()
-    subprocess.run(["mkfs.ext4", "-q", loop], check=True)
-    subprocess.run(["mount", loop, place], check=True)
-    try:
-        arguments = ("io", loop, "--operation", "write", "--destroy", loop)
-        assert_refused(tmp_path, *arguments, code=5, says=("mounted", "umount"))
-    finally:
-        subprocess.run(["umount", place], check=True)
-
-
-@pytest.mark.root
-def test_a_file_system_without_direct_io(tmp_path):
-    as_root()
-    place = tmp_path / "memory"
-    place.mkdir()
-    if subprocess.run(["mount", "-t", "ramfs", "none", place], check=False).returncode != 0:
-        pytest.skip("NOT TESTED: this kernel mounts no ramfs")
-    try:
-        says = ("O_DIRECT", "--buffered")
-        assert_refused(tmp_path, "io", place, *SMALL, code=10, says=says)
-        assert seatrial("io", place, *SMALL, "--buffered", folder=tmp_path).code == 0
-    finally:
-        subprocess.run(["umount", place], check=True)
-
-
-@pytest.mark.root
-def test_a_directory_that_is_not_writable(tmp_path):
-    as_root()
-    place = tmp_path / "read-only"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro,size=512M", "none", place], check=True)
-    try:
-        assert_refused(tmp_path, "io", place, *SMALL, code=6, says=("cannot be written",))
-    finally:
-        subprocess.run(["umount", place], check=True)
+def need_root() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root for mounts and loop devices")
+    if not Path("/dev/loop-control").exists():
+        pytest.skip("needs the kernel's loop devices")

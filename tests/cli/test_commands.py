@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from report.json_schema import breaches, load
 from seatrial.report.exports import FORMATS
 
 from .command import SEATRIAL, seatrial
@@ -86,10 +87,12 @@ def test_a_breached_threshold_is_exit_code_3(tmp_path):
         (("io", "null", "--seconds", "0.1", "--results", "other.seatrial"), "run"),
     ],
 )
-def test_json_is_one_document_and_nothing_else(measured, arguments, kind):
+def test_json_is_one_document_as_its_schema_has_it(measured, arguments, kind):
     ended = seatrial(*arguments, "--json", folder=measured)
-    assert ended.code == 0, ended.err
+    assert (ended.code, ended.err) == (0, "")
     assert (ended.document["kind"], ended.document["schema"]) == (kind, 1)
+    schema = load(f"{kind}.schema.json")
+    assert list(breaches(ended.document, schema, schema)) == []
 
 
 def test_findings_and_samples_have_the_promised_names(measured):

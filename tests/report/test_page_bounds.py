@@ -45,3 +45,29 @@ def test_long_samples_do_not_grow_the_page():
     heat = next(f for f in embedded(read(page))["figures"] if f["kind"] == "heat")
     assert len(heat["views"]) == len(cells)
     assert len(msgspec.json.encode(heat)) <= 600_000
+
+
+def test_a_run_of_very_many_cells_shows_less_and_says_so():
+    maker = Maker()
+    cells = [
+        maker.summary(random_draft("matrix", operation, size_bytes, threads, rounds=2))
+        for operation in ("read", "write")
+        for size_bytes in MATRIX_SIZES_BYTES
+        for threads in range(1, 33)
+    ]
+    page = render(Summary(run=make_run(), cells=cells, findings=[], verdict="Steady."))
+    assert len(page.encode()) <= BYTES_MAX
+    document = read(page)
+    told = document.one(id="tables").text
+    assert (
+        f"all percentiles and counts of {len(cells)} cells would make this page too large" in told
+    )
+    heat = next(f for f in embedded(document)["figures"] if f["kind"] == "heat")
+    kept = len(heat["views"])
+    assert 0 < kept < len(cells)
+    assert any(note.startswith(f"{kept} of {len(cells)} cells are kept") for note in heat["notes"])
+
+
+def test_a_run_of_the_article_s_size_shows_everything():
+    page = render(large_summary())
+    assert "would make this page too large" not in page

@@ -8,11 +8,13 @@ The page asks no network for anything, and its policy (report/assets.py) forbids
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from seatrial.analysis.model import Summary
 from seatrial.report import assets
+from seatrial.report.figures.heatmap import COLUMNS_MAX
 from seatrial.report.figures.page_order import figures_of
 from seatrial.report.markup import Markup, element, join
 from seatrial.report.sections.charts import charts_section
@@ -36,8 +38,30 @@ _CHAPTERS = {
 }
 
 
+BYTES_MAX = 1_500_000
+"""How large a page may be, so that it can be sent as a mail and opens at once."""
+
+
+class _Detail(NamedTuple):
+    """How much of a run the page shows; its tables, findings and charts of rates always."""
+
+    heat_views_max: int
+    every_figure: bool
+
+
+_DETAILS = (
+    _Detail(COLUMNS_MAX, every_figure=True),
+    _Detail(60, every_figure=True),
+    _Detail(60, every_figure=False),
+    _Detail(12, every_figure=False),
+)
+"""From the whole to the least; the first that keeps the page within its bound is taken."""
+
+
 def render(summary: Summary, *, tables: Sequence[Table] | None = None) -> str:
     """Return the report of one run as a self-contained HTML document.
+
+    A run of hundreds of cells is shown with less detail, and the page says so.
 
     Args:
         summary: The run with its cells and findings.
@@ -47,13 +71,25 @@ def render(summary: Summary, *, tables: Sequence[Table] | None = None) -> str:
         AssetError: When the installation's ECharts is not the one that was pinned.
     """
     plain = plain_tables(summary) if tables is None else tables
-    figures = figures_of(summary.cells)
+    page = ""
+    for detail in _DETAILS:
+        page = _rendered(summary, plain, detail)
+        if len(page.encode()) <= BYTES_MAX:
+            break
+    return page
+
+
+def _rendered(summary: Summary, plain: Sequence[Table], detail: _Detail) -> str:
+    figures = figures_of(summary.cells, detail.heat_views_max)
     run = summary.run
     data = {
         "source": f"Seatrial {run.seatrial_version}, run {run.id}, {moment(run.started_at)}",
         "figures": msgspec.to_builtins(figures),
     }
-    numbers = [*table_sections(summary.cells, plain), *event_sections(summary.cells, figures)]
+    numbers = [
+        *table_sections(summary.cells, plain, every_figure=detail.every_figure),
+        *event_sections(summary.cells, figures),
+    ]
     body = [
         element("a", "Skip to the findings", href="#findings", class_="skip"),
         head(summary),

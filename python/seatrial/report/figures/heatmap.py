@@ -41,12 +41,12 @@ def stalled_s(summary: CellSummary) -> float:
     return sum(stall.length_s for sample in summary.samples for stall in sample.stalls)
 
 
-def heat_figures(cells: Sequence[CellSummary]) -> list[Figure]:
-    """Return the heat map with a view for each cell that has a timeline."""
+def heat_figures(cells: Sequence[CellSummary], views_max: int = COLUMNS_MAX) -> list[Figure]:
+    """Return the heat map with a view for each cell that has a timeline, the most telling ones."""
     drawn = [s for s in cells if any(sample.timeline.slices for sample in s.samples)]
     if not drawn:
         return []
-    kept = _most_telling(drawn, COLUMNS_MAX)
+    kept = _most_telling(drawn, min(views_max, COLUMNS_MAX))
     columns_max = _columns_per_cell(kept)
     views = [
         View(

@@ -24,15 +24,21 @@ def scrolling(table: Markup, label: str) -> Markup:
     return element("div", table, class_="scroll", tabindex=0, role="region", aria_label=label)
 
 
-def table_sections(cells: Sequence[CellSummary], plain: Sequence[Table]) -> list[Markup]:
-    """Return a section for each kind of workload: its plain tables, then all of its figures."""
+def table_sections(
+    cells: Sequence[CellSummary], plain: Sequence[Table], *, every_figure: bool = True
+) -> list[Markup]:
+    """Return a section for each kind of workload: its plain tables, then all of its figures.
+
+    Without ``every_figure`` a sentence says where those are.
+    """
+    last = _all_figures if every_figure else _figures_elsewhere
     by_kind = grouped(cells, lambda s: s.cell.kind)
     plain_by_kind = grouped(plain, lambda table: table.id.partition("-")[0])
     return [
         element(
             "section",
             *_plain_tables(title, plain_by_kind.get(kind, [])),
-            _all_figures(title, by_kind[kind]),
+            last(title, by_kind[kind]),
             id=f"table-{kind}",
         )
         for kind, title in TITLES.items()
@@ -93,6 +99,14 @@ def _all_figures(title: str, cells: Sequence[CellSummary]) -> Markup:
     )
     label = f"{title}: every figure of {format_plural(len(cells), 'cell')}"
     return element("details", element("summary", label), scrolling(table, label))
+
+
+def _figures_elsewhere(title: str, cells: Sequence[CellSummary]) -> Markup:
+    told = (
+        f"{title}: all percentiles and counts of {format_plural(len(cells), 'cell')} would make "
+        "this page too large; the results file holds them, and "
+    )
+    return element("p", told, element("code", "seatrial export --format csv"), " writes them.")
 
 
 def _cell_rows(summary: CellSummary, factors: Sequence[str]) -> list[Markup]:

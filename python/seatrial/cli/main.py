@@ -76,6 +76,12 @@ Examples:
   seatrial show last
 
 \b
+Environment:
+  SEATRIAL_RESULTS     the results file, in place of ./results.seatrial
+  SEATRIAL_STATE_DIR   where the undo journal lies, in place of ~/.local/state/seatrial/undo
+  SEATRIAL_DEBUG=1     shows where in the program an internal error arose
+
+\b
 Exit codes: 0 done, 1 internal, 2 usage, 3 threshold breached, 4 partial result, 5 refused for
 safety; 6 to 11 say what is wrong with a target or a results file (see the README).
 """

@@ -115,9 +115,12 @@ def test_a_file_system_that_shuts_down_leaves_results_and_a_way_to_clean(
     command = ["io", place, "--size", "16MiB", "--seconds", "20", "--depth", str(depth), "--json"]
     process = start(*command, folder=tmp_path)
     (trial_file,) = wait_for_files(place)
-    wait_until(lambda: is_measuring(process.pid, trial_file), "the cell")
+    wait_until(lambda: is_measuring(process.pid, trial_file, os.O_RDONLY), "the cell")
     run("xfs_io", "-x", "-c", "shutdown -f", str(place))
-    told = ended(process, timeout_s=15.0)
+    try:
+        told = ended(process, timeout_s=30.0)
+    finally:
+        remount(place)  # others use the file system after this test
     assert "Traceback" not in told.err
     assert told.code == 1, told
     assert "could not be undone" in told.document["seen"]
@@ -126,7 +129,6 @@ def test_a_file_system_that_shuts_down_leaves_results_and_a_way_to_clean(
     (sample,) = shown["samples"]
     assert {error["name"] for error in sample["errors"]} == {"EIO"}
     assert findings(shown, "errors")
-    remount(place)
     assert trial_file.exists()
     cleaned = seatrial("clean", "--json", folder=tmp_path)
     assert (cleaned.code, list(place.glob(".seatrial-*"))) == (0, [])

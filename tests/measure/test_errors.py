@@ -60,15 +60,25 @@ def test_a_file_that_shrinks_gives_short_reads(tmp_path, depth):
     assert "short transfer" in finding["sentence"]
 
 
-def is_measuring(pid: int, path: Path) -> bool:
-    """Whether a process has had a file open while a worker of it runs."""
+def is_measuring(pid: int, path: Path, mode: int | None = None) -> bool:
+    """Whether a process has a file open, in that access mode if given, while a worker runs.
+
+    The fill before a cell that only reads has the file open for writing.
+    """
     # Threads and descriptors come and go while they are looked at.
     with suppress(FileNotFoundError, ProcessLookupError):
         tasks = Path(f"/proc/{pid}/task").iterdir()
         names = {(task / "comm").read_text().strip() for task in tasks}
-        opened = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
-        return "worker-0" in names and str(path) in opened
+        links = Path(f"/proc/{pid}/fd").iterdir()
+        modes = {access_mode(pid, link.name) for link in links if link.readlink() == path}
+        return "worker-0" in names and bool(modes) and (mode is None or mode in modes)
     return False
+
+
+def access_mode(pid: int, descriptor: str) -> int:
+    """O_RDONLY, O_WRONLY or O_RDWR, as proc(5) tells it of a descriptor."""
+    facts = Path(f"/proc/{pid}/fdinfo/{descriptor}").read_text().split()
+    return int(facts[facts.index("flags:") + 1], 8) & os.O_ACCMODE
 
 
 FILL = """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from exports_hand import make_threshold
+from exports_hand import make_cell, make_threshold, summary_with
 from hypothesis import given
 from hypothesis import strategies as st
 from page_reader import Node, embedded, read
@@ -59,6 +59,18 @@ def test_the_parts_stand_in_the_order_in_which_they_are_asked_for(page: str, sum
     ]
     places = [page.index(mark) for mark in marks]
     assert places == sorted(places)
+
+
+def test_the_head_tells_what_each_target_is():
+    stack = [{"name": "dm-0", "children": ["sdb"]}, {"name": "sdb", "model": "MTRON"}]
+    run = msgspec.structs.replace(
+        make_run(),
+        study={"target": [{"label": "ssd", "path": "/mnt/<ssd>"}, {"label": "nil", "path": ""}]},
+        fingerprint_before={"target": {"filesystem": {"type": "xfs"}, "stack": stack}},
+    )
+    cells = [summary_with(make_cell(target=label), (1.0, 1.0, 1.0)) for label in ("ssd", "nil")]
+    page = render(bare(run=run, cells=cells))
+    assert "ssd: /mnt/&lt;ssd&gt;, xfs on sdb MTRON; nil</dd>" in page
 
 
 def test_a_finding_says_severity_sentence_cause_next_and_evidence(document: Node):

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from seatrial.analysis.findings.context import (
+    device_name,
+    entries,
+    lookup,
+    physical_devices,
+)
 from seatrial.analysis.model import Summary
 from seatrial.analysis.wording import format_count, format_duration_s, format_plural
 from seatrial.report.markup import Markup, element, unbroken
 from seatrial.report.tables import moment
+from seatrial.results.model import Run
 
 _LARGE_LETTERS_MAX = 160
 _STATUS = {
@@ -44,12 +51,12 @@ def _particulars(summary: Summary) -> list[Markup]:
     """Return run, targets, extent and time as pairs of a list."""
     run = summary.run
     samples = [sample for part in summary.cells for sample in part.samples]
-    targets = ", ".join(dict.fromkeys(part.cell.target for part in summary.cells)) or "none"
+    labels = dict.fromkeys(part.cell.target for part in summary.cells)
     rounds = max((len(part.samples) for part in summary.cells), default=0)
     measured_s = sum(sample.duration_s for sample in samples)
     requests = sum(sample.outcome.offered for sample in samples)
     pairs = {
-        "Target": targets,
+        "Target": "; ".join(_target(run, label) for label in labels) or "none",
         "Study": run.study_name,
         "Measured": f"{format_plural(len(summary.cells), 'cell')}, "
         f"up to {format_plural(rounds, 'round')}, {format_duration_s(measured_s)}, "
@@ -60,3 +67,17 @@ def _particulars(summary: Summary) -> list[Markup]:
     return [
         element("div", element("dt", term), element("dd", text)) for term, text in pairs.items()
     ]
+
+
+def _target(run: Run, label: str) -> str:
+    """Return a target's label and what it is: path, file system and the devices at the bottom."""
+    placed = {each.get("label"): each.get("path") for each in entries(run.study, "target")}
+    others = lookup(run.fingerprint_before, "other_targets", label)
+    found = {"target": others} if isinstance(others, dict) else run.fingerprint_before
+    path = placed.get(label)
+    if not path:
+        return label
+    kind = lookup(found, "target", "filesystem", "type")
+    devices = ", ".join(device_name(device) for device in physical_devices(found))
+    parts = [path, " on ".join(str(part) for part in (kind, devices) if part)]
+    return f"{label}: {', '.join(part for part in parts if part)}"

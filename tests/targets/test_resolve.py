@@ -160,3 +160,15 @@ def test_a_name_that_is_no_utf8_is_refused_also_behind_a_link(tmp_path):
     link.symlink_to(odd)
     with pytest.raises(TargetError, match=r"n\\xffme is not text in UTF-8"):
         resolve(str(link))
+
+
+@pytest.mark.parametrize("target", ["server:/export", "//server/share", "nfs://server/share"])
+def test_a_place_on_the_network_is_to_be_mounted_first(target):
+    with pytest.raises(TargetError, match="looks like a place on the network"):
+        resolve(target)
+
+
+def test_a_path_that_only_looks_like_the_network_is_a_path(tmp_path):
+    (tmp_path / "server:").mkdir()
+    (tmp_path / "server:" / "export").mkdir()
+    assert resolve("server:/export").kind is TargetKind.DIRECTORY

@@ -17,6 +17,7 @@ _SIMULATED: Final = "simulated:"
 _SIMULATED_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _SIZE: Final = re.compile(r"[0-9][0-9.]*\s*[kKmMgGtTpP]?(i?[bB])?")
 _DATABASE: Final = re.compile(r"(postgres|postgresql|mysql|mariadb)://")
+_NETWORK: Final = re.compile(r"//|[A-Za-z][A-Za-z0-9+]*://|[A-Za-z0-9][A-Za-z0-9._-]*:/")
 _NEAR_SHARE: Final = 0.75
 
 
@@ -185,6 +186,12 @@ def _refuse_other_meanings(target: str) -> None:
             cause="This command measures files, directories and devices",
             next_step="Name the directory that holds the database's data, such as its"
             " data_directory",
+        )
+    if _NETWORK.match(target):
+        raise TargetError(
+            seen=f"{target} does not exist here, and looks like a place on the network",
+            cause="Only what is mounted or attached can be measured",
+            next_step="Mount it first, and name the directory where it is mounted",
         )
     if target.lower() in {"nul", "null", "none", "/dev/nul"}:
         raise UsageError(

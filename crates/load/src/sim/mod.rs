@@ -96,8 +96,9 @@ impl Engine for SimEngine {
         self.go_to(until_ns);
     }
 
-    fn buffer(&mut self, slot: usize) -> &mut [u8] {
-        self.buffers.slot(slot)
+    /// One buffer serves all: a model keeps no data.
+    fn buffer(&mut self, _slot: usize) -> &mut [u8] {
+        self.buffers.slot(0)
     }
 }
 
@@ -120,7 +121,7 @@ pub fn measure(spec: &CellSpec, stop: &Arc<AtomicBool>) -> Result<Sample, TrialE
     let timeline = Arc::new(Mutex::new(Timeline::new(spec.slice_ms * 1_000_000)));
     let recorder = Recorder::new(settings(spec), flight.clone(), timeline.clone());
     let record = Arc::new(Mutex::new(Record::new(recorder)));
-    let engine = engine(spec, model, pauses.clone(), depth)?;
+    let engine = engine(spec, model, pauses.clone())?;
     let mut worker = Worker::new(engine, depth, duty(spec)?, flight.clone(), record.clone());
     let term = Term { end_ns, grace_end_ns: end_ns + GRACE_NS, stop: stop.clone() };
     let failed = |source| TrialError::Engine { engine: "simulated", source };
@@ -163,10 +164,9 @@ fn engine(
     spec: &CellSpec,
     model: DeviceModel,
     pauses: Vec<SpanNs>,
-    depth: usize,
 ) -> Result<SimEngine, TrialError> {
     let largest_bytes = spec.accesses.iter().map(|access| access.size_bytes_max()).max();
-    let buffers = Buffers::map(depth, largest_bytes.unwrap_or(0) as usize)
+    let buffers = Buffers::map(1, largest_bytes.unwrap_or(0) as usize)
         .map_err(|source| TrialError::Engine { engine: "simulated", source })?;
     Ok(SimEngine {
         now_ns: ORIGIN_NS,

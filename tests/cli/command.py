@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -39,6 +40,7 @@ def start(
 
     ``prefix`` is a command that runs it, such as ``setpriv``.
     """
+    heed_interrupts()
     own = {"SEATRIAL_STATE_DIR": str(folder / "state"), "SEATRIAL_RESULTS": "results.seatrial"}
     return subprocess.Popen(
         [*prefix, SEATRIAL, *map(str, arguments)],
@@ -50,6 +52,12 @@ def start(
         text=True,
         **how,
     )
+
+
+def heed_interrupts() -> None:
+    """Ctrl-C is ignored by what a shell starts in the background, and by all that this starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def ended(process: subprocess.Popen[str], timeout_s: float = 60.0) -> Ended:

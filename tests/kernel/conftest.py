@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -62,7 +63,7 @@ def memory(tmp_path) -> Iterator[Path]:
     folder.mkdir()
     run("mount", "-t", "tmpfs", "-o", f"size={IMAGE_BYTES}", "seatrial-test", str(folder))
     yield folder
-    run("umount", str(folder))
+    unmount(folder)
 
 
 def kind_package(kind: str) -> str:
@@ -96,9 +97,17 @@ def put_away(place: Place) -> None:
     """Whatever a failed test left: a frozen file system can be neither used nor unmounted."""
     with suppress(OSError):
         thaw(place.folder)
-    run("umount", str(place.folder))
+    unmount(place.folder)
     run("losetup", "-d", f"/dev/{Path(f'/sys/dev/block/{place.device}').resolve().name}")
-    run("umount", str(place.folder.with_name("memory")))
+    unmount(place.folder.with_name("memory"))
+
+
+def unmount(folder: Path) -> None:
+    """The kernel takes an io_uring apart, and lets go of its files, after its process has ended."""
+    give_up_s = time.monotonic() + 10
+    while subprocess.run(["umount", folder], check=False, capture_output=True).returncode != 0:
+        assert time.monotonic() < give_up_s, f"{folder} stays in use"
+        time.sleep(0.05)
 
 
 def run(*argv: str) -> str:

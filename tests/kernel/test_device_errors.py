@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.command import ended, seatrial, start
-from kernel.conftest import run
+from kernel.conftest import run, unmount
 from measure.studies import wait_until
 from measure.test_errors import assert_accounted, is_measuring
 
@@ -145,7 +145,7 @@ def wait_for_files(place: Path) -> list[Path]:
 
 def remount(place: Path) -> None:
     source = run("findmnt", "-no", "SOURCE", str(place)).strip()
-    run("umount", str(place))
+    unmount(place)
     run("mount", source, str(place))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import ended, seatrial, start
+from cli.command import ended, heed_interrupts, seatrial, start
 from measure.studies import (
     FILE_BYTES,
     measured,
@@ -180,6 +180,7 @@ def test_an_interrupt_in_the_calibration_is_heeded_and_the_sample_kept(tmp_path,
     study = write_study(tmp_path, place)
     command = [sys.executable, "-c", textwrap.dedent(code), "study", str(study), "--json"]
     env = own_environment(tmp_path)
+    heed_interrupts()
     told = subprocess.run(
         command, check=False, cwd=tmp_path, env=env, capture_output=True, timeout=60
     )

@@ -6,34 +6,15 @@ from typing import Any
 
 import msgspec
 
+from seatrial.analysis.audit.model import TableAudit
+from seatrial.analysis.estimate import Estimate
+from seatrial.analysis.loadline.model import LoadLine
+from seatrial.analysis.steady.model import SteadyState
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.thresholds import Threshold
 
-
-class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure with its doubt.
-
-    Attributes:
-        value: Median or mean over rounds, as the estimator says.
-        low: Lower end of the 95 % interval; None when measured once.
-        high: Upper end of the 95 % interval; None when measured once.
-        rounds: How many rounds it rests on.
-        unit: ``IOPS``, ``B/s``, ``ns``, ``commits/s``, ``ratio``, ``count``.
-    """
-
-    value: float
-    low: float | None
-    high: float | None
-    rounds: int
-    unit: str
-
-    @property
-    def half_width_share(self) -> float | None:
-        """Half of the interval's width over the value; None when measured once."""
-        if self.low is None or self.high is None or self.value == 0:
-            return None
-        return (self.high - self.low) / 2 / abs(self.value)
+__all__ = ["CellSummary", "Estimate", "Finding", "Summary", "ThresholdResult"]
 
 
 class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +96,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         findings: The gravest first.
         verdict: One sentence: how fast, and the gravest finding.
         thresholds: What became of the study's thresholds, in their order.
+        audits: Of each table of block sizes and concurrency that has enough cells.
+        steady: Of each cell that was measured for long enough to tell.
+        load_lines: Of each workload that sought one.
     """
 
     run: Run
@@ -122,3 +106,6 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]
     verdict: str
     thresholds: list[ThresholdResult] = []
+    audits: list[TableAudit] = []
+    steady: list[SteadyState] = []
+    load_lines: list[LoadLine] = []

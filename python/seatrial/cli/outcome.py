@@ -12,6 +12,8 @@ from seatrial.analysis.model import Finding, Summary, ThresholdResult
 from seatrial.analysis.wording import format_count, format_plural
 from seatrial.cli import terminal
 from seatrial.cli.files import require_writable, write_text
+from seatrial.measure.recorder import Conductor
+from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
 from seatrial.report.exports import json_document
 from seatrial.report.tables import as_text, tables
@@ -24,9 +26,21 @@ SEVERITY_MARKS: Final = {"critical": "!!", "warning": " !", "note": "  "}
 
 
 def measure_and_tell(
-    request: RunRequest, results: Path, *, report: Path | None, as_json: bool
+    request: RunRequest,
+    results: Path,
+    *,
+    report: Path | None,
+    as_json: bool,
+    conductor: Conductor | None = None,
 ) -> int:
     """Measure a plan, print what came of it, write the report; return the exit code.
+
+    Args:
+        request: What to measure.
+        results: The results file.
+        report: Where the report goes; None for beside the results file.
+        as_json: One JSON document instead of text.
+        conductor: The way through the plan; interleaved rounds unless given.
 
     Raises:
         SeatrialError: when the target or the results file cannot be used.
@@ -36,7 +50,9 @@ def measure_and_tell(
         require_writable(report)
     with ResultsFile.open(results, create=True) as store:
         with terminal.watcher(quiet=as_json) as watcher:
-            run, end = execute(request, store, watcher=watcher, settled=settled)
+            run, end = execute(
+                request, store, watcher=watcher, conductor=conductor or interleaved(settled)
+            )
         summary = summarise(run, store.samples(run.id))
     place = report or results.parent / f"seatrial-report-{run.id}.html"
     if not as_json:

@@ -5,73 +5,51 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Final
 
 import msgspec
 
-from seatrial.measure.io import measure_cell
-from seatrial.measure.limits import OwnLimits
-from seatrial.measure.progress import Watcher
-from seatrial.measure.stage import Stage
-from seatrial.results.model import Run, Sample
-from seatrial.results.store import ResultsFile
+from seatrial.measure.recorder import (
+    COMPLETE,
+    INTERRUPTED,
+    Conductor,
+    Interrupted,
+    Recorder,
+    RoundsEnd,
+)
+from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, prefill_bytes
-from seatrial.study.model import Plan
 from seatrial.study.plan import order
 
 Settled = Callable[[Sequence[Sample], float], bool]
 """Tells from a cell's samples whether its interval is within the asked share."""
 
-COMPLETE: Final = "complete"
-INTERRUPTED: Final = "interrupted"
 
+def interleaved(settled: Settled) -> Conductor:
+    """Return the usual way through a plan: interleaved rounds until every cell is settled.
 
-class RoundsEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How the rounds ended.
-
-    Attributes:
-        status: ``complete`` or ``interrupted``.
-        reason: Why it ended, as a sentence.
+    Args:
+        settled: Tells when a cell needs no more rounds; the analysis's own rule.
     """
-
-    status: str
-    reason: str
+    return lambda recorder: Rounds(recorder, settled).measure()
 
 
 class Rounds:
     """Measures a plan's cells in interleaved rounds and stores each sample as it ends.
 
     Args:
-        plan: What to measure.
-        stage: Where it goes; open and prepared.
-        store: Where samples go.
-        run: The stored run that they belong to.
-        watcher: Told of the progress.
-        settled: Tells when a cell needs no more rounds; the analysis's own rule.
+        recorder: Measures and stores.
+        settled: Tells when a cell needs no more rounds.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        stage: Stage,
-        store: ResultsFile,
-        run: Run,
-        *,
-        watcher: Watcher,
-        settled: Settled,
-    ) -> None:
-        self._plan = plan
-        self._stage = stage
-        self._store = store
-        self._run = run
-        self._watcher = watcher
+    def __init__(self, recorder: Recorder, settled: Settled) -> None:
+        self._recorder = recorder
+        self._plan = recorder.plan
         self._settled = settled
-        self._limits = OwnLimits()
         self._samples: dict[str, list[Sample]] = defaultdict(list)
-        self._written_bytes = prefill_bytes(plan)
+        self._written_bytes = prefill_bytes(self._plan)
         self._began_s = time.monotonic()
-        for sample in store.samples(run.id):
+        for sample in recorder.earlier():
             self._take_in(sample)
 
     def measure(self) -> RoundsEnd:
@@ -87,7 +65,9 @@ class Rounds:
                     continue
                 if exhausted := self._exhausted(cell, round_number):
                     return RoundsEnd(status=COMPLETE, reason=exhausted)
-                if not self._measure(cell, round_number, position):
+                try:
+                    self._measure(cell, round_number, position)
+                except Interrupted:
                     return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
             if not cells:
                 reason = (
@@ -131,38 +111,9 @@ class Rounds:
             return f"The budget of bytes to write ended in round {round_number + 1}."
         return ""
 
-    def _measure(self, cell: Cell, round_number: int, position: int) -> bool:
-        """Measure and store one cell; return False when the user interrupted it."""
-        self._watcher.cell_started(cell, round_number, self._time_left_s(round_number))
-        sample = measure_cell(
-            cell,
-            self._stage.spec(cell, round_number),
-            round_number=round_number,
-            position=position,
-            watcher=self._watcher,
-        )
-        is_only_cell = len(self._plan.cells) == 1
-        if sample.status == INTERRUPTED and not is_only_cell:
-            return False
-        goes_on = sample.status != INTERRUPTED
-        try:
-            limited = self._with_limit(sample)
-        except KeyboardInterrupt:
-            # The sample is whole and is kept, though the engine's own limit is not known.
-            limited, goes_on = sample, False
-        stored = self._store.add_sample(self._run.id, limited)
-        self._take_in(stored)
-        self._watcher.cell_ended(stored)
-        return goes_on
-
-    def _with_limit(self, sample: Sample) -> Sample:
-        """Add what the engine could do without the target; a simulated device has no such limit."""
-        if sample.engine not in ("psync", "io_uring"):
-            return sample
-        cell = sample.cell
-        limit_per_s = self._limits.null_limit_per_s(sample.engine, cell.threads, cell.depth)
-        counters = sample.counters | {"null_limit_per_s": limit_per_s}
-        return msgspec.structs.replace(sample, counters=counters)
+    def _measure(self, cell: Cell, round_number: int, position: int) -> None:
+        left_s = self._time_left_s(round_number)
+        self._take_in(self._recorder.measure(cell, round_number, position, time_left_s=left_s))
 
     def _take_in(self, sample: Sample) -> None:
         # The decision to go on needs counts and durations only: timelines would fill memory.

@@ -12,7 +12,7 @@ import msgspec
 from seatrial import _core, context
 from seatrial.errors import SeatrialError
 from seatrial.measure.progress import Watcher
-from seatrial.measure.rounds import INTERRUPTED, Rounds, RoundsEnd, Settled
+from seatrial.measure.recorder import INTERRUPTED, Conductor, Recorder, RoundsEnd
 from seatrial.measure.stage import Stage
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
@@ -40,9 +40,15 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def execute(
-    request: RunRequest, store: ResultsFile, *, watcher: Watcher, settled: Settled
+    request: RunRequest, store: ResultsFile, *, watcher: Watcher, conductor: Conductor
 ) -> tuple[Run, RoundsEnd]:
     """Measure a plan and store it; whatever happens, what was made is undone or in the journal.
+
+    Args:
+        request: What to measure.
+        store: Where the run goes.
+        watcher: Told of the progress.
+        conductor: The way through the plan.
 
     Returns:
         The run as stored at its end, and how its rounds ended.
@@ -67,8 +73,8 @@ def execute(
                 store.start_run(run)
             else:
                 store.resume_run(run.id)
-            rounds = Rounds(request.plan, stage, store, run, watcher=watcher, settled=settled)
-            end = _measured(stage, rounds, store, run, watcher)
+            recorder = Recorder(request.plan, stage, store, run, watcher)
+            end = _measured(stage, store, recorder, conductor)
             after = context.after(run.fingerprint_before, place)
             # Before anything is put away, for that may fail where the target did.
             store.finish_run(run.id, end.status, time.time(), after)
@@ -76,15 +82,15 @@ def execute(
 
 
 def _measured(
-    stage: Stage, rounds: Rounds, store: ResultsFile, run: Run, watcher: Watcher
+    stage: Stage, store: ResultsFile, recorder: Recorder, conductor: Conductor
 ) -> RoundsEnd:
     try:
-        stage.prepare(watcher)
-        return rounds.measure()
+        stage.prepare(recorder.watcher)
+        return conductor(recorder)
     except KeyboardInterrupt:
         return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
     except SeatrialError:
-        store.finish_run(run.id, "failed", time.time(), {})
+        store.finish_run(recorder.run.id, "failed", time.time(), {})
         raise
 
 

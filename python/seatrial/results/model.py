@@ -40,6 +40,8 @@ class OperationResult(msgspec.Struct, frozen=True, kw_only=True):
         response: Encoded histogram of response times (ns, from the intended start).
         service: Encoded histogram of service times (ns, from the actual start); None in a closed
             loop, where the two are the same.
+        told_ns: What a foreign result tells of its response times without a histogram, by name
+            (``p50`` ... ``p99.9``, ``mean``, ``max``), in ns; empty for what was measured here.
     """
 
     completed: int
@@ -47,6 +49,7 @@ class OperationResult(msgspec.Struct, frozen=True, kw_only=True):
     transferred_bytes: int
     response: bytes
     service: bytes | None = None
+    told_ns: dict[str, float] = {}
 
     def response_histogram(self) -> _core.Histogram:
         """Return the response times (ns) as a histogram."""
@@ -139,7 +142,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         started_at: Unix time in seconds.
         duration_s: Measured wall time of the sample.
         status: ``complete`` or ``interrupted``.
-        engine: ``io_uring``, ``psync``, ``simulated`` or ``null``.
+        engine: ``io_uring``, ``psync``, ``simulated``, ``null``; ``imported`` for a foreign result.
         engine_reason: Why that engine, as a phrase.
         outcome: The accounting equation's terms.
         operations: Results by operation kind, of those kinds that were offered.

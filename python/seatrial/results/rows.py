@@ -120,7 +120,7 @@ def sample_of(row: Row, parts: dict[str, list[Row]]) -> Sample:
 
 
 def _operation_columns(operation: str, result: OperationResult) -> Columns:
-    return msgspec.structs.asdict(result) | {
+    return _json_columns(result, ("told_ns",)) | {
         "operation": operation,
         "response": blobs.pack_histogram(result.response),
         "service": None if result.service is None else blobs.pack_histogram(result.service),
@@ -135,6 +135,7 @@ def _operation_of(row: Row) -> OperationResult:
         transferred_bytes=row["transferred_bytes"],
         response=blobs.unpack_histogram(row["response"]),
         service=None if service is None else blobs.unpack_histogram(service),
+        told_ns=msgspec.json.decode(row["told_ns_json"]),
     )
 
 

@@ -142,7 +142,11 @@ FIRST_TABLES = (
     """,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST_TABLES,)
+TOLD_BY_FOREIGN_RESULTS = (
+    "ALTER TABLE operation ADD COLUMN told_ns_json TEXT NOT NULL DEFAULT '{}'",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST_TABLES, TOLD_BY_FOREIGN_RESULTS)
 """Statements that lead from each version to the next: entry 0 makes version 1 of an empty file."""
 
 

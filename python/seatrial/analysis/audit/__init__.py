@@ -1,0 +1,1 @@
+"""Audit of tables: fitted models, gaps and bounds."""

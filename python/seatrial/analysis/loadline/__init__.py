@@ -1,0 +1,1 @@
+"""The load line: latency against offered load."""

@@ -1,0 +1,67 @@
+"""What a load line is: latency against offered load, and the highest load within a limit."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from seatrial.analysis.estimate import Estimate
+
+Break = Literal["none", "knee", "cliff", "stalls"]
+"""How it breaks: not at all within what was tried, by latency that grows, at once, by freezes."""
+
+
+class LoadStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One offered rate.
+
+    Attributes:
+        cell: Key of the cell.
+        offered_per_s: Requests per second that the schedule offered.
+        completed_per_s: What came out of it.
+        response: By percentile name, response time from the intended start, in ns; a percentile
+            is absent where it is not known (too few requests, or too many never ended).
+        service: The same from the actual start.
+        late_share: Share of the offered requests that were skipped as too late or never ended.
+        stalls: Stalls over all rounds.
+        holds: Whether the percentile is within the limit with confidence: True, False, or None
+            while its interval reaches across the limit.
+    """
+
+    cell: str
+    offered_per_s: float
+    completed_per_s: Estimate
+    response: dict[str, Estimate]
+    service: dict[str, Estimate]
+    late_share: float
+    stalls: int
+    holds: bool | None
+
+
+class LoadLine(msgspec.Struct, frozen=True, kw_only=True):
+    """Latency against load.
+
+    Attributes:
+        target: Label of the target.
+        workload: Name of the workload.
+        percentile: Name of the percentile that is limited, such as ``p99``.
+        limit_ns: Its limit.
+        steps: By offered rate, rising.
+        sustained: The highest rate at which the percentile holds with confidence, as an estimate
+            whose interval ends at the lowest rate that surely breaks it; None where none holds.
+        closed_loop: What a closed loop reached first, for scale; None where it was not measured.
+        breaks: How it breaks beyond.
+        sentence: The answer in one sentence.
+        cause: How it breaks, in words, with figures.
+    """
+
+    target: str
+    workload: str
+    percentile: str
+    limit_ns: int
+    steps: list[LoadStep]
+    sustained: Estimate | None
+    closed_loop: Estimate | None
+    breaks: Break
+    sentence: str
+    cause: str

@@ -1,0 +1,1 @@
+"""Steady state: rules, change points, phases."""

@@ -1,0 +1,115 @@
+"""One cell measured and stored: what every way through a plan does again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from seatrial.measure.io import measure_cell
+from seatrial.measure.limits import OwnLimits
+from seatrial.measure.progress import Watcher
+from seatrial.measure.stage import Stage
+from seatrial.results.model import Run, Sample
+from seatrial.results.store import ResultsFile
+from seatrial.study.cell import Cell
+from seatrial.study.model import Plan
+
+COMPLETE: Final = "complete"
+INTERRUPTED: Final = "interrupted"
+
+
+class RoundsEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How the rounds ended.
+
+    Attributes:
+        status: ``complete`` or ``interrupted``.
+        reason: Why it ended, as a sentence.
+    """
+
+    status: str
+    reason: str
+
+
+class Interrupted(Exception):  # noqa: N818 - the user's wish, not an error
+    """The user ended the run; what was measured before is stored."""
+
+
+class Recorder:
+    """Measures cells of a run and stores each sample as it ends.
+
+    Args:
+        plan: What the run measures.
+        stage: Where it goes; open and prepared.
+        store: Where samples go.
+        run: The stored run that they belong to.
+        watcher: Told of the progress.
+    """
+
+    def __init__(
+        self, plan: Plan, stage: Stage, store: ResultsFile, run: Run, watcher: Watcher
+    ) -> None:
+        self.plan = plan
+        self.run = run
+        self.watcher = watcher
+        self._stage = stage
+        self._store = store
+        self._limits = OwnLimits()
+
+    def earlier(self) -> list[Sample]:
+        """Return what the run holds already, from before it was interrupted."""
+        return self._store.samples(self.run.id)
+
+    def measure(
+        self, cell: Cell, round_number: int, position: int, *, time_left_s: float
+    ) -> Sample:
+        """Measure one cell and store the sample.
+
+        The sample of a run's only cell is kept even when it is cut short.
+
+        Args:
+            cell: Of the plan, or one like those of the plan.
+            round_number: The round, from 0.
+            position: Its place in the round's order, from 0.
+            time_left_s: How long the whole run will still take; for whoever watches.
+
+        Raises:
+            Interrupted: when the user ended the cell, or the run right after it.
+            TargetError: when a target goes away.
+        """
+        self.watcher.cell_started(cell, round_number, time_left_s)
+        sample = measure_cell(
+            cell,
+            self._stage.spec(cell, round_number),
+            round_number=round_number,
+            position=position,
+            watcher=self.watcher,
+        )
+        is_only_cell = len(self.plan.cells) == 1
+        if sample.status == INTERRUPTED and not is_only_cell:
+            raise Interrupted
+        goes_on = sample.status != INTERRUPTED
+        try:
+            limited = self._with_limit(sample)
+        except KeyboardInterrupt:
+            # The sample is whole and is kept, though the engine's own limit is not known.
+            limited, goes_on = sample, False
+        stored = self._store.add_sample(self.run.id, limited)
+        self.watcher.cell_ended(stored)
+        if not goes_on:
+            raise Interrupted
+        return stored
+
+    def _with_limit(self, sample: Sample) -> Sample:
+        """Add what the engine could do without the target; a simulated device has no such limit."""
+        if sample.engine not in ("psync", "io_uring"):
+            return sample
+        cell = sample.cell
+        limit_per_s = self._limits.null_limit_per_s(sample.engine, cell.threads, cell.depth)
+        counters = sample.counters | {"null_limit_per_s": limit_per_s}
+        return msgspec.structs.replace(sample, counters=counters)
+
+
+Conductor = Callable[[Recorder], RoundsEnd]
+"""A way through a plan: which cell is measured next, and when it is enough."""

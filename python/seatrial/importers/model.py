@@ -1,65 +1,19 @@
-"""What an importer gives, and how an imported run tells that it is one."""
+"""What an importer gives."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 
 from seatrial.results.model import Run, Sample
 
 
-class BlankCell(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell that a foreign table names but has no figure for.
-
-    Attributes:
-        workload: As its neighbours have it.
-        operation: ``read`` or ``write``.
-        block_size_bytes: Size of one request.
-        threads: Concurrent workers.
-        depth: Requests that each keeps in flight.
-    """
-
-    workload: str
-    operation: str
-    block_size_bytes: int
-    threads: int
-    depth: int = 1
-
-
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an imported run comes from; stored as ``run.study["imported"]``.
-
-    Attributes:
-        format: ``fio-json``, ``fio-json+``, ``fio-log``, ``bm-flash`` or ``csv``.
-        file: Name of the file, without its folder.
-        tool: What wrote it, with its version where it says so.
-        blank_cells: Cells that the source names but has no figure for.
-        notes: What could not be taken over, as sentences.
-        file_bytes: Size of the file or range that was under test; None where it is not known.
-    """
-
-    format: str
-    file: str
-    tool: str
-    blank_cells: list[BlankCell] = []
-    notes: list[str] = []
-    file_bytes: int | None = None
-
-
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """A foreign result as the results file would give it back.
 
     Attributes:
-        run: With ``study["imported"]`` set to an :class:`Origin` in built-in types.
+        run: With ``study["imported"]`` set to an :class:`seatrial.results.origin.Origin` in built-in types.
         samples: In the order in which the source has them.
     """
 
     run: Run
     samples: list[Sample]
-
-
-def origin_of(run: Run) -> Origin | None:
-    """Return where an imported run comes from; None for a run that was measured here."""
-    told: Any = run.study.get("imported")
-    return None if told is None else msgspec.convert(told, Origin)

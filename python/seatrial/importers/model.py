@@ -11,7 +11,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """A foreign result as the results file would give it back.
 
     Attributes:
-        run: With ``study["imported"]`` set to an :class:`seatrial.results.origin.Origin` in built-in types.
+        run: ``study["imported"]`` is a ``results.origin.Origin`` in built-in types.
         samples: In the order in which the source has them.
     """
 

@@ -17,10 +17,12 @@ class RuleResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one rule of steady state says.
 
     Attributes:
-        rule: ``snia`` or ``fio``.
-        met: Whether it is met.
-        met_at_s: When it was first met, from the start; None where it was not.
-        window: How many values it looked at.
+        rule: ``snia``, ``fio_deviation`` or ``fio_slope``.
+        met: Whether the last window keeps it.
+        met_at_s: When a window first kept it, from the start, even where a later one does not;
+            None where none did, or where no times are known.
+        met_after: How many values had been seen by then; None where no window kept it.
+        window: How many values the last window has; 0 where there were too few for one.
         range_share: Largest less smallest value of the last window over their mean.
         line_share: By how much the fitted line moves over the last window, over the mean.
         sentence: The rule and what became of it, with figures.
@@ -29,6 +31,7 @@ class RuleResult(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     met: bool
     met_at_s: float | None
+    met_after: int | None = None
     window: int
     range_share: float | None
     line_share: float | None

@@ -96,6 +96,6 @@ def _sentence(met: bool, spread: float | None, lean: float | None, rounds: int) 
         return f"SNIA's rule is not met: nothing completed in the last {WINDOW_ROUNDS} rounds."
     return (
         f"SNIA's rule is {'met' if met else 'not met'}: the last {WINDOW_ROUNDS} rounds spread "
-        f"over {format_share(spread)} of their mean (at most {format_share(RANGE_SHARE_MAX)}) and their "
-        f"line moves by {format_share(lean)} (at most {format_share(LINE_SHARE_MAX)})."
+        f"over {format_share(spread)} of their mean (at most {format_share(RANGE_SHARE_MAX)}), "
+        f"and their line moves by {format_share(lean)} (at most {format_share(LINE_SHARE_MAX)})."
     )

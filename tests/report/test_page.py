@@ -83,7 +83,7 @@ def test_a_finding_says_severity_sentence_cause_next_and_evidence(document: Node
         "seatrial io /mnt/ssd --operation write --block-size 4KiB --threads 10 --duration 10m"
     )
     assert "length max 2.1 s" in finding.one("dl", class_="evidence").text
-    assert finding.one(class_="cells").text == "ssd matrix: write, 4 KiB, 10 threads, random"
+    assert finding.one(class_="cells").text == "ssd matrix: random write, 4 KiB, 10 threads"
 
 
 def test_no_finding_is_said_in_words():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from seatrial.analysis.model import CellSummary
@@ -74,6 +74,22 @@ def _named_factor(name: str, value: float | bool) -> str:
     if name.endswith("_share"):
         return f"{words} {format_share(value)}"
     return f"{words} {value:g}"
+
+
+def cell_name(identity: Mapping[str, FactorValue]) -> str:
+    """Return a cell's factors as a reader would say them: ``ssd matrix: random read, 4 KiB``."""
+    size_bytes = int(identity.get("block_size_bytes", 0))
+    words = [" ".join(str(identity[name]) for name in ("pattern", "operation") if name in identity)]
+    if size_bytes:
+        words.append(format_size(size_bytes))
+    known = ("target", "workload", "pattern", "operation", "block_size_bytes", "zones")
+    words += [
+        format_factor(name, value)
+        for name, value in identity.items()
+        if name not in known and not (name == "depth" and value == 1)
+    ]
+    heading = " ".join(str(identity[name]) for name in ("target", "workload") if name in identity)
+    return ": ".join(filter(None, [heading, ", ".join(filter(None, words))]))
 
 
 def requests_word(operation: str) -> str:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from seatrial.analysis.model import Finding
-from seatrial.analysis.wording import format_plural, format_size
+from seatrial.analysis.wording import format_plural
 from seatrial.report.facts import fact_list, fact_name, fact_text, is_short
-from seatrial.report.figures.naming import capitalized, format_factor
+from seatrial.report.figures.naming import capitalized, cell_name
 from seatrial.report.markup import Markup, element, escape, join, unbroken
 from seatrial.study.cell import FactorValue
 
@@ -91,19 +91,3 @@ def _cells(cells: Sequence[Mapping[str, FactorValue]]) -> Markup:
         return element("div", names, class_="cells")
     heading = element("summary", format_plural(len(cells), "cell"))
     return element("details", heading, names, class_="cells")
-
-
-def cell_name(identity: Mapping[str, FactorValue]) -> str:
-    """Return a cell's factors as a reader would say them, such as ``matrix: read, 4 KiB``."""
-    size_bytes = int(identity.get("block_size_bytes", 0))
-    words = [str(identity.get("operation", ""))]
-    if size_bytes:
-        words.append(format_size(size_bytes))
-    known = ("target", "workload", "operation", "block_size_bytes", "zones")
-    words += [
-        format_factor(name, value)
-        for name, value in identity.items()
-        if name not in known and not (name == "depth" and value == 1)
-    ]
-    heading = " ".join(str(identity[name]) for name in ("target", "workload") if name in identity)
-    return ": ".join(filter(None, [heading, ", ".join(filter(None, words))]))

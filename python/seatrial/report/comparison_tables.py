@@ -1,0 +1,119 @@
+"""The plain tables of a comparison: terminal, Markdown and the page all show these."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from seatrial.analysis.compare.model import Comparand, Comparison
+from seatrial.analysis.model import Estimate
+from seatrial.analysis.wording import UNKNOWN, format_plural, format_share, format_value
+from seatrial.report.facts import fact_text
+from seatrial.report.figures.naming import cell_name
+from seatrial.report.tables import ONCE, Group, Table, doubt_text
+
+FIGURE_NAMES: Final = {"iops": "IOPS", "bandwidth": "bandwidth"}
+
+
+def comparison_tables(comparison: Comparison) -> list[Table]:
+    """Return the tables of a comparison in the order in which they are read; none is empty."""
+    found = [
+        differences_table(comparison),
+        overall_table(comparison),
+        comparison_table(comparison),
+    ]
+    return [table for table in found if table.rows]
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Return a row for each figure of each common cell: both sides, ratio, answer."""
+    a, b = comparison.a.name, comparison.b.name
+    return Table(
+        id="comparison",
+        title=f"{b} against {a}, cell by cell",
+        labels=2,
+        headers=["Cell", "Figure", "Value", "±", "Value", "±", "Ratio", "95 %", "Answer"],
+        groups=[Group("", 2), Group(a, 2), Group(b, 2), Group("B over A", 3)],
+        rows=[_comparand_row(each) for each in comparison.comparands],
+    )
+
+
+def overall_table(comparison: Comparison) -> Table:
+    """Return the geometric mean ratio of each figure over all common cells."""
+    return Table(
+        id="overall",
+        title=f"{comparison.b.name} against {comparison.a.name}, all common cells together",
+        labels=1,
+        headers=["Figure", "Ratio", "95 %"],
+        rows=[
+            [figure_name(figure), ratio_text(ratio), ratio_doubt(ratio)]
+            for figure, ratio in comparison.overall.items()
+        ],
+    )
+
+
+def differences_table(comparison: Comparison) -> Table:
+    """Return what differs in the two fingerprints, the likeliest reasons first."""
+    return Table(
+        id="differences",
+        title="What differs in machine and target",
+        labels=4,
+        headers=["What", comparison.a.name, comparison.b.name, "Weight"],
+        rows=[
+            [
+                each.words,
+                _difference_text(each.path, each.a),
+                _difference_text(each.path, each.b),
+                {"likely": "likely reason", "minor": "minor"}[each.weight],
+            ]
+            for each in comparison.differences
+        ],
+    )
+
+
+def figure_name(figure: str) -> str:
+    """Return a figure as a heading says it: ``IOPS``, ``bandwidth``, ``read p99``."""
+    return FIGURE_NAMES.get(figure, figure)
+
+
+def ratio_text(ratio: Estimate) -> str:
+    """Return a ratio such as ``1.8x``; of what was measured once, two digits."""
+    return format_value(ratio)
+
+
+def ratio_doubt(ratio: Estimate) -> str:
+    """Return the interval of a ratio, such as ``1.7x to 1.9x``, or that there is none."""
+    if ratio.low is None or ratio.high is None:
+        return ONCE
+    return doubt_text(ratio)
+
+
+def answer_text(comparand: Comparand) -> str:
+    """Return what is certain of one figure, such as ``same within 3 %``."""
+    if comparand.answer == "same" and comparand.within_share is not None:
+        whole_percents = math.ceil(comparand.within_share * 100 - 1e-9)  # never told narrower
+        return f"same within {format_share(whole_percents / 100)}"
+    if comparand.answer == "undecided" and comparand.rounds_more is not None:
+        return f"undecided, {format_plural(comparand.rounds_more, 'more round')} would settle it"
+    return comparand.answer
+
+
+def _comparand_row(comparand: Comparand) -> list[str]:
+    return [
+        cell_name(comparand.identity),
+        figure_name(comparand.figure),
+        format_value(comparand.a),
+        doubt_text(comparand.a),
+        format_value(comparand.b),
+        doubt_text(comparand.b),
+        ratio_text(comparand.ratio),
+        ratio_doubt(comparand.ratio),
+        answer_text(comparand),
+    ]
+
+
+def _difference_text(path: str, value: object) -> str:
+    """Return one side's value with the unit that its name ends in."""
+    if value is None:
+        return UNKNOWN
+    return fact_text(path.rpartition(".")[2], value)

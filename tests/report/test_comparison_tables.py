@@ -1,0 +1,83 @@
+"""The tables of a comparison: every answer in words, no figure without its doubt."""
+
+from __future__ import annotations
+
+import pytest
+from comparison_hand import full_comparison, make_comparand, make_comparison, ratio
+
+from seatrial.report.comparison_tables import (
+    answer_text,
+    comparison_table,
+    comparison_tables,
+    differences_table,
+    overall_table,
+    ratio_doubt,
+)
+from seatrial.report.exports.markdown import as_markdown
+from seatrial.report.tables import as_text
+
+
+def test_a_row_says_cell_figure_both_sides_ratio_and_answer():
+    [row] = comparison_table(make_comparison()).rows
+    assert row == [
+        "matrix: random read, 4 KiB, 1 thread", "IOPS",
+        "56k IOPS", "± 2 %", "71k IOPS", "± 4 %",
+        "1.25x", "± 4 %", "higher",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"answer": "higher"}, "higher"),
+        ({"answer": "lower"}, "lower"),
+        ({"answer": "same", "within_share": 0.031}, "same within 4 %"),
+        ({"answer": "same", "within_share": 0.03}, "same within 3 %"),
+        ({"answer": "undecided"}, "undecided"),
+        (
+            {"answer": "undecided", "rounds_more": 1},
+            "undecided, 1 more round would settle it",
+        ),
+        (
+            {"answer": "undecided", "rounds_more": 14},
+            "undecided, 14 more rounds would settle it",
+        ),
+    ],
+)
+def test_answers_in_words(changes: dict, said: str):
+    assert answer_text(make_comparand(**changes)) == said
+
+
+def test_a_ratio_without_an_interval_says_that_it_was_measured_once():
+    assert ratio_doubt(ratio(1.2, None, None, rounds=1)) == "(1 round)"
+    assert ratio_doubt(ratio(1.2, None, None, rounds=3)) == "(1 round)"
+    assert ratio_doubt(ratio(1.2, 0.8, 1.9)) == "0.80x to 1.9x"
+
+
+def test_differences_bear_their_units_and_say_what_is_unknown():
+    rows = differences_table(make_comparison()).rows
+    assert rows[0] == ["I/O scheduler of sda", "mq-deadline", "none", "likely reason"]
+    assert rows[1][2] == "unknown"
+    assert rows[2] == ["memory", "64 GiB", "32 GiB", "minor"]
+
+
+def test_all_cells_together():
+    assert overall_table(make_comparison()).rows == [
+        ["IOPS", "1.12x", "± 5 %"],
+        ["read p99", "0.90x", "± 7 %"],
+    ]
+
+
+def test_every_table_has_texts_everywhere_and_is_drawn():
+    found = comparison_tables(full_comparison())
+    assert [table.id for table in found] == ["differences", "overall", "comparison"]
+    for table in found:
+        assert all(len(row) == len(table.headers) for row in table.rows)
+        assert all(text for row in table.rows for text in row)
+        assert as_text(table).count("\n") == len(table.rows) + 3 + bool(table.groups)
+        assert as_markdown(table).count("\n") == len(table.rows) + 1
+
+
+def test_nothing_that_differs_makes_no_table():
+    found = comparison_tables(make_comparison(differences=[], overall={}))
+    assert [table.id for table in found] == ["comparison"]

@@ -10,9 +10,11 @@ import posixpath
 import re
 from typing import Any, Final
 
+from seatrial.context.controller import controller
 from seatrial.context.layers import layer, sectors_bytes, selected
 from seatrial.context.pcie import pci_functions, pcie
 from seatrial.context.privacy import short_hash
+from seatrial.context.sas import sas_link
 from seatrial.context.sata import sata_link, sata_port
 from seatrial.context.tree import SystemTree
 
@@ -114,6 +116,8 @@ def describe(tree: SystemTree, number: str, directory: str) -> dict[str, Any]:
         "numa_node": _numa_node(tree, hardware),
         "pcie": pcie(tree, hardware),
         **sata_link(tree, hardware),
+        **sas_link(tree, hardware),
+        "controller": controller(tree, hardware),
         "kernel_names": _kernel_names(tree, directory, control),
         **layer(tree, directory, kind, number),
     }

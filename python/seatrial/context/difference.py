@@ -10,6 +10,7 @@ VOLATILE: Final = frozenset(
         "health",
         "kernel_log",
         "memory_available_bytes",
+        "memory_copy_bytes_per_s",
         "load_average_1m",
         "pressure",
         "free_bytes",

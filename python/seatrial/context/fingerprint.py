@@ -10,6 +10,7 @@ from seatrial.context import kernel_log
 from seatrial.context.difference import differences
 from seatrial.context.health import health
 from seatrial.context.machine import load, machine
+from seatrial.context.memory_copy import memory_copy_bytes_per_s
 from seatrial.context.privacy import short_hash
 from seatrial.context.target import real_path, target
 from seatrial.context.tree import LIVE, SystemTree
@@ -26,15 +27,19 @@ def fingerprint(path: Path | None, *, tree: SystemTree = LIVE) -> dict[str, Any]
     credential is in it.
 
     Keys: ``fingerprint_version``; ``taken`` (``unix_s``, ``boot_hash``); ``machine``
-    (``machine.machine``); ``target`` (``target.target``; None without a path); ``health``
-    (``health.health``); ``kernel_log`` (``kernel_log.mark``); ``seatrial`` (``version``,
-    ``commit``).
+    (``machine.machine``, and ``memory_copy_bytes_per_s`` of one thread); ``target``
+    (``target.target``; None without a path); ``health`` (``health.health``); ``kernel_log``
+    (``kernel_log.mark``); ``seatrial`` (``version``, ``commit``).
     """
     found = None if path is None else target(tree, real_path(tree, path))
     return {
         "fingerprint_version": FINGERPRINT_VERSION,
         "taken": {"unix_s": time.time(), "boot_hash": _boot_hash(tree)},
-        "machine": machine(tree),
+        "machine": {
+            **machine(tree),
+            # Of a machine that is made up of files only this one's speed could be measured.
+            "memory_copy_bytes_per_s": memory_copy_bytes_per_s() if tree is LIVE else None,
+        },
         "target": found,
         "health": health(_stack(found), tree=tree),
         "kernel_log": kernel_log.mark(tree),

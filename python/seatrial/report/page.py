@@ -7,23 +7,21 @@ The page asks no network for anything, and its policy (report/assets.py) forbids
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from seatrial.analysis.model import Summary
-from seatrial.report import assets
+from seatrial.report.document import BYTES_MAX, chapters, page_document
 from seatrial.report.figures.heatmap import COLUMNS_MAX
 from seatrial.report.figures.page_order import figures_of
-from seatrial.report.markup import Markup, element, join
+from seatrial.report.markup import element
 from seatrial.report.sections.charts import charts_section
 from seatrial.report.sections.events import event_sections
 from seatrial.report.sections.findings import findings_section
 from seatrial.report.sections.head import head
 from seatrial.report.sections.machine import machine_section
 from seatrial.report.sections.study import study_section
-from seatrial.report.sections.tables import table_sections
+from seatrial.report.sections.tables import table_sections, tables_section
 from seatrial.report.sections.thresholds import thresholds_section
 from seatrial.report.tables import Table, moment
 from seatrial.report.tables import tables as plain_tables
@@ -36,10 +34,6 @@ _CHAPTERS = {
     "machine": "Machine",
     "study": "Study",
 }
-
-
-BYTES_MAX = 1_500_000
-"""How large a page may be, so that it can be sent as a mail and opens at once."""
 
 
 class _Detail(NamedTuple):
@@ -82,64 +76,32 @@ def render(summary: Summary, *, tables: Sequence[Table] | None = None) -> str:
 def _rendered(summary: Summary, plain: Sequence[Table], detail: _Detail) -> str:
     figures = figures_of(summary.cells, detail.heat_views_max)
     run = summary.run
-    data = {
-        "source": f"Seatrial {run.seatrial_version}, run {run.id}, {moment(run.started_at)}",
-        "figures": msgspec.to_builtins(figures),
-    }
     numbers = [
         *table_sections(summary.cells, plain, every_figure=detail.every_figure),
         *event_sections(summary.cells, figures),
     ]
+    absent = {
+        "thresholds": not summary.thresholds,
+        "charts": not figures,
+        "tables": not numbers,
+    }
     body = [
         element("a", "Skip to the findings", href="#findings", class_="skip"),
         head(summary),
-        _chapters(
-            {
-                "thresholds": bool(summary.thresholds),
-                "charts": bool(figures),
-                "tables": bool(numbers),
-            }
-        ),
+        chapters({key: name for key, name in _CHAPTERS.items() if not absent.get(key)}),
         element(
             "main",
             thresholds_section(summary.thresholds),
             findings_section(summary.findings),
             charts_section(figures),
-            element("section", element("h2", "Tables"), *numbers, id="tables", aria_label="Tables")
-            if numbers
-            else "",
+            tables_section(numbers),
             machine_section(run),
             study_section(run),
         ),
-        assets.data_block("report-data", data),
-        *(script.markup for script in assets.scripts()),
     ]
-    title = f"{run.label or run.study_name}: Seatrial report"
-    page = element("html", _document_head(title), element("body", *body), lang="en")
-    return f"<!DOCTYPE html>\n{page}\n"
-
-
-def _document_head(title: str) -> Markup:
-    policy = element(
-        "meta", http_equiv="Content-Security-Policy", content=assets.content_security_policy()
+    return page_document(
+        f"{run.label or run.study_name}: Seatrial report",
+        body,
+        figures,
+        f"Seatrial {run.seatrial_version}, run {run.id}, {moment(run.started_at)}",
     )
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        policy,
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("title", title),
-        assets.styles().markup,
-    )
-
-
-def _chapters(present: Mapping[str, bool]) -> Markup:
-    """Return links to the parts of the page that there are; those not named always are."""
-    links = (
-        element("a", name, href=f"#{chapter}")
-        for chapter, name in _CHAPTERS.items()
-        if present.get(chapter, True)
-    )
-    return element("nav", join(links, " "), aria_label="Parts of the report")

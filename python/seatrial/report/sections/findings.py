@@ -22,10 +22,15 @@ def findings_section(findings: Sequence[Finding]) -> Markup:
     if not findings:
         body = element("p", "None of the known faults was seen in what was measured.")
     else:
-        body = element("ol", *(_finding(finding) for finding in findings), class_="findings")
+        body = finding_list(findings)
     return element(
         "section", element("h2", _heading(findings)), body, id="findings", aria_label="Findings"
     )
+
+
+def finding_list(findings: Sequence[Finding]) -> Markup:
+    """Return findings in the order given, each with its cause, next step and evidence."""
+    return element("ol", *(_finding(finding) for finding in findings), class_="findings")
 
 
 def _heading(findings: Sequence[Finding]) -> str:

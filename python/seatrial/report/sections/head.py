@@ -10,11 +10,11 @@ from seatrial.analysis.findings.context import (
 )
 from seatrial.analysis.model import Summary
 from seatrial.analysis.wording import format_count, format_duration_s, format_plural
-from seatrial.report.markup import Markup, element, unbroken
+from seatrial.report.document import page_head
+from seatrial.report.markup import Markup
 from seatrial.report.tables import moment
 from seatrial.results.model import Run
 
-_LARGE_LETTERS_MAX = 160
 _STATUS = {
     "running": "Not ended: the run is still going on, or was killed. ",
     "interrupted": "Interrupted: what was measured until then is shown. ",
@@ -27,35 +27,18 @@ def head(summary: Summary) -> Markup:
     run = summary.run
     name = run.label or run.study_name
     status = _STATUS.get(run.status, "")
-    return element(
-        "header",
-        element(
-            "p",
-            element("strong", "Seatrial"),
-            element("span", name),
-            element("button", "Dark page", id="theme", type="button", hidden=True),
-            class_="masthead",
-        ),
-        element("h1", unbroken(summary.verdict), class_=_size_of(summary.verdict)),
-        element("p", element("strong", status), class_="status") if status else "",
-        element("dl", *_particulars(summary), class_="particulars"),
-    )
+    return page_head(name, summary.verdict, _particulars(summary), status)
 
 
-def _size_of(verdict: str) -> str | None:
-    """Return the class of a verdict too long for the largest letters."""
-    return "long" if len(verdict) > _LARGE_LETTERS_MAX else None
-
-
-def _particulars(summary: Summary) -> list[Markup]:
-    """Return run, targets, extent and time as pairs of a list."""
+def _particulars(summary: Summary) -> dict[str, str]:
+    """Return run, targets, extent and time."""
     run = summary.run
     samples = [sample for part in summary.cells for sample in part.samples]
     labels = dict.fromkeys(part.cell.target for part in summary.cells)
     rounds = max((len(part.samples) for part in summary.cells), default=0)
     measured_s = sum(sample.duration_s for sample in samples)
     requests = sum(sample.outcome.offered for sample in samples)
-    pairs = {
+    return {
         "Target": "; ".join(_target(run, label) for label in labels) or "none",
         "Study": run.study_name,
         "Measured": f"{format_plural(len(summary.cells), 'cell')}, "
@@ -64,9 +47,6 @@ def _particulars(summary: Summary) -> list[Markup]:
         "Started": moment(run.started_at),
         "Run": run.id,
     }
-    return [
-        element("div", element("dt", term), element("dd", text)) for term, text in pairs.items()
-    ]
 
 
 def _target(run: Run, label: str) -> str:

@@ -9,15 +9,23 @@ from seatrial.results.model import Run
 
 def machine_section(run: Run) -> Markup:
     """Return the fingerprint taken before the run, and what had changed or aged after it."""
-    before = run.fingerprint_before
-    after = run.fingerprint_after
     return element(
         "section",
         element("h2", "Machine and target"),
+        *fingerprints(run),
+        id="machine",
+        class_="machine",
+        aria_label="Machine and target",
+    )
+
+
+def fingerprints(run: Run) -> list[Markup]:
+    """Return both fingerprints of a run under their headings."""
+    before = run.fingerprint_before
+    after = run.fingerprint_after
+    return [
         element("h3", "Before the run"),
         fact_list(before) if before else element("p", "No fingerprint was taken."),
         element("h3", "After the run: what changed or aged"),
         fact_list(after) if after else element("p", "No fingerprint was taken."),
-        id="machine",
-        aria_label="Machine and target",
-    )
+    ]

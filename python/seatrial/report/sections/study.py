@@ -15,6 +15,13 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 def study_section(run: Run) -> Markup:
     """Return the command, seed and plan of the run, and its study."""
+    return element(
+        "section", element("h2", "Study"), *study_parts(run), id="study", aria_label="Study"
+    )
+
+
+def study_parts(run: Run) -> list[Markup]:
+    """Return how a run was started, and its study as a file."""
     facts = {
         "Command": element("code", run.command, class_="command"),
         "Seed": str(run.seed),
@@ -23,14 +30,10 @@ def study_section(run: Run) -> Markup:
     }
     rows = [part for term, text in facts.items() for part in
             (element("dt", term), element("dd", text))]  # fmt: skip
-    return element(
-        "section",
-        element("h2", "Study"),
+    return [
         element("dl", *rows, class_="facts"),
         element("pre", element("code", to_toml(run.study)), tabindex=0),
-        id="study",
-        aria_label="Study",
-    )
+    ]
 
 
 def to_toml(document: Mapping[str, Any]) -> str:

@@ -24,6 +24,13 @@ def scrolling(table: Markup, label: str) -> Markup:
     return element("div", table, class_="scroll", tabindex=0, role="region", aria_label=label)
 
 
+def tables_section(numbers: Sequence[Markup]) -> Markup:
+    """Return the part of a page that holds all its tables; nothing where there is none."""
+    if not numbers:
+        return Markup("")
+    return element("section", element("h2", "Tables"), *numbers, id="tables", aria_label="Tables")
+
+
 def table_sections(
     cells: Sequence[CellSummary], plain: Sequence[Table], *, every_figure: bool = True
 ) -> list[Markup]:

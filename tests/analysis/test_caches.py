@@ -109,7 +109,7 @@ def test_faster_than_the_link(stack, read_mb_per_s, is_above):
     assert bool(found) is is_above
     if found:
         assert found[0].severity == "critical"
-        assert "more than the link" in found[0].sentence
+        assert "served by a cache: the drive" in found[0].sentence
 
 
 def test_doubt_speaks_for_the_link():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from seatrial.analysis.findings import device, filesystem, machine
+from seatrial.analysis.findings.bound_broken import bound_broken
 from seatrial.analysis.findings.changed_meanwhile import changed_meanwhile
 from seatrial.analysis.findings.context import (
     Context,
@@ -41,6 +42,7 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     kernel_errors,
     nothing_completed,
     stall,
+    bound_broken,
     device_cache_served,
     page_cache_served,
     late_requests,

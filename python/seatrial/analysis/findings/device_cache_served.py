@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from seatrial.analysis.estimates import counted, estimate_of_rounds, paired_ratio
+from seatrial.analysis.bounds.path import Broken, broken_bound, controller_cache
+from seatrial.analysis.estimates import paired_ratio
 from seatrial.analysis.findings.context import (
     Context,
     identities,
     is_of_a_device,
     median_over_samples,
-    physical_devices,
 )
 from seatrial.analysis.findings.traffic import (
     DEVICE_SHARE_MIN,
     asked_read_bytes,
-    asked_write_bytes,
     device_share,
     is_direct,
-    links_bytes_per_s,
     span_bytes,
 )
 from seatrial.analysis.model import CellSummary, Estimate, Finding
@@ -32,62 +30,98 @@ from seatrial.analysis.wording import (
 
 SMALL_FILE_FACTOR = 1.5
 SMALL_FILE_FACTOR_LOW = 1.1
+CACHED_SHARE_MIN = 0.5
+"""Of a file, the least that a cache must be able to hold for its cells to be doubted."""
 
 
 def device_cache_served(context: Context) -> list[Finding]:
-    """Find direct cells faster than their link, than the device moved, or than a bigger file."""
+    """Find direct cells faster than their links, than the device moved, or than a bigger file.
+
+    Cells that are not proven to be a cache's, but whose file a controller's cache holds in good
+    part, are told of as such.
+    """
     direct = [c for c in context.cells if is_of_a_device(c) and is_direct(c)]
-    found = [_above_link(context, direct), _device_idle(context, direct), _small_file(direct)]
+    broken = {c.cell.key: broken_bound(context.before_of(c), c) for c in direct}
+    plausible = [c for c in direct if broken[c.cell.key] is None]
+    found = [
+        _above_links(context, direct, broken),
+        _device_idle(context, direct),
+        _small_file(direct),
+        _held_by_controller(context, plausible),
+    ]
     return [finding for finding in found if finding]
 
 
-def _busier_direction(summary: CellSummary) -> Estimate:
-    """Return bytes per second of reads or of writes, whichever is more.
-
-    A link carries both ways at once, so their sum may well be above what it carries one way.
-    """
-    samples = [sample for sample in counted(summary.samples) if sample.duration_s > 0]
-    ways = (asked_read_bytes, asked_write_bytes)
-    rates = [[way(sample) / sample.duration_s for sample in samples] or [0.0] for way in ways]
-    return max((estimate_of_rounds(r, "B/s") for r in rates), key=lambda e: e.value)
-
-
-def _above_link(context: Context, direct: list[CellSummary]) -> Finding | None:
-    rates = {c.cell.key: _busier_direction(c) for c in direct}
-    limits = {c.cell.key: links_bytes_per_s(physical_devices(context.before_of(c))) for c in direct}
-
-    def is_above(summary: CellSummary) -> bool:
-        rate, limit_bytes_per_s = rates[summary.cell.key], limits[summary.cell.key]
-        surely_bytes_per_s = rate.value if rate.low is None else rate.low
-        return limit_bytes_per_s is not None and surely_bytes_per_s > limit_bytes_per_s
-
-    concerned = [c for c in direct if is_above(c)]
-    if not concerned:
+def _above_links(
+    context: Context, direct: list[CellSummary], broken: dict[str, Broken | None]
+) -> Finding | None:
+    """Return what is faster than the drives' links; faster than the bus is ``bound_broken``."""
+    above = {key: one for key, one in broken.items() if one and one.bound.name == "drive_links"}
+    if not above:
         return None
-    worst = max(concerned, key=lambda c: rates[c.cell.key].value)
-    fastest, limit_bytes_per_s = rates[worst.cell.key], limits[worst.cell.key] or 0.0
+    concerned = [c for c in direct if c.cell.key in above]
+    bound, rate = max(above.values(), key=lambda one: one.rate.value)
+    are = "is" if len(concerned) == 1 else "are"
     return Finding(
         kind="device_cache_served",
         severity="critical",
         cells=identities(concerned),
         sentence=(
-            f"{context.of_cells(concerned)}: {format_estimate(fastest)} is more than the link to "
-            f"the device carries ({format_rate_bytes(limit_bytes_per_s)})."
+            f"{context.of_cells(concerned)}, up to {format_estimate(rate)}, {are} served by a "
+            f"cache: {bound.words} at {format_rate_bytes(bound.bytes_per_s, 0)} ({bound.detail})."
         ),
         cause=(
-            "What no link can carry did not come over it: memory below the file system answered "
-            "(a loop device over the page cache, the host of a virtual machine, a cache tier), or "
-            "a layer that compresses or knows empty blocks."
+            "What no link can carry did not come over it: memory on the near side of the links "
+            "answered (a RAID controller's cache, a loop device over the page cache, the host of a "
+            "virtual machine, a cache tier), or a layer that compresses or knows empty blocks."
         ),
         evidence={
-            "bandwidth_bytes_per_s": fastest.value,
-            "link_bytes_per_s": limit_bytes_per_s,
+            "bandwidth_bytes_per_s": rate.value,
+            "link_bytes_per_s": bound.bytes_per_s,
+            "link_source": bound.source,
             "cells_count": len(concerned),
         },
         next=(
-            "Do not read these cells as the device's. Look at the layers with 'lsblk' and 'losetup "
-            "--list --output NAME,DIO,BACK-FILE'; fill with incompressible data and repeat."
+            "Do not read these cells as the device's. Measure a range of twice the cache's size, "
+            "filled with incompressible data; look at the layers with 'lsblk' and 'losetup --list "
+            "--output NAME,DIO,BACK-FILE'."
         ),
+    )
+
+
+def _held_by_controller(context: Context, plausible: list[CellSummary]) -> Finding | None:
+    """Return the cells of which a controller's cache may have served at least half."""
+    held = {
+        c.cell.key: (cache, span)
+        for c in plausible
+        if (cache := controller_cache(context.before_of(c)))
+        and (span := span_bytes(c))
+        and cache.size_bytes > span * CACHED_SHARE_MIN
+    }
+    if not held:
+        return None
+    concerned = [c for c in plausible if c.cell.key in held]
+    cache, span = min(held.values(), key=lambda one: one[1])
+    return Finding(
+        kind="device_cache_served",
+        severity="warning",
+        cells=identities(concerned),
+        sentence=(
+            f"{context.of_cells(concerned)} may be a cache's: {cache.words} "
+            f"({format_size(cache.size_bytes)}) can hold "
+            f"{format_share(min(1.0, cache.size_bytes / span))} of the file ({format_size(span)})."
+        ),
+        cause=(
+            "A controller answers reads of what it holds, and takes writes before the drives do. "
+            "Nothing here proves that it did, and nothing excludes it."
+        ),
+        evidence={
+            "cache_bytes": cache.size_bytes,
+            "cache_source": cache.source,
+            "span_bytes_min": span,
+            "cells_count": len(concerned),
+        },
+        next="Measure a range of at least twice the cache, and compare: --size.",
     )
 
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from seatrial.analysis.bounds.path import (
+    Broken,
+    busier_direction,
+    outermost_below,
+    path_bounds,
+)
 from seatrial.analysis.findings.context import (
     Context,
     identities,
@@ -19,30 +25,49 @@ from seatrial.analysis.findings.traffic import (
     writes_are_flushed,
 )
 from seatrial.analysis.model import CellSummary, Finding
-from seatrial.analysis.wording import format_share, format_size
+from seatrial.analysis.wording import (
+    format_estimate,
+    format_rate_bytes,
+    format_share,
+    format_size,
+)
 
 
 def page_cache_served(context: Context) -> list[Finding]:
     """Find buffered cells that the page cache served.
 
-    What the device moved decides, where it was counted; else, for reads, whether memory is larger
-    than what was read from.
+    What the device moved decides, where it was counted; else whether the drives' links can carry
+    the rate and, for reads, whether memory is larger than what was read from.
     """
-    memory_bytes = memory_for_cache_bytes(context.before)
     buffered = [c for c in context.cells if is_of_a_device(c) and not is_direct(c)]
-    found = [_reads(context, buffered, memory_bytes), _writes(context, buffered)]
+    found = [_reads(context, buffered), _writes(context, buffered)]
     return [finding for finding in found if finding]
 
 
-def _reads(
-    context: Context, buffered: list[CellSummary], memory_bytes: float | None
-) -> Finding | None:
-    concerned = [c for c in buffered if _reads_were_cached(c, memory_bytes)]
+def _above_path(context: Context, summary: CellSummary) -> Broken | None:
+    """Return the link or bus that a buffered cell's rate is above."""
+    bounds = path_bounds(context.before_of(summary))
+    return outermost_below(busier_direction(summary), bounds)
+
+
+def _told_of_path(context: Context, concerned: list[CellSummary]) -> list[str]:
+    """Return the fastest of the cells that their path cannot carry, as a phrase; or nothing."""
+    above = [broken for c in concerned if (broken := _above_path(context, c))]
+    if not above:
+        return []
+    bound, rate = max(above, key=lambda broken: broken.rate.value)
+    limit = format_rate_bytes(bound.bytes_per_s, 0)
+    return [f"{format_estimate(rate)} where {bound.words} at {limit}"]
+
+
+def _reads(context: Context, buffered: list[CellSummary]) -> Finding | None:
+    memory_bytes = memory_for_cache_bytes(context.before)
+    concerned = [c for c in buffered if _reads_were_cached(context, c, memory_bytes)]
     if not concerned:
         return None
     shares = [share for c in concerned if (share := _read_share(c)) is not None]
     span = max(span_bytes(c) or 0 for c in concerned)
-    told = []
+    told = _told_of_path(context, concerned)
     if shares:
         told.append(f"the device delivered as little as {format_share(min(shares))} of the bytes")
     if span and memory_bytes:
@@ -76,14 +101,15 @@ def _read_share(summary: CellSummary) -> float | None:
     )
 
 
-def _reads_were_cached(summary: CellSummary, memory_bytes: float | None) -> bool:
+def _reads_were_cached(context: Context, summary: CellSummary, memory_bytes: float | None) -> bool:
     if not any(asked_read_bytes(sample) for sample in summary.samples):
         return False
     share = _read_share(summary)
     if share is not None:
         return share < DEVICE_SHARE_MIN
     span = span_bytes(summary)
-    return bool(span and memory_bytes and span < memory_bytes)
+    fits = bool(span and memory_bytes and span < memory_bytes)
+    return fits or _above_path(context, summary) is not None
 
 
 def _write_share(summary: CellSummary) -> float | None:
@@ -93,27 +119,32 @@ def _write_share(summary: CellSummary) -> float | None:
     )
 
 
+def _writes_were_cached(context: Context, summary: CellSummary) -> bool:
+    if writes_are_flushed(summary) or not any(map(asked_write_bytes, summary.samples)):
+        return False
+    share = _write_share(summary)
+    if share is not None:
+        return share < DEVICE_SHARE_MIN
+    return _above_path(context, summary) is not None
+
+
 def _writes(context: Context, buffered: list[CellSummary]) -> Finding | None:
-    shares = {c.cell.key: _write_share(c) for c in buffered if not writes_are_flushed(c)}
-    concerned = [
-        c
-        for c in buffered
-        if (share := shares.get(c.cell.key)) is not None and share < DEVICE_SHARE_MIN
-    ]
+    concerned = [c for c in buffered if _writes_were_cached(context, c)]
     if not concerned:
         return None
-    least = min(share for c in concerned if (share := shares[c.cell.key]) is not None)
+    shares = [share for c in concerned if (share := _write_share(c)) is not None]
+    told = _told_of_path(context, concerned)
+    if shares:
+        least = format_share(min(shares))
+        told.append(f"as little as {least} of the bytes had reached the device at the end")
     return Finding(
         kind="page_cache_served",
         severity="warning",
         cells=identities(concerned),
-        sentence=(
-            f"Memory took the writes of {context.of_cells(concerned)}: as little as "
-            f"{format_share(least)} of the bytes had reached the device when the sample ended."
-        ),
+        sentence=f"Memory took the writes of {context.of_cells(concerned)}: {'; '.join(told)}.",
         cause="Buffered writes without a sync end in the page cache; the kernel writes them later.",
         evidence={
-            "device_write_share_min": least,
+            "device_write_share_min": min(shares) if shares else None,
             "cells_count": len(concerned),
         },
         next="For the device use direct = true, or sync_every, or a file larger than memory.",

@@ -1,15 +1,11 @@
-"""What a cell asked for against what the device moved, and what its links can carry."""
+"""What a cell asked for against what the device moved."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from seatrial.analysis.findings.context import lookup, number
 from seatrial.analysis.model import CellSummary
 from seatrial.results.model import Sample
 
-SATA_BYTES_PER_S_PER_GB_S = 1e8
-"""8b/10b: ten bits on the wire for a byte (Serial ATA Revision 3.5, section 7.3)."""
 DEVICE_SHARE_MIN = 0.5
 """Of the bytes asked for, the least that the device must move for the number to be its own."""
 ASKED_BYTES_MIN = 16 << 20
@@ -63,22 +59,3 @@ def device_share(sample: Sample, counter: str, asked_bytes: int) -> float | None
     if moved_bytes is None or asked_bytes < ASKED_BYTES_MIN:
         return None
     return moved_bytes / asked_bytes
-
-
-def links_bytes_per_s(devices: list[dict[str, Any]]) -> float | None:
-    """Return the most that the links of devices carry one way, added up; None when unknown.
-
-    Devices behind one PCIe link (disks on one controller) share it, so it counts once. The sum
-    is an upper bound for any layout: no array moves more than all its links.
-    """
-    shares: dict[str, float] = {}
-    for device in devices:
-        sata_gb_s = number(device, "sata_link_gb_s")
-        pcie_bytes_per_s = number(device, "pcie", "narrowest", "bandwidth_now_bytes_per_s")
-        if sata_gb_s:
-            shares[f"sata {device.get('name')}"] = sata_gb_s * SATA_BYTES_PER_S_PER_GB_S
-        elif pcie_bytes_per_s:
-            shares[f"pcie {lookup(device, 'pcie', 'narrowest', 'address')}"] = pcie_bytes_per_s
-        else:
-            return None
-    return sum(shares.values()) if shares else None

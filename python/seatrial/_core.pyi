@@ -55,6 +55,9 @@ def start(spec_json: str) -> Running:
 def io_uring_status() -> str:
     """Return an empty string when io_uring works, else the reason by name."""
 
+def forget_device(state_key: str) -> None:
+    """Drop what lasts of a simulated device: the next sample under its key finds a fresh one."""
+
 def clock_source() -> str:
     """Return ``tsc`` or ``monotonic``."""
 

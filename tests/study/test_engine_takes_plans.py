@@ -159,6 +159,8 @@ gaps = [{ from_bytes = 4096, to_bytes = 8192, slowdown_factor = 2 }]
 error_share = 0.5
 errno = 28
 vanishes_at_s = 0.05
+lasting = true
+ftl = { over_provisioning_share = 0.28, pages_per_block = 16, program_us = 30 }
 [[workload]]
 kind = "io"
 seconds = 0.1

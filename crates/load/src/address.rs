@@ -5,6 +5,7 @@
 //! no lock and allocates nothing.
 
 mod grid;
+pub mod one_pass;
 mod ownership;
 mod pattern;
 mod permutation;

@@ -100,6 +100,13 @@ pub struct TargetSpec {
     /// The model of a simulated device, which the simulated engine reads.
     #[serde(default)]
     pub model: Option<serde_json::Value>,
+    /// Under which name the condition of a simulated device that is `lasting` is kept from one
+    /// sample of this process to the next.
+    #[serde(default)]
+    pub state_key: Option<String>,
+    /// Virtual time for which that device was left alone before this sample.
+    #[serde(default)]
+    pub idle_s: f64,
 }
 
 /// What sort of target it is.

@@ -6,7 +6,7 @@ mod running;
 mod sample;
 
 use pyo3::prelude::*;
-use seatrial_load::{procfs, uring};
+use seatrial_load::{procfs, sim, uring};
 
 /// Measuring, replaying and modelling: the parts that must be fast.
 #[pymodule]
@@ -16,7 +16,7 @@ mod _core {
     #[pymodule_export]
     use super::running::{PyRunning, start};
     #[pymodule_export]
-    use super::{clock_source, io_uring_status};
+    use super::{clock_source, forget_device, io_uring_status};
     use pyo3::prelude::*;
 
     #[pymodule_init]
@@ -29,6 +29,12 @@ mod _core {
 #[pyfunction]
 fn io_uring_status() -> String {
     uring::unavailable_reason().unwrap_or_default()
+}
+
+/// Drop what lasts of a simulated device under its ``target.state_key``.
+#[pyfunction]
+fn forget_device(state_key: &str) {
+    sim::forget(state_key);
 }
 
 /// Return ``tsc`` or ``monotonic``.

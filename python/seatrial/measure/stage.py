@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from seatrial import context
+from seatrial import _core, context
 from seatrial.errors import TargetError
 from seatrial.measure.engine import measure_spec
 from seatrial.measure.progress import Watcher
@@ -82,6 +82,9 @@ class Stage:
             folder.remove()
         if self._ledgers:
             self._ledgers.remove()
+        for target in self.plan.targets:
+            if target.kind == "simulated":
+                _core.forget_device(self._state_key(target.label))
 
     def _open_target(self, target: PlannedTarget) -> None:
         rounds = self.plan.study.rounds.max
@@ -189,6 +192,8 @@ class Stage:
             # What is hot belongs to the target: the same blocks in every cell and round.
             "hot_seed": self._seed(f"hot set of {cell.target}", 0),
         }
+        if planned["kind"] == "simulated":
+            target["state_key"] = self._state_key(cell.target)
         if planned["kind"] != "file":
             return spec
         path = self.path(cell.target, planned["file"])
@@ -228,6 +233,10 @@ class Stage:
             self._ledgers = TrialFolder(self._journal.path.parent, self.run_id, self._journal)
             self._ledgers.open(0, direct=False)
         return self._ledgers.file(f"{label}.ledger")
+
+    def _state_key(self, label: str) -> str:
+        """Return the name under which a simulated device that is lasting lasts: for this run."""
+        return f"{self.run_id} {label}"
 
     def _seed(self, what: str, round_number: int) -> int:
         """Return a seed of its own for each cell and round, the same in a repeated run."""

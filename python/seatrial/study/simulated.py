@@ -56,6 +56,26 @@ class BurstCredit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     refill_per_s: Rate
 
 
+class FlashTranslation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A flash translation layer: pages written out of place, garbage collected greedily.
+
+    Attributes:
+        over_provisioning_share: Flash beyond the target's size, as a share of that size.
+        page_bytes: The unit of its map.
+        pages_per_block: Pages that are erased together.
+        read_us: What reading a page takes, on top of the read's own time.
+        program_us: What programming a page takes, on top of the write's own time.
+        erase_us: What erasing a block takes.
+    """
+
+    over_provisioning_share: Annotated[float, Meta(gt=0, le=10)] = 0.07
+    page_bytes: Annotated[int, Meta(ge=512, le=1 << 24, multiple_of=512)] = 4096
+    pages_per_block: Annotated[int, Meta(ge=2, le=65_536)] = 256
+    read_us: Amount = 10.0
+    program_us: Amount = 20.0
+    erase_us: Amount = 3000.0
+
+
 class Span(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A span of virtual time from the sample's start.
 
@@ -101,6 +121,9 @@ class DeviceModel(
         error_share: Share of the requests that fail.
         errno: Error number of those.
         vanishes_at_s: From then on every request fails with ENODEV; None is never.
+        lasting: Whether each sample of a run finds cache, credit and flash as the one before left
+            them; else each finds a fresh device.
+        ftl: The flash below, whose collection of garbage slows writes.
     """
 
     channels: Annotated[int, Meta(ge=1, le=65_536)] = 1
@@ -116,6 +139,8 @@ class DeviceModel(
     error_share: Share = 0.0
     errno: Annotated[int, Meta(ge=1, le=4095)] = 5
     vanishes_at_s: Amount | None = None
+    lasting: bool = False
+    ftl: FlashTranslation | None = None
 
     def as_mapping(self) -> dict[str, Any]:
         """Return what differs from the plain device, as the engine reads it."""

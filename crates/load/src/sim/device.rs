@@ -7,7 +7,9 @@ use rand_distr::{Distribution, Exp1};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use seatrial_gauge::Operation;
 
-use super::model::{DeviceModel, Span};
+use super::condition::Condition;
+use super::ftl::Work;
+use super::model::{DeviceModel, FtlModel, Span};
 use crate::engine::Request;
 use crate::rng::stream;
 
@@ -49,28 +51,32 @@ pub struct Device {
     origin_ns: u64,
     freezes: Vec<SpanNs>,
     channels_free_ns: BinaryHeap<Reverse<u64>>,
-    cached_bytes: f64,
+    condition: Condition,
     cached_at_ns: u64,
-    tokens: f64,
     tokens_at_ns: u64,
 }
 
 impl Device {
-    /// A device that stands still before `origin_ns`.
-    pub fn new(model: DeviceModel, seed: u64, origin_ns: u64) -> Device {
+    /// A device in `condition` that stands still before `origin_ns`.
+    pub fn new(model: DeviceModel, condition: Condition, seed: u64, origin_ns: u64) -> Device {
         let channels = (0..model.channels).map(|_| Reverse(origin_ns)).collect();
-        let tokens = model.burst.map_or(0.0, |burst| burst.credit_operations);
         Device {
             freezes: SpanNs::of(&model.freezes, origin_ns),
             rng: stream(seed, "device", 0),
             model,
             origin_ns,
             channels_free_ns: channels,
-            cached_bytes: 0.0,
+            condition,
             cached_at_ns: origin_ns,
-            tokens,
             tokens_at_ns: origin_ns,
         }
+    }
+
+    /// The device as it stands at `at_ns`, when nobody asks anything of it any more.
+    pub fn into_condition(mut self, at_ns: u64) -> Condition {
+        self.drain_cache(at_ns);
+        self.refill_tokens(at_ns);
+        self.condition
     }
 
     /// Serves a request that arrives at `at_ns`: when it ends, and its result.
@@ -79,9 +85,10 @@ impl Device {
             return (at_ns + 1_000, -libc::ENODEV);
         }
         let admitted_ns = self.admit(at_ns);
-        let end_ns = match self.cache_room_ns(request, admitted_ns) {
+        let work = self.condition.flash_work(request);
+        let end_ns = match self.cache_room_ns(request, work, admitted_ns) {
             Some(room_ns) => self.through_freezes(room_ns, self.cache_hit_ns()),
-            None => self.through_a_channel(request, admitted_ns),
+            None => self.through_a_channel(request, work, admitted_ns),
         };
         if self.is_gone(end_ns) {
             return (end_ns, -libc::ENODEV);
@@ -98,41 +105,52 @@ impl Device {
     /// Waits for a token where the device gives credit.
     fn admit(&mut self, at_ns: u64) -> u64 {
         let Some(burst) = self.model.burst else { return at_ns };
-        let since_s = at_ns.saturating_sub(self.tokens_at_ns) as f64 / NS_PER_S;
-        let refilled = self.tokens + since_s * burst.refill_per_s;
-        self.tokens = refilled.min(burst.credit_operations) - 1.0;
-        self.tokens_at_ns = self.tokens_at_ns.max(at_ns);
-        if self.tokens >= 0.0 {
+        self.refill_tokens(at_ns);
+        self.condition.tokens -= 1.0;
+        if self.condition.tokens >= 0.0 {
             return at_ns;
         }
-        at_ns + (-self.tokens / burst.refill_per_s * NS_PER_S) as u64
+        at_ns + (-self.condition.tokens / burst.refill_per_s * NS_PER_S) as u64
     }
 
-    /// When the write cache has room for a request; `None` when it bypasses the cache.
-    fn cache_room_ns(&mut self, request: &Request, at_ns: u64) -> Option<u64> {
+    fn refill_tokens(&mut self, at_ns: u64) {
+        let since_s = at_ns.saturating_sub(self.tokens_at_ns) as f64 / NS_PER_S;
+        self.condition.refill_tokens(&self.model, since_s);
+        self.tokens_at_ns = self.tokens_at_ns.max(at_ns);
+    }
+
+    /// When the write cache has room for a request; `None` when it bypasses the cache. What the
+    /// flash copies meanwhile goes through the same stream that empties the cache.
+    fn cache_room_ns(&mut self, request: &Request, work: Work, at_ns: u64) -> Option<u64> {
         let cache = self.model.write_cache.filter(|_| request.operation == Operation::Write)?;
-        let since_s = at_ns.saturating_sub(self.cached_at_ns) as f64 / NS_PER_S;
-        self.cached_bytes = (self.cached_bytes - since_s * cache.drain_bytes_per_s).max(0.0);
-        self.cached_at_ns = self.cached_at_ns.max(at_ns);
-        self.cached_bytes += f64::from(request.length_bytes);
-        let over_bytes = self.cached_bytes - cache.size_bytes as f64;
+        self.drain_cache(at_ns);
+        let page_bytes = self.model.ftl.map_or(0, |ftl| ftl.page_bytes) as f64;
+        self.condition.cached_bytes +=
+            f64::from(request.length_bytes) + work.copied_pages * page_bytes;
+        let over_bytes = self.condition.cached_bytes - cache.size_bytes as f64;
         let wait_s = (over_bytes / cache.drain_bytes_per_s).max(0.0);
         Some(at_ns + (wait_s * NS_PER_S) as u64)
+    }
+
+    fn drain_cache(&mut self, at_ns: u64) {
+        let since_s = at_ns.saturating_sub(self.cached_at_ns) as f64 / NS_PER_S;
+        self.condition.drain_cache(&self.model, since_s);
+        self.cached_at_ns = self.cached_at_ns.max(at_ns);
     }
 
     fn cache_hit_ns(&self) -> u64 {
         self.model.write_cache.map_or(0, |cache| (cache.hit_us * NS_PER_US) as u64)
     }
 
-    fn through_a_channel(&mut self, request: &Request, at_ns: u64) -> u64 {
+    fn through_a_channel(&mut self, request: &Request, work: Work, at_ns: u64) -> u64 {
         let Reverse(free_ns) = self.channels_free_ns.pop().unwrap_or(Reverse(at_ns));
-        let service_ns = self.service_ns(request);
+        let service_ns = self.service_ns(request, work);
         let end_ns = self.through_freezes(at_ns.max(free_ns), service_ns);
         self.channels_free_ns.push(Reverse(end_ns));
         end_ns
     }
 
-    fn service_ns(&mut self, request: &Request) -> u64 {
+    fn service_ns(&mut self, request: &Request, work: Work) -> u64 {
         let kib = f64::from(request.length_bytes) / 1024.0;
         let linear = |time: super::model::ServiceTime| time.base_us + time.per_kib_us * kib;
         let base_us = match request.operation {
@@ -142,6 +160,7 @@ impl Device {
             Operation::Commit => linear(self.model.write) + self.model.sync_us,
             Operation::Copy => linear(self.model.read) + linear(self.model.write),
         };
+        let base_us = base_us + self.model.ftl.map_or(0.0, |ftl| work_us(&ftl, work));
         let length_bytes = u64::from(request.length_bytes);
         let gap = self
             .model
@@ -175,4 +194,11 @@ impl Device {
         let scatter: f64 = Exp1.sample(&mut self.rng);
         (-scatter).exp()
     }
+}
+
+/// What the flash takes for a request's own pages and its share of the collection.
+fn work_us(ftl: &FtlModel, work: Work) -> f64 {
+    let read_pages = work.read_pages as f64 + work.copied_pages;
+    let programmed_pages = work.programmed_pages as f64 + work.copied_pages;
+    read_pages * ftl.read_us + programmed_pages * ftl.program_us + work.erased_blocks * ftl.erase_us
 }

@@ -4,7 +4,9 @@
 //! the device are models. So it proves the measuring itself: a stall that was put in must come
 //! out, at its time, and percentiles must equal what can be computed.
 
+mod condition;
 mod device;
+mod ftl;
 pub mod model;
 #[cfg(test)]
 mod tests;
@@ -17,7 +19,10 @@ use std::sync::{Arc, Mutex};
 
 use seatrial_gauge::{Evidence, Flight, Recorder, RecorderSettings, Stall, Timeline, lock};
 
+use self::condition::Condition;
+pub use self::condition::forget;
 use self::device::{Device, SpanNs};
+use self::ftl::Written;
 use self::model::DeviceModel;
 use crate::address::AddressPlan;
 use crate::arrival::Arrivals;
@@ -121,12 +126,21 @@ pub fn measure(spec: &CellSpec, stop: &Arc<AtomicBool>) -> Result<Sample, TrialE
     let timeline = Arc::new(Mutex::new(Timeline::new(spec.slice_ms * 1_000_000)));
     let recorder = Recorder::new(settings(spec), flight.clone(), timeline.clone());
     let record = Arc::new(Mutex::new(Record::new(recorder)));
-    let engine = engine(spec, model, pauses.clone())?;
+    let condition = condition(spec, &model)?;
+    let written_before = written(&condition);
+    let device = Device::new(model.clone(), condition, spec.seed, ORIGIN_NS);
+    let engine = engine(spec, device, pauses.clone())?;
     let mut worker = Worker::new(engine, depth, duty(spec)?, flight.clone(), record.clone());
     let term = Term { end_ns, grace_end_ns: end_ns + GRACE_NS, stop: stop.clone() };
     let failed = |source| TrialError::Engine { engine: "simulated", source };
     worker.run(&term).map_err(failed)?;
-    let now_ns = worker.into_engine().now_ns();
+    let engine = worker.into_engine();
+    let now_ns = engine.now_ns();
+    let condition = engine.device.into_condition(now_ns);
+    let counters = flash_counters(written(&condition).since(written_before));
+    if let Some(state_key) = lasting_key(spec, &model) {
+        condition::keep(state_key, model, spec.target.size_bytes, condition);
+    }
     let view = flight.view();
     let measured_end_ns = view.ended_ns().unwrap_or(now_ns).max(ORIGIN_NS + 1);
     let mut pool = Pool::default();
@@ -146,7 +160,7 @@ pub fn measure(spec: &CellSpec, stop: &Arc<AtomicBool>) -> Result<Sample, TrialE
         slices: rows.1,
         stalls,
         oldest_in_flight_ns: view.oldest_start_ns.map_or(0, |start_ns| now_ns - start_ns),
-        counters: Vec::new(),
+        counters,
         checked: false,
     }))
 }
@@ -160,21 +174,44 @@ fn settings(spec: &CellSpec) -> RecorderSettings {
     }
 }
 
-fn engine(
-    spec: &CellSpec,
-    model: DeviceModel,
-    pauses: Vec<SpanNs>,
-) -> Result<SimEngine, TrialError> {
+/// The name under which the device's condition lasts; `None` where each sample has a fresh one.
+fn lasting_key<'a>(spec: &'a CellSpec, model: &DeviceModel) -> Option<&'a str> {
+    spec.target.state_key.as_deref().filter(|_| model.lasting)
+}
+
+/// The device as the last sample left it, or a fresh one.
+fn condition(spec: &CellSpec, model: &DeviceModel) -> Result<Condition, TrialError> {
+    let size_bytes = spec.target.size_bytes;
+    let left = lasting_key(spec, model).and_then(|key| condition::take(key, model, size_bytes));
+    match left {
+        Some(mut condition) => {
+            condition.rest(model, spec.target.idle_s);
+            Ok(condition)
+        }
+        None => Condition::fresh(model, size_bytes).map_err(TrialError::Model),
+    }
+}
+
+fn written(condition: &Condition) -> Written {
+    condition.ftl.as_ref().map_or(Written::default(), |ftl| ftl.written())
+}
+
+/// What the sample wrote to the flash; nothing where there is none.
+fn flash_counters(written: Written) -> Vec<(&'static str, f64)> {
+    let Some(amplification) = written.amplification() else { return Vec::new() };
+    vec![
+        ("ftl_host_pages", written.host_pages as f64),
+        ("ftl_nand_pages", written.nand_pages as f64),
+        ("ftl_erased_blocks", written.erased_blocks as f64),
+        ("ftl_write_amplification", amplification),
+    ]
+}
+
+fn engine(spec: &CellSpec, device: Device, pauses: Vec<SpanNs>) -> Result<SimEngine, TrialError> {
     let largest_bytes = spec.accesses.iter().map(|access| access.size_bytes_max()).max();
     let buffers = Buffers::map(1, largest_bytes.unwrap_or(0) as usize)
         .map_err(|source| TrialError::Engine { engine: "simulated", source })?;
-    Ok(SimEngine {
-        now_ns: ORIGIN_NS,
-        device: Device::new(model, spec.seed, ORIGIN_NS),
-        pauses,
-        under_way: BinaryHeap::new(),
-        buffers,
-    })
+    Ok(SimEngine { now_ns: ORIGIN_NS, device, pauses, under_way: BinaryHeap::new(), buffers })
 }
 
 /// One worker draws for all: the model has no threads, only requests in flight.

@@ -45,6 +45,13 @@ pub struct DeviceModel {
     /// From then on every request fails with ENODEV.
     #[serde(default)]
     pub vanishes_at_s: Option<f64>,
+    /// Whether the next sample under the same `target.state_key` finds the cache, the credit and
+    /// the flash as this one left them.
+    #[serde(default)]
+    pub lasting: bool,
+    /// The flash below, whose collection of garbage slows writes.
+    #[serde(default)]
+    pub ftl: Option<FtlModel>,
 }
 
 /// A service time: a fixed part and one for each KiB.
@@ -86,6 +93,31 @@ pub struct BurstCredit {
     pub refill_per_s: f64,
 }
 
+/// A flash translation layer: pages written out of place, blocks erased as a whole, and the garbage
+/// in between collected from the block that holds the fewest pages still valid (greedy).
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FtlModel {
+    /// Flash beyond the target's size, as a share of that size.
+    #[serde(default = "over_provisioning_share")]
+    pub over_provisioning_share: f64,
+    /// The unit of the map.
+    #[serde(default = "page_bytes")]
+    pub page_bytes: u64,
+    /// Pages that are erased together.
+    #[serde(default = "pages_per_block")]
+    pub pages_per_block: u32,
+    /// What reading a page takes, on top of the read's own time.
+    #[serde(default = "page_read_us")]
+    pub read_us: f64,
+    /// What programming a page takes, on top of the write's own time.
+    #[serde(default = "page_program_us")]
+    pub program_us: f64,
+    /// What erasing a block takes.
+    #[serde(default = "block_erase_us")]
+    pub erase_us: f64,
+}
+
 /// A span of virtual time from the sample's start.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -118,6 +150,30 @@ fn sync_us() -> f64 {
 
 fn eio() -> i32 {
     libc::EIO
+}
+
+fn over_provisioning_share() -> f64 {
+    0.07
+}
+
+fn page_bytes() -> u64 {
+    4096
+}
+
+fn pages_per_block() -> u32 {
+    256
+}
+
+fn page_read_us() -> f64 {
+    10.0
+}
+
+fn page_program_us() -> f64 {
+    20.0
+}
+
+fn block_erase_us() -> f64 {
+    3000.0
 }
 
 impl DeviceModel {
@@ -166,6 +222,26 @@ impl DeviceModel {
         ];
         if rates.into_iter().flatten().any(|rate| !rate.is_finite() || rate <= 0.0) {
             return Err("drain_bytes_per_s and refill_per_s must be above 0".into());
+        }
+        self.ftl.map_or(Ok(()), |ftl| ftl.check())
+    }
+}
+
+impl FtlModel {
+    fn check(&self) -> Result<(), String> {
+        let share = self.over_provisioning_share;
+        if !(share > 0.0 && share <= 10.0) {
+            return Err("ftl.over_provisioning_share must be above 0 and at most 10".into());
+        }
+        if !(512..=1 << 24).contains(&self.page_bytes) || self.page_bytes % 512 != 0 {
+            return Err("ftl.page_bytes must be a multiple of 512, at most 16 MiB".into());
+        }
+        if !(2..=1 << 16).contains(&self.pages_per_block) {
+            return Err("ftl.pages_per_block must be 2 to 65536".into());
+        }
+        let times = [self.read_us, self.program_us, self.erase_us];
+        if times.iter().any(|time| !time.is_finite() || *time < 0.0) {
+            return Err("the ftl's read_us, program_us and erase_us must be 0 or more".into());
         }
         Ok(())
     }

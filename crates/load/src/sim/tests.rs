@@ -256,3 +256,135 @@ fn the_same_seed_gives_the_same_sample() {
     assert_eq!(first.outcome, second.outcome);
     assert_eq!(first.kinds[0].response.encode(), second.kinds[0].response.encode());
 }
+
+fn written_bytes(sample: &Sample) -> u64 {
+    sample.kinds[Operation::Write.index()].transferred_bytes
+}
+
+fn counter(sample: &Sample, name: &str) -> f64 {
+    sample.counters.iter().find(|(each, _)| *each == name).unwrap().1
+}
+
+fn writes(size_bytes: u64, pattern: &str) -> serde_json::Value {
+    json!([{"operation": "write", "sizes": [{"bytes": size_bytes}], "align_bytes": size_bytes,
+            "address": {"kind": pattern}}])
+}
+
+/// A cache and a credit that one sample spends are spent for the next one; a rest gives them back.
+#[test]
+fn what_lasts_is_found_again_under_its_key() {
+    let cached = |key: &str, lasting: bool, idle_s: f64| {
+        let model = json!({
+            "lasting": lasting,
+            "write_cache": {"size_bytes": 64 << 20, "hit_us": 20.0, "drain_bytes_per_s": 10e6},
+        });
+        run(json!({
+            "target": {"model": model, "state_key": key, "idle_s": idle_s},
+            "accesses": writes(65536, "sequential"), "limit": {"duration_s": 2.0},
+        }))
+    };
+    let first_bytes = written_bytes(&cached("cache", true, 0.0));
+    assert!(first_bytes > 80 << 20);
+    let spent_bytes = written_bytes(&cached("cache", true, 0.0));
+    assert!(spent_bytes.abs_diff(20_000_000) < 1 << 20, "only the drain: {spent_bytes}");
+    assert_eq!(written_bytes(&cached("cache", true, 100.0)), first_bytes, "a rest empties it");
+    assert_eq!(written_bytes(&cached("another cache", true, 0.0)), first_bytes);
+    assert_eq!(written_bytes(&cached("forgetful", false, 0.0)), first_bytes);
+    assert_eq!(written_bytes(&cached("forgetful", false, 0.0)), first_bytes);
+    super::forget("cache");
+    assert_eq!(written_bytes(&cached("cache", true, 0.0)), first_bytes, "forgotten is fresh");
+
+    let credited = |idle_s: f64| {
+        let burst = json!({"credit_operations": 5_000.0, "refill_per_s": 100.0});
+        run(json!({
+            "target": {"model": {"lasting": true, "burst": burst}, "state_key": "credit",
+                       "idle_s": idle_s},
+            "limit": {"duration_s": 2.0},
+        }))
+        .outcome
+        .completed
+    };
+    assert!(credited(0.0).abs_diff(5_200) < 20);
+    assert!(credited(0.0).abs_diff(200) < 20);
+    assert!(credited(10.0).abs_diff(1_200) < 20);
+}
+
+/// Another model or size under the same key is another device.
+#[test]
+fn a_replaced_device_is_fresh() {
+    let wrote = |size_bytes: u64, program_us: f64| {
+        let ftl = json!({"pages_per_block": 64, "program_us": program_us});
+        let model = json!({"lasting": true, "ftl": ftl});
+        run(json!({
+            "target": {"model": model, "state_key": "replaced", "size_bytes": size_bytes},
+            "range": {"length_bytes": 16 << 20}, "accesses": writes(4096, "random"),
+            "limit": {"duration_s": 100.0, "bytes": 32 << 20},
+        }))
+    };
+    assert_eq!(counter(&wrote(16 << 20, 20.0), "ftl_host_pages"), 8192.0);
+    let worn = counter(&wrote(16 << 20, 20.0), "ftl_write_amplification");
+    let larger = counter(&wrote(32 << 20, 20.0), "ftl_write_amplification");
+    let other = counter(&wrote(16 << 20, 30.0), "ftl_write_amplification");
+    assert!(worn > 2.0 && larger == 1.0 && other < 2.0, "{worn} {larger} {other}");
+}
+
+/// Fresh, transition, steady: seen in the rate, and as far down as the flash's work tells.
+#[test]
+fn a_drive_slows_down_as_its_flash_fills() {
+    let part = |seed: u64| {
+        let ftl = json!({"over_provisioning_share": 0.28, "read_us": 10.0, "program_us": 90.0,
+                         "erase_us": 0.0});
+        let write = json!({"base_us": 0.0, "per_kib_us": 0.0});
+        run(json!({
+            "seed": seed,
+            "target": {"size_bytes": 256u64 << 20, "state_key": "slows",
+                       "model": {"channels": 4, "lasting": true, "write": write, "ftl": ftl}},
+            "range": {"length_bytes": 256u64 << 20}, "accesses": writes(4096, "random"), "depth": 4,
+            "limit": {"duration_s": 1e6, "bytes": 128u64 << 20},
+        }))
+    };
+    let samples: Vec<Sample> = (0..12).map(part).collect();
+    let iops: Vec<f64> = samples
+        .iter()
+        .map(|sample| sample.outcome.completed as f64 / (sample.duration_ns as f64 / 1e9))
+        .collect();
+    let fresh_iops = 4.0 / 90e-6;
+    assert!((iops[0] / fresh_iops - 1.0).abs() < 0.01, "{iops:?}");
+    // With WA pages programmed for each, WA - 1 of them read before.
+    let amplification = counter(&samples[11], "ftl_write_amplification");
+    let steady_iops = 4.0 / ((amplification * 100.0 - 10.0) * 1e-6);
+    assert!((iops[11] / steady_iops - 1.0).abs() < 0.02, "{iops:?} {steady_iops}");
+    assert!((amplification / 2.48 - 1.0).abs() < 0.03, "{amplification}");
+    assert!(iops[3] < 0.9 * iops[0] && iops[3] > iops[11], "in between: {iops:?}");
+}
+
+/// What is in a cache leaves it through the same flash that garbage is copied in.
+#[test]
+fn collection_slows_the_drain_of_a_cache() {
+    let wrote_bytes = |state_key: &str| {
+        let cache = json!({"size_bytes": 1 << 20, "hit_us": 1.0, "drain_bytes_per_s": 100e6});
+        let ftl = json!({"pages_per_block": 64});
+        let bytes = run(json!({
+            "target": {"size_bytes": 64 << 20, "state_key": state_key,
+                       "model": {"lasting": true, "write_cache": cache, "ftl": ftl}},
+            "range": {"length_bytes": 64 << 20}, "accesses": writes(4096, "random"),
+            "limit": {"duration_s": 5.0},
+        }));
+        written_bytes(&bytes)
+    };
+    let first_bytes = wrote_bytes("drain");
+    let second_bytes = wrote_bytes("drain");
+    assert!(second_bytes < first_bytes / 2, "{first_bytes} {second_bytes}");
+}
+
+#[test]
+fn flash_too_small_for_its_blocks_is_a_sentence() {
+    let spec = json!({
+        "seed": 7, "target": {"kind": "simulated", "size_bytes": 4096, "model": {"ftl": {}}},
+        "range": {"start_bytes": 0, "length_bytes": 4096}, "accesses": writes(4096, "random"),
+        "limit": {"duration_s": 1.0},
+    });
+    let spec = CellSpec::parse(&spec.to_string()).unwrap();
+    let error = super::measure(&spec, &Arc::new(AtomicBool::new(false))).unwrap_err().to_string();
+    assert!(error.contains("at least 8 blocks"), "{error}");
+}

@@ -92,6 +92,9 @@ fn check_target(spec: &CellSpec) -> Checked {
     ensure(!is_modelled || target.model.is_some(), "target.model", || {
         "is missing; a simulated target needs the model of its device".into()
     })?;
+    ensure(target.idle_s >= 0.0 && target.idle_s.is_finite(), "target.idle_s", || {
+        format!("is {}; a device is left alone for 0 s or longer", target.idle_s)
+    })?;
     let copies = spec.accesses.iter().any(|access| access.operation == Operation::Copy);
     ensure(!(is_file && copies) || target.copy_to.is_some(), "target.copy_to", || {
         "is missing, but an access copies; give the path of the file to copy to".into()

@@ -1,0 +1,111 @@
+//! The condition of a simulated device: what one sample can leave to the next.
+//!
+//! All of it is in amounts, none in times, so that it can be put away with the end of one virtual
+//! clock and taken up with the start of another. Time between samples is virtual, too: it passes
+//! only where the specification says so (`target.idle_s`), never by the wall clock.
+
+use std::sync::Mutex;
+
+use seatrial_gauge::{Operation, lock};
+
+use super::ftl::{Ftl, Work};
+use super::model::DeviceModel;
+use crate::engine::Request;
+
+/// Devices whose condition is kept at the same time; beyond, the one kept longest ago is dropped.
+const KEPT_MAX: usize = 16;
+
+/// What a device keeps from one request, and may keep from one sample, to the next.
+#[derive(Debug)]
+pub struct Condition {
+    /// Bytes in the write cache.
+    pub cached_bytes: f64,
+    /// Credit left; below 0 by what is waited for.
+    pub tokens: f64,
+    /// The flash, where the model has one.
+    pub ftl: Option<Ftl>,
+}
+
+impl Condition {
+    /// A device fresh from the factory: cache empty, credit full, flash erased.
+    ///
+    /// # Errors
+    ///
+    /// A sentence when the flash would be too small or too large to be modelled.
+    pub fn fresh(model: &DeviceModel, size_bytes: u64) -> Result<Condition, String> {
+        Ok(Condition {
+            cached_bytes: 0.0,
+            tokens: model.burst.map_or(0.0, |burst| burst.credit_operations),
+            ftl: model.ftl.map(|ftl| Ftl::new(&ftl, size_bytes)).transpose()?,
+        })
+    }
+
+    /// Lets the device rest.
+    pub fn rest(&mut self, model: &DeviceModel, idle_s: f64) {
+        self.drain_cache(model, idle_s);
+        self.refill_tokens(model, idle_s);
+    }
+
+    /// Empties the cache by what so long a time does.
+    pub fn drain_cache(&mut self, model: &DeviceModel, since_s: f64) {
+        let drain_bytes_per_s = model.write_cache.map_or(0.0, |cache| cache.drain_bytes_per_s);
+        self.cached_bytes = (self.cached_bytes - since_s * drain_bytes_per_s).max(0.0);
+    }
+
+    /// Gives back the credit that so long a time does.
+    pub fn refill_tokens(&mut self, model: &DeviceModel, since_s: f64) {
+        let Some(burst) = model.burst else { return };
+        let refilled = self.tokens + since_s * burst.refill_per_s;
+        self.tokens = refilled.min(burst.credit_operations);
+    }
+
+    /// Does in the flash what a request asks for; no work where there is no flash. A copy's other
+    /// end is not on this device's map: it takes time, but leaves no trace.
+    pub fn flash_work(&mut self, request: &Request) -> Work {
+        let Some(ftl) = &mut self.ftl else { return Work::default() };
+        match request.operation {
+            Operation::Read | Operation::Copy => {
+                ftl.read(request.offset_bytes, request.length_bytes)
+            }
+            Operation::Write | Operation::Commit => {
+                ftl.write(request.offset_bytes, request.length_bytes)
+            }
+            Operation::Sync => Work::default(),
+        }
+    }
+}
+
+/// A device put away between two samples.
+struct Kept {
+    state_key: String,
+    model: DeviceModel,
+    size_bytes: u64,
+    condition: Condition,
+}
+
+static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+
+/// Takes the condition that the last sample under `state_key` left; `None` where there is none, or
+/// where it is of another device: of another model or size.
+pub fn take(state_key: &str, model: &DeviceModel, size_bytes: u64) -> Option<Condition> {
+    let mut kept = lock(&KEPT);
+    let place = kept.iter().position(|each| each.state_key == state_key)?;
+    let found = kept.remove(place);
+    let is_same = found.model == *model && found.size_bytes == size_bytes;
+    is_same.then_some(found.condition)
+}
+
+/// Puts a device's condition away under `state_key`.
+pub fn keep(state_key: &str, model: DeviceModel, size_bytes: u64, condition: Condition) {
+    let mut kept = lock(&KEPT);
+    kept.retain(|each| each.state_key != state_key);
+    if kept.len() >= KEPT_MAX {
+        kept.remove(0);
+    }
+    kept.push(Kept { state_key: state_key.into(), model, size_bytes, condition });
+}
+
+/// Drops what is kept under `state_key`: the next sample finds a fresh device.
+pub fn forget(state_key: &str) {
+    lock(&KEPT).retain(|each| each.state_key != state_key);
+}

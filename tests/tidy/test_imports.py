@@ -35,7 +35,7 @@ CRATES_MAY_USE = {
     "seatrial-model": {"seatrial-gauge"},
 }
 TOP_CRATE = "seatrial-pyext"
-HEAVY = {"numpy", "scipy", "rich"}
+HEAVY = {"numpy", "scipy", "ruptures", "rich"}
 SQL = re.compile(
     r"\s*(SELECT\s|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|PRAGMA\s"
     r"|(CREATE|ALTER|DROP)\s+(TABLE|INDEX|VIEW))"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 
@@ -10,10 +12,13 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         value: Median or mean over rounds, as the estimator says.
-        low: Lower end of the 95 % interval; None when measured once.
-        high: Upper end of the 95 % interval; None when measured once.
+        low: Lower end of the 95 % interval; None where there is none.
+        high: Upper end of the 95 % interval; None where there is none.
         rounds: How many rounds it rests on.
         unit: ``IOPS``, ``B/s``, ``ns``, ``commits/s``, ``ratio``, ``count``.
+        over: What the interval is drawn from: ``rounds``, or the ``timeline`` of the one round that
+            was measured. The latter says how well that round knows its own figure and nothing of
+            how rounds differ, so it is no ground to compare or to stop on.
     """
 
     value: float
@@ -21,10 +26,31 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     rounds: int
     unit: str
+    over: Literal["rounds", "timeline"] = "rounds"
 
     @property
     def half_width_share(self) -> float | None:
-        """Half of the interval's width over the value; None when measured once."""
+        """Half of the interval's width over the value; None where there is no interval."""
         if self.low is None or self.high is None or self.value == 0:
             return None
         return (self.high - self.low) / 2 / abs(self.value)
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """How the rounds of a figure lie, without a law that they would follow.
+
+    Attributes:
+        median: Of the rounds.
+        low: The smallest round.
+        high: The largest round.
+        mad_share: Median of the distances from the median, over the median; None where that is 0.
+        rounds: How many there are.
+        unit: As in :class:`Estimate`.
+    """
+
+    median: float
+    low: float
+    high: float
+    mad_share: float | None
+    rounds: int
+    unit: str

@@ -1,23 +1,26 @@
 """From rounds to figures with doubt: the unit is the round, never the interval or the latency.
 
-Intervals are Student-t on the logarithms of the rounds, so the value is the geometric mean of
-the rounds. A bootstrap over rounds was tried first and dropped: with 3 to 8 rounds its 95 %
-interval holds the truth in 72 to 88 % of cases, percentile or BCa alike, and it is no better
-with 30 (docs/method.md has the table; tests/analysis/test_coverage.py computes it afresh).
+A round's figure is that of its running phase (running.py). Intervals are Student-t on the
+logarithms of the rounds, so the value is the geometric mean of the rounds; one round alone has
+the interval that its own timeline gives (within_round.py), and says so. A bootstrap over rounds
+was tried first and dropped: with 3 to 8 rounds its 95 % interval holds the truth in 72 to 88 % of
+cases, percentile or BCa alike, and it is no better with 30 (docs/method.md has the table;
+tests/analysis/test_coverage.py computes it afresh).
 """
 
 from __future__ import annotations
 
-import functools
 import math
 import statistics
 from collections.abc import Callable, Sequence
 
 from seatrial._core import Histogram
-from seatrial.analysis.model import Estimate
+from seatrial.analysis.estimate import Estimate, Spread
+from seatrial.analysis.running import Running, response_histogram, running
+from seatrial.analysis.student import t_of
+from seatrial.analysis.within_round import with_bandwidth, with_latency, with_rate
 from seatrial.results.model import Sample
 
-CONFIDENCE = 0.95
 ROUNDS_MIN_SETTLED = 3
 ENTRIES_BEYOND_PERCENTILE_MIN = 10
 HISTOGRAM_RESOLUTION_SHARE = 1 / 256  # half of a bucket's width, docs/engine.md
@@ -25,12 +28,9 @@ PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9}
 _EXP_ARGUMENT_MAX = 700.0  # exp(709.8) is the largest that a double holds
 
 
-@functools.cache
 def t_quantile(rounds: int) -> float:
     """Return Student's t that 95 % of means of so many rounds (at least 2) stay within."""
-    from scipy.special import stdtrit  # noqa: PLC0415  (0.3 s to import; only an analysis pays)
-
-    return float(stdtrit(rounds - 1, (1 + CONFIDENCE) / 2))
+    return t_of(rounds - 1)
 
 
 def estimate_of_rounds(
@@ -98,28 +98,65 @@ def counted(samples: Sequence[Sample]) -> list[Sample]:
     return [sample for sample in ordered if sample.status == "complete"] or ordered
 
 
-def rate_estimate(samples: Sequence[Sample]) -> Estimate:
-    """Return completed requests per second (``IOPS``; ``commits/s`` for commits)."""
-    unit = "commits/s" if samples[0].cell.operation == "commit" else "IOPS"
-    return estimate_of_rounds(
-        [sample.completed_per_s for sample in samples],
-        unit,
-        resolution_share=_count_resolution_share(samples),
+def rate_estimate(samples: Sequence[Sample], phases: Sequence[Running] | None = None) -> Estimate:
+    """Return completed requests per second (``IOPS``; ``commits/s`` for commits).
+
+    Args:
+        samples: One a round, at least one.
+        phases: Their running phases, where the caller has them already.
+    """
+    phases = phases_of(samples) if phases is None else phases
+    estimate = estimate_of_rounds(
+        [phase.completed_per_s for phase in phases],
+        rate_unit(samples[0]),
+        resolution_share=_count_resolution_share(phases),
     )
+    return with_rate(estimate, samples[0], phases[0]) if len(samples) == 1 else estimate
 
 
-def bandwidth_estimate(samples: Sequence[Sample]) -> Estimate:
-    """Return bytes moved by completed requests per second (``B/s``)."""
-    return estimate_of_rounds(
-        [sample.transferred_bytes_per_s for sample in samples],
+def bandwidth_estimate(
+    samples: Sequence[Sample], phases: Sequence[Running] | None = None
+) -> Estimate:
+    """Return bytes moved by completed requests per second (``B/s``); arguments as the rate's."""
+    phases = phases_of(samples) if phases is None else phases
+    estimate = estimate_of_rounds(
+        [phase.transferred_bytes_per_s for phase in phases],
         "B/s",
-        resolution_share=_count_resolution_share(samples),
+        resolution_share=_count_resolution_share(phases),
+    )
+    return with_bandwidth(estimate, samples[0], phases[0]) if len(samples) == 1 else estimate
+
+
+def rate_spread(samples: Sequence[Sample], phases: Sequence[Running]) -> Spread | None:
+    """Return how the rates of the rounds lie; None when measured once."""
+    if len(samples) < 2:
+        return None
+    rates = [phase.completed_per_s for phase in phases]
+    median = statistics.median(rates)
+    distance = statistics.median(abs(rate - median) for rate in rates)
+    return Spread(
+        median=median,
+        low=min(rates),
+        high=max(rates),
+        mad_share=distance / median if median > 0 else None,
+        rounds=len(rates),
+        unit=rate_unit(samples[0]),
     )
 
 
-def _count_resolution_share(samples: Sequence[Sample]) -> float:
+def phases_of(samples: Sequence[Sample]) -> list[Running]:
+    """Return the running phase of each sample."""
+    return [running(sample) for sample in samples]
+
+
+def rate_unit(sample: Sample) -> str:
+    """Return the unit of a cell's rate: ``commits/s`` for commits, else ``IOPS``."""
+    return "commits/s" if sample.cell.operation == "commit" else "IOPS"
+
+
+def _count_resolution_share(phases: Sequence[Running]) -> float:
     """Return what half a request is to a round: a count cannot tell a rate more exactly."""
-    completed_mean = statistics.fmean(sample.outcome.completed for sample in samples)
+    completed_mean = statistics.fmean(phase.completed for phase in phases)
     return min(1.0, 0.5 / completed_mean) if completed_mean > 0 else 0.0
 
 
@@ -144,30 +181,43 @@ def entries_needed(percent: float) -> int:
     return round(ENTRIES_BEYOND_PERCENTILE_MIN / (1 - percent / 100))
 
 
-def latency_estimates(samples: Sequence[Sample]) -> dict[str, dict[str, Estimate]]:
+def latency_estimates(
+    samples: Sequence[Sample], phases: Sequence[Running] | None = None
+) -> dict[str, dict[str, Estimate]]:
     """Return response times (ns) by operation kind and name, as ``CellSummary.latency`` has them.
 
     A percentile is read from each round's full counts and estimated over the rounds; it is
-    absent when any round had too few requests to know it. ``max`` is the largest of all rounds
-    and has no interval: a maximum grows with the time that one looks.
+    absent when any round had too few requests to know it. ``max`` is the largest of all rounds,
+    start-up phases included, and has no interval: a maximum grows with the time that one looks.
     """
+    phases = phases_of(samples) if phases is None else phases
     kinds = dict.fromkeys(kind for sample in samples for kind in sample.operations)
-    return {kind: figures for kind in kinds if (figures := _latency_of_kind(kind, samples))}
+    found = {}
+    for kind in kinds:
+        figures = _latency_of_kind(kind, samples, phases)
+        if len(samples) == 1:
+            figures = with_latency(figures, samples[0], kind, phases[0])
+        if figures:
+            found[kind] = figures
+    return found
 
 
-def _latency_of_kind(kind: str, samples: Sequence[Sample]) -> dict[str, Estimate]:
+def _latency_of_kind(
+    kind: str, samples: Sequence[Sample], phases: Sequence[Running]
+) -> dict[str, Estimate]:
     """Return one kind's figures; percentiles and mean only where every round knows them."""
+    told = [sample.operations[kind].told_ns for sample in samples if kind in sample.operations]
+    if any(told):
+        return _told_by_another_tool(told) if len(told) == len(samples) else {}
     histograms = [
-        sample.operations[kind].response_histogram()
-        if kind in sample.operations
-        else Histogram.of([])
-        for sample in samples
+        response_histogram(sample, kind, phase)
+        for sample, phase in zip(samples, phases, strict=True)
     ]
     figures = {}
     for name, percent in PERCENTS.items():
         rounds_ns = [
-            percentile_ns(histogram, percent, sample)
-            for histogram, sample in zip(histograms, samples, strict=True)
+            percentile_ns(histogram, percent, sample, phase)
+            for histogram, sample, phase in zip(histograms, samples, phases, strict=True)
         ]
         known_ns = [value_ns for value_ns in rounds_ns if value_ns is not None]
         if len(known_ns) == len(samples):
@@ -176,7 +226,7 @@ def _latency_of_kind(kind: str, samples: Sequence[Sample]) -> dict[str, Estimate
             )
     if all(histogram.count for histogram in histograms):
         figures["mean"] = estimate_of_rounds([h.mean_ns for h in histograms], "ns")
-    largest_ns = max(map(_largest_ns, histograms, samples))
+    largest_ns = max(_largest_ns(sample, kind) for sample in samples)
     if largest_ns:
         figures["max"] = Estimate(
             value=largest_ns, low=None, high=None, rounds=len(samples), unit="ns"
@@ -184,27 +234,59 @@ def _latency_of_kind(kind: str, samples: Sequence[Sample]) -> dict[str, Estimate
     return figures
 
 
-def percentile_ns(histogram: Histogram, percent: float, sample: Sample) -> int | None:
+def _told_by_another_tool(told: Sequence[dict[str, float]]) -> dict[str, Estimate]:
+    """Return what a foreign result tells of its own response times in every round."""
+    names = [name for name in (*PERCENTS, "mean") if all(name in round_ns for round_ns in told)]
+    figures = {name: estimate_of_rounds([part[name] for part in told], "ns") for name in names}
+    if all("max" in round_ns for round_ns in told):
+        figures["max"] = Estimate(
+            value=max(part["max"] for part in told),
+            low=None,
+            high=None,
+            rounds=len(told),
+            unit="ns",
+        )
+    return figures
+
+
+def percentile_ns(
+    histogram: Histogram, percent: float, sample: Sample, phase: Running | None = None
+) -> int | None:
     """Return what ``percent`` of a round's requests did not exceed; None when it is not known.
+
+    Args:
+        histogram: Response times (ns) of the running phase.
+        percent: Above 0, at most 100.
+        sample: The round.
+        phase: Its running phase; all of it by default.
+    """
+    if histogram.count < entries_needed(percent):
+        return None
+    completed = sample.outcome.completed if phase is None else phase.completed
+    percent_of_completed = percent * share_with_unended(sample, completed)
+    return histogram.percentile_ns(percent_of_completed) if percent_of_completed <= 100 else None
+
+
+def share_with_unended(sample: Sample, completed: int) -> float:
+    """Return all requests that count over those that completed, at least 1.
 
     Requests that never ended, or were skipped as too late to start, count as slower than all
     that completed: a percentile of the survivors would praise the target that froze.
     """
-    if histogram.count < entries_needed(percent):
-        return None
     outcome = sample.outcome
-    unended = outcome.late_skipped + outcome.in_flight_at_end
-    percent_of_completed = percent * (outcome.completed + unended) / outcome.completed
-    return histogram.percentile_ns(percent_of_completed) if percent_of_completed <= 100 else None
+    return (completed + outcome.late_skipped + outcome.in_flight_at_end) / completed
 
 
-def _largest_ns(histogram: Histogram, sample: Sample) -> int:
+def _largest_ns(sample: Sample, kind: str) -> int:
     """Return a round's largest response time; one that never ended counts with its age.
 
     Of several kinds it is not known which one never ended; the cell's stall tells of it then.
     """
+    if kind not in sample.operations:
+        return 0
     is_only_kind = len(sample.operations) == 1
-    return max(histogram.max_ns, sample.oldest_in_flight_ns if is_only_kind else 0)
+    largest_ns = sample.operations[kind].response_histogram().max_ns
+    return max(largest_ns, sample.oldest_in_flight_ns if is_only_kind else 0)
 
 
 def settled(samples: Sequence[Sample], precision_share: float) -> bool:
@@ -226,7 +308,7 @@ def rounds_needed(estimate: Estimate, precision_share: float, rounds_max: int = 
     None when it cannot be told: measured once, or more than ``rounds_max``.
     """
     share = estimate.half_width_share
-    if share is None or precision_share <= 0:
+    if share is None or estimate.rounds < 2 or precision_share <= 0:
         return None
     spread = share * math.sqrt(estimate.rounds) / t_quantile(estimate.rounds)
     for rounds in range(ROUNDS_MIN_SETTLED, rounds_max + 1):

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from seatrial.analysis.audit.model import TableAudit
-from seatrial.analysis.estimate import Estimate
+from seatrial.analysis.estimate import Estimate, Spread
 from seatrial.analysis.loadline.model import LoadLine
 from seatrial.analysis.steady.model import SteadyState
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.thresholds import Threshold
 
-__all__ = ["CellSummary", "Estimate", "Finding", "Summary", "ThresholdResult"]
+__all__ = ["CellSummary", "Estimate", "Finding", "Spread", "Summary", "ThresholdResult"]
 
 
 class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +31,9 @@ class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
         failed: Requests over all rounds.
         blank: The sentence that stands in place of a figure when nothing completed; else empty.
         samples: In order of rounds.
+        spread: How the rounds' rates lie; None when measured once.
+        running_from_s: Where the running phase begins in the round in which it begins last, from
+            the sample's start; the figures rest on it. 0 where no start-up phase was left out.
     """
 
     cell: Cell
@@ -41,6 +44,8 @@ class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     blank: str = ""
     samples: list[Sample]
+    spread: Spread | None = None
+    running_from_s: float = 0.0
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,9 @@ from seatrial.analysis.estimates import (
     bandwidth_estimate,
     counted,
     latency_estimates,
+    phases_of,
     rate_estimate,
+    rate_spread,
 )
 from seatrial.analysis.findings import find
 from seatrial.analysis.findings.context import Context
@@ -53,16 +55,19 @@ def summarise_cell(samples: Sequence[Sample]) -> CellSummary:
     """Return the figures of one cell from its samples, at least one, in any order."""
     ordered = sorted(samples, key=lambda sample: (sample.round, sample.position))
     resting_on = counted(ordered)
+    phases = phases_of(resting_on)
     completed = sum(sample.outcome.completed for sample in ordered)
     return CellSummary(
         cell=ordered[0].cell,
-        iops=rate_estimate(resting_on),
-        bandwidth=bandwidth_estimate(resting_on),
-        latency=latency_estimates(resting_on),
+        iops=rate_estimate(resting_on, phases),
+        bandwidth=bandwidth_estimate(resting_on, phases),
+        latency=latency_estimates(resting_on, phases),
         completed=completed,
         failed=sum(sample.outcome.failed for sample in ordered),
         blank="" if completed else _blank(ordered),
         samples=ordered,
+        spread=rate_spread(resting_on, phases),
+        running_from_s=max(phase.from_s for phase in phases),
     )
 
 

@@ -1,16 +1,17 @@
 """How figures are put into words: the terminal, the report and the findings all say it this way.
 
 A number shows no more digits than its doubt allows: its last digit stands where the first digit
-of the interval's half width stands, three digits at most; a number without an interval shows
-two. Rates of bytes are decimal (1 MB/s = 1,000,000 bytes per second, as drive makers and links
-state them); sizes of blocks and files are binary (1 KiB = 1,024 bytes, as they are asked for).
+of the interval's half width stands, three digits at most; a number that was measured once shows
+two, as nobody knows what another round would say. Rates of bytes are decimal (1 MB/s = 1,000,000
+bytes per second, as drive makers and links state them); sizes of blocks and files are binary
+(1 KiB = 1,024 bytes, as they are asked for).
 """
 
 from __future__ import annotations
 
 import math
 
-from seatrial.analysis.model import Estimate
+from seatrial.analysis.estimate import Estimate
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.units import format_seconds, format_size
 
@@ -128,19 +129,27 @@ def format_share(share: float) -> str:
 def format_interval(estimate: Estimate) -> str:
     """Return the doubt of an estimate: ``± 3 %``, ``11k to 25k`` or ``measured once``.
 
+    An interval that knows one round only says so: ``± 3 % within its one round``.
+
     The share is rounded up, so that the interval told is never narrower than the one computed.
     Of an interval that goes beyond ten times the value only that is said: its ends are absurd.
     """
     if estimate.low is None or estimate.high is None:
         return "measured once" if estimate.rounds <= 1 else f"largest of {estimate.rounds} rounds"
+    told = _interval(estimate, estimate.low, estimate.high)
+    return f"{told} within its one round" if estimate.over == "timeline" else told
+
+
+def _interval(estimate: Estimate, low: float, high: float) -> str:
+    """Return the ends of an interval in words, or its half width where it is narrow."""
     share = estimate.half_width_share
     if share is not None and math.isfinite(share) and share <= PLUS_MINUS_SHARE_MAX:
         return f"± {_share_rounded_up(share)}"
-    if estimate.high > ABSURD_FACTOR * estimate.value > 0:
+    if high > ABSURD_FACTOR * estimate.value > 0:
         return f"hardly known: not even to a factor of {ABSURD_FACTOR}"
-    low, _ = _figure(estimate.low, estimate.unit, None)
-    high, _ = _figure(estimate.high, estimate.unit, None)
-    return f"{low.removesuffix(' MB/s')} to {high}"
+    low_told, _ = _figure(low, estimate.unit, None)
+    high_told, _ = _figure(high, estimate.unit, None)
+    return f"{low_told.removesuffix(' MB/s')} to {high_told}"
 
 
 def _share_rounded_up(share: float) -> str:
@@ -169,7 +178,14 @@ def format_value(estimate: Estimate) -> str:
     half_width = None
     if estimate.low is not None and estimate.high is not None:
         half_width = (estimate.high - estimate.low) / 2
+    if half_width is not None and estimate.over == "timeline":
+        half_width = max(half_width, _two_digits(estimate.value))
     return " ".join(filter(None, _figure(estimate.value, estimate.unit, half_width)))
+
+
+def _two_digits(value: float) -> float:
+    """Return the half width at which a value shows two digits."""
+    return float(10.0 ** (_exponent(value) - 1)) if value else 0.0
 
 
 def format_estimate(estimate: Estimate) -> str:

@@ -1,0 +1,167 @@
+"""The running phase of a sample: what is left when a start-up phase, if there surely was one, ends.
+
+uFLIP (Bouganim, Jonsson and Bonnet, CIDR 2009, "uFLIP: Understanding flash I/O patterns", section
+4) found that the first requests of a pattern may cost far less or more than all later ones, and
+that a mean over both tells of neither. So the start-up phase is divided off by a rule that is
+fixed before anything is measured (docs/method.md, "Start-up and running phase"), figures rest on
+the running phase, and what was left out is told by the finding ``start_up_phase``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from seatrial._core import Histogram
+from seatrial.analysis.steady.change_points import CHANCE_MAX, best_split, logarithms
+from seatrial.analysis.timeline import SLICES_MIN, is_long_enough, series_of
+from seatrial.results.model import Sample
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+RATIO_MIN = 1.2
+START_UP_SHARE_MAX = 0.5
+
+
+@dataclass(frozen=True)
+class Running:
+    """What a sample's figures rest on.
+
+    Attributes:
+        from_s: Where the running phase begins, from the sample's start; 0 where nothing is cut.
+        duration_s: Its length.
+        completed: Requests that ended well in it, of all kinds.
+        transferred_bytes: Bytes that they moved.
+        start_up_ratio: Rate of the start-up phase over that of the running phase; 1 where nothing
+            is cut.
+        from_slice: The first slice of the timeline that belongs to it.
+    """
+
+    from_s: float
+    duration_s: float
+    completed: int
+    transferred_bytes: int
+    start_up_ratio: float
+    from_slice: int
+
+    @property
+    def completed_per_s(self) -> float:
+        """Completed requests of all kinds per second."""
+        return self.completed / self.duration_s if self.duration_s > 0 else 0.0
+
+    @property
+    def transferred_bytes_per_s(self) -> float:
+        """Bytes moved by completed requests of all kinds per second."""
+        return self.transferred_bytes / self.duration_s if self.duration_s > 0 else 0.0
+
+
+def running(sample: Sample) -> Running:
+    """Return the running phase of a sample; all of it where there surely was no start-up phase.
+
+    Under a schedule nothing is cut: how much is asked is given, so a slow start is a wait that
+    somebody had.
+    """
+    if not is_long_enough(sample) or not _is_closed_loop(sample):
+        return _whole(sample)
+    series = series_of(sample)
+    steps = start_up_steps(series.rates)
+    if steps == 0:
+        return _whole(sample)
+    first = steps * series.slices_per_step
+    from_s = steps * series.step_s
+    duration_s = sample.duration_s - from_s
+    parts = [part for part in sample.timeline.slices if part.index >= first]
+    completed = sum(part.completed for part in parts)
+    start_up_per_s = (sample.outcome.completed - completed) / from_s
+    return Running(
+        from_s=from_s,
+        duration_s=duration_s,
+        completed=completed,
+        transferred_bytes=sum(part.transferred_bytes for part in parts),
+        start_up_ratio=start_up_per_s * duration_s / completed,
+        from_slice=first,
+    )
+
+
+def running_per_s(sample: Sample) -> float:
+    """Return completed requests of all kinds per second in the running phase."""
+    return running(sample).completed_per_s
+
+
+def response_histogram(sample: Sample, kind: str, phase: Running) -> Histogram:
+    """Return the response times (ns) of one kind of request in a running phase; empty if none."""
+    if kind not in sample.operations:
+        return Histogram.of([])
+    if phase.from_slice == 0:
+        return sample.operations[kind].response_histogram()
+    parts = [
+        Histogram.decode(part.response)
+        for part in sample.timeline.slices
+        if part.index >= phase.from_slice and part.operation == kind
+    ]
+    return reduce(lambda merged, part: merged.merged(part), parts, Histogram.of([]))
+
+
+def start_up_steps(rates: Array) -> int:
+    """Return how many of equally long steps are a start-up phase; 0 where none surely is.
+
+    A start-up phase is a stretch at the beginning, at most half of all, whose rate differs from
+    that of the rest by a ratio of at least 1.2 (of the medians) and by more than autocorrelated
+    noise makes in 1 % of the cases. The rest must be at one level: a rate that keeps falling has
+    no running phase. A slower beginning in which some step saw no completion at all is a freeze,
+    and no freeze is ever cut off.
+
+    Args:
+        rates: Completed requests per second in each step, at least 20 of them.
+    """
+    if len(rates) < SLICES_MIN:
+        return 0
+    values = logarithms(rates)
+    longest = math.floor(len(rates) * START_UP_SHARE_MAX)
+    end = 0
+    while place := _sure_split(values[end:], longest - end):
+        end += place
+    if end == 0 or _sure_split(values[end:], None):
+        return 0
+    if not _differ(values[:end], values[end:]):
+        return 0
+    is_freeze = rates[:end].min() == 0 and rates[:end].mean() < rates[end:].mean()
+    return 0 if is_freeze else end
+
+
+def _sure_split(values: Array, place_max: int | None) -> int:
+    """Return where two levels surely meet that differ enough to matter; 0 where none do."""
+    split = best_split(values, place_max)
+    if split is None or split.chance > CHANCE_MAX:
+        return 0
+    return split.place if _differ(values[: split.place], values[split.place :]) else 0
+
+
+def _differ(before: Array, after: Array) -> bool:
+    """Tell whether the medians of two stretches of logarithms differ by a ratio of 1.2 or more."""
+    import numpy as np  # noqa: PLC0415
+
+    return abs(float(np.median(before) - np.median(after))) >= math.log(RATIO_MIN)
+
+
+def _is_closed_loop(sample: Sample) -> bool:
+    """Tell whether the next request waits for the last; where it is not known, as if it did not."""
+    arrival = sample.cell.spec.get("arrival")
+    return isinstance(arrival, dict) and arrival.get("kind") == "closed"
+
+
+def _whole(sample: Sample) -> Running:
+    return Running(
+        from_s=0.0,
+        duration_s=sample.duration_s,
+        completed=sample.outcome.completed,
+        transferred_bytes=sum(part.transferred_bytes for part in sample.operations.values()),
+        start_up_ratio=1.0,
+        from_slice=0,
+    )

@@ -1,0 +1,103 @@
+"""The timeline of a sample as a series of equally long steps, empty ones included."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from seatrial.results.model import Sample, Slice
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+SLICES_MIN = 20
+"""Fewer slices tell nothing of what changed within a sample."""
+STEPS_MAX = 600
+COMPLETIONS_MIN = 8.0
+NS_PER_S = 1e9
+
+
+@dataclass(frozen=True)
+class Series:
+    """Completions over the time of one sample.
+
+    Attributes:
+        step_s: Length of each step; one slice of the timeline, or several.
+        slices_per_step: How many slices of the timeline each step has.
+        rates: Completed requests per second in each step, 0 where none completed; an array.
+    """
+
+    step_s: float
+    slices_per_step: int
+    rates: Array
+
+    @property
+    def times_s(self) -> list[float]:
+        """The end of each step, from the start of the sample."""
+        return [self.step_s * (place + 1) for place in range(len(self.rates))]
+
+
+def whole_slices(sample: Sample) -> int:
+    """Return how many slices a sample lasted for; the last one, cut off by its end, is not one."""
+    if sample.timeline.slice_ns <= 0:
+        return 0
+    return math.floor(sample.duration_s * NS_PER_S / sample.timeline.slice_ns + 1e-6)
+
+
+def is_long_enough(sample: Sample) -> bool:
+    """Tell whether a timeline can tell of change: 20 slices, and every completion in one of them.
+
+    A foreign log that averages, or knows not all requests, cannot stand for the counts.
+    """
+    slices = sample.timeline.slices
+    return (
+        whole_slices(sample) >= SLICES_MIN
+        and bool(slices)
+        and sum(part.completed for part in slices) == sample.outcome.completed
+    )
+
+
+def slice_counts(sample: Sample, operation: str | None = None) -> Array:
+    """Return the completions in each whole slice of a sample, of one kind or of all."""
+    return slice_sums(sample, lambda part: float(part.completed), operation)
+
+
+def slice_sums(
+    sample: Sample, figure: Callable[[Slice], float], operation: str | None = None
+) -> Array:
+    """Return the sum of a figure over each whole slice of a sample, of one kind or of all."""
+    import numpy as np  # noqa: PLC0415  (only an analysis pays for the import)
+
+    count = whole_slices(sample)
+    places, figures = [], []
+    for part in sample.timeline.slices:
+        if part.index < count and operation in (None, part.operation):
+            places.append(part.index)
+            figures.append(figure(part))
+    return np.bincount(places, weights=figures, minlength=count).astype(float)
+
+
+def series_of(sample: Sample, operation: str | None = None) -> Series:
+    """Return the rates over the time of a sample, of one kind of request or of all.
+
+    Slices are added up in equal groups until a step has 8 completions at the median, so that a
+    slow device's counting noise is not taken for change, and until there are at most 600 steps;
+    but never to fewer than 20 steps.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    counts = slice_counts(sample, operation)
+    group = max(1, math.ceil(len(counts) / STEPS_MAX))
+    typical = float(np.median(counts)) or float(counts.mean())
+    if typical > 0:
+        group = max(group, math.ceil(COMPLETIONS_MIN / typical))
+    group = min(group, max(1, len(counts) // SLICES_MIN))
+    steps = len(counts) // group
+    sums = counts[: steps * group].reshape(steps, group).sum(axis=1)
+    step_s = group * sample.timeline.slice_ns / NS_PER_S
+    return Series(step_s=step_s, slices_per_step=group, rates=sums / step_s)

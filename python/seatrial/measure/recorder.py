@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -62,7 +62,13 @@ class Recorder:
         return self._store.samples(self.run.id)
 
     def measure(
-        self, cell: Cell, round_number: int, position: int, *, time_left_s: float
+        self,
+        cell: Cell,
+        round_number: int,
+        position: int,
+        *,
+        time_left_s: float,
+        notes: Mapping[str, float] | None = None,
     ) -> Sample:
         """Measure one cell and store the sample.
 
@@ -73,6 +79,7 @@ class Recorder:
             round_number: The round, from 0.
             position: Its place in the round's order, from 0.
             time_left_s: How long the whole run will still take; for whoever watches.
+            notes: What is stored among the sample's counters, by name with unit last.
 
         Raises:
             Interrupted: when the user ended the cell, or the run right after it.
@@ -95,7 +102,9 @@ class Recorder:
         except KeyboardInterrupt:
             # The sample is whole and is kept, though the engine's own limit is not known.
             limited, goes_on = sample, False
-        stored = self._store.add_sample(self.run.id, limited)
+        counters = limited.counters | dict(notes or {})
+        noted = msgspec.structs.replace(limited, counters=counters)
+        stored = self._store.add_sample(self.run.id, noted)
         self.watcher.cell_ended(stored)
         if not goes_on:
             raise Interrupted

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-
-import msgspec
 
 from seatrial.measure.recorder import (
     COMPLETE,
@@ -16,22 +12,26 @@ from seatrial.measure.recorder import (
     Recorder,
     RoundsEnd,
 )
+from seatrial.measure.remeasure import Odd, measure_again
+from seatrial.measure.tally import Tally
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
-from seatrial.study.estimate import cell_time_s, cell_write_bytes, prefill_bytes
+from seatrial.study.estimate import cell_time_s
 from seatrial.study.plan import order
 
 Settled = Callable[[Sequence[Sample], float], bool]
 """Tells from a cell's samples whether its interval is within the asked share."""
 
 
-def interleaved(settled: Settled) -> Conductor:
+def interleaved(settled: Settled, odd: Odd | None = None) -> Conductor:
     """Return the usual way through a plan: interleaved rounds until every cell is settled.
 
     Args:
         settled: Tells when a cell needs no more rounds; the analysis's own rule.
+        odd: Tells which cells are far from what the rest of their table says; these are then
+            measured again, as often as the study asks for.
     """
-    return lambda recorder: Rounds(recorder, settled).measure()
+    return lambda recorder: Rounds(recorder, settled, odd).measure()
 
 
 class Rounds:
@@ -40,17 +40,14 @@ class Rounds:
     Args:
         recorder: Measures and stores.
         settled: Tells when a cell needs no more rounds.
+        odd: Tells which cells are to be measured again in the end; none are unless given.
     """
 
-    def __init__(self, recorder: Recorder, settled: Settled) -> None:
-        self._recorder = recorder
+    def __init__(self, recorder: Recorder, settled: Settled, odd: Odd | None = None) -> None:
         self._plan = recorder.plan
         self._settled = settled
-        self._samples: dict[str, list[Sample]] = defaultdict(list)
-        self._written_bytes = prefill_bytes(self._plan)
-        self._began_s = time.monotonic()
-        for sample in recorder.earlier():
-            self._take_in(sample)
+        self._odd = odd
+        self._tally = Tally(recorder)
 
     def measure(self) -> RoundsEnd:
         """Measure until done; an interrupt ends it in order, without the cell in flight.
@@ -58,25 +55,37 @@ class Rounds:
         Raises:
             TargetError: when a target goes away; the samples before it are stored.
         """
+        try:
+            reason = self._rounds()
+            again = self._again()
+        except Interrupted:
+            return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
+        return RoundsEnd(status=COMPLETE, reason=f"{reason} {again}".rstrip())
+
+    def _rounds(self) -> str:
+        """Measure the rounds; return why they ended."""
         for round_number in range(self._plan.study.rounds.max):
             cells = self._due(round_number)
-            for position, cell in enumerate(cells):
-                if self._has_sample(cell, round_number):
-                    continue
-                if exhausted := self._exhausted(cell, round_number):
-                    return RoundsEnd(status=COMPLETE, reason=exhausted)
-                try:
-                    self._measure(cell, round_number, position)
-                except Interrupted:
-                    return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
             if not cells:
-                reason = (
-                    f"Every cell is known to {self._precision:.0%} after {round_number} rounds."
-                )
-                return RoundsEnd(status=COMPLETE, reason=reason)
+                return f"Every cell is known to {self._precision:.0%} after {round_number} rounds."
+            for position, cell in enumerate(cells):
+                if self._tally.has(cell.key, round_number):
+                    continue
+                # The first round is always finished.
+                if round_number > 0 and (exhausted := self._tally.exhausted(cell)):
+                    return f"{exhausted} ended in round {round_number + 1}."
+                left_s = self._time_left_s(round_number)
+                self._tally.measure(cell, round_number, position, time_left_s=left_s)
         rounds = self._plan.study.rounds.max
         told = "Its one round was" if rounds == 1 else f"All {rounds} rounds were"
-        return RoundsEnd(status=COMPLETE, reason=f"{told} measured.")
+        return f"{told} measured."
+
+    def _again(self) -> str:
+        """Measure the odd cells again; return a sentence on it, empty where there are none."""
+        rounds = self._plan.study.rounds.remeasure
+        if self._odd is None or rounds == 0:
+            return ""
+        return measure_again(self._tally, self._odd(self._tally.run, self._tally.all()), rounds)
 
     @property
     def _precision(self) -> float:
@@ -88,43 +97,12 @@ class Rounds:
             cell.key
             for cell in self._plan.cells
             if round_number < self._plan.study.rounds.min
-            or not self._settled(self._earlier(cell, round_number), self._precision)
+            or not self._settled(self._before(cell, round_number), self._precision)
         ]
         return order(self._plan, round_number, keys)
 
-    def _earlier(self, cell: Cell, round_number: int) -> list[Sample]:
-        return [sample for sample in self._samples[cell.key] if sample.round < round_number]
-
-    def _has_sample(self, cell: Cell, round_number: int) -> bool:
-        return any(sample.round == round_number for sample in self._samples[cell.key])
-
-    def _exhausted(self, cell: Cell, round_number: int) -> str:
-        """Say which budget the next cell would exceed; the first round is always finished."""
-        if round_number == 0:
-            return ""
-        budget = self._plan.study.budget
-        spent_s = time.monotonic() - self._began_s
-        if budget.time_s is not None and spent_s + cell_time_s(cell) > budget.time_s:
-            return f"The budget of {budget.time_s:.0f} s ended in round {round_number + 1}."
-        would_write_bytes = self._written_bytes + cell_write_bytes(cell)
-        if budget.write_bytes is not None and would_write_bytes > budget.write_bytes:
-            return f"The budget of bytes to write ended in round {round_number + 1}."
-        return ""
-
-    def _measure(self, cell: Cell, round_number: int, position: int) -> None:
-        left_s = self._time_left_s(round_number)
-        self._take_in(self._recorder.measure(cell, round_number, position, time_left_s=left_s))
-
-    def _take_in(self, sample: Sample) -> None:
-        # The decision to go on needs counts and durations only: timelines would fill memory.
-        slim = msgspec.structs.replace(
-            sample, timeline=msgspec.structs.replace(sample.timeline, slices=[])
-        )
-        self._samples[sample.cell.key].append(slim)
-        if sample.cell.spec["target"]["kind"] == "file":
-            self._written_bytes += sum(
-                part.transferred_bytes for name, part in sample.operations.items() if name != "read"
-            )
+    def _before(self, cell: Cell, round_number: int) -> list[Sample]:
+        return [sample for sample in self._tally.of(cell.key) if sample.round < round_number]
 
     def _time_left_s(self, round_number: int) -> float:
         """Return how long the run will take: the fewest rounds, or what is left of the budget."""
@@ -133,10 +111,9 @@ class Rounds:
             cell_time_s(cell)
             for number in range(round_number, fewest)
             for cell in self._plan.cells
-            if not self._has_sample(cell, number)
+            if not self._tally.has(cell.key, number)
         )
-        budget_s = self._plan.study.budget.time_s
-        if budget_s is None:
+        left_s = self._tally.budget_left_s
+        if left_s is None or round_number == 0:
             return due_s
-        left_s = max(0.0, budget_s - (time.monotonic() - self._began_s))
-        return min(due_s, left_s) if round_number > 0 else due_s
+        return min(due_s, left_s)

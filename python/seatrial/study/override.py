@@ -42,7 +42,7 @@ def override(
         study: The study as read.
         size: Size of every target's trial file, in bytes or as text such as ``4GiB``.
         seconds: Seconds of each sample; fills still end when the file is full.
-        rounds: Exactly so many rounds.
+        rounds: Exactly so many rounds, of odd cells too.
         budget_s: Seconds that the run may take.
         write_budget: Bytes that the run may write, in bytes or as text such as ``80GiB``.
         target_path: Path of the target that has none, or of the only one.
@@ -65,7 +65,9 @@ def override(
         "budget": Budget(time_s=budget_time_s, write_bytes=write_bytes),
     }
     if rounds is not None:
-        changes["rounds"] = Rounds(min=rounds, max=rounds, precision=study.rounds.precision)
+        changes["rounds"] = Rounds(
+            min=rounds, max=rounds, precision=study.rounds.precision, remeasure=0
+        )
     if seed is not None:
         changes["seed"] = seed
     return recheck(msgspec.structs.replace(study, **changes))

@@ -25,11 +25,14 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         min: Fewest rounds.
         max: Most rounds.
         precision: A cell is done when half of its interval is at most this share of its figure.
+        remeasure: How often a cell is measured again that is far from what the rest of its table
+            of block sizes and threads says; 0 is never.
     """
 
     min: Annotated[int, Meta(ge=1, le=1000)] = 3
     max: Annotated[int, Meta(ge=1, le=1000)] = 10
     precision: Annotated[float, Meta(gt=0, le=1)] = 0.05
+    remeasure: Annotated[int, Meta(ge=0, le=1000)] = 2
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

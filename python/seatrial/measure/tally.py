@@ -1,0 +1,112 @@
+"""What a run has measured and spent so far, and whether it can afford one more cell."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from seatrial.measure.recorder import Recorder
+from seatrial.results.model import Sample
+from seatrial.study.cell import Cell
+from seatrial.study.estimate import cell_time_s, cell_write_bytes, prefill_bytes
+
+NOTHING: Final[Mapping[str, float]] = {}
+
+
+class Tally:
+    """Samples and spendings of a run; those from before a resume are counted in, but for time.
+
+    Args:
+        recorder: Measures and stores.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.plan = recorder.plan
+        self.run = recorder.run
+        self._recorder = recorder
+        self._samples: dict[str, list[Sample]] = defaultdict(list)
+        self._written_bytes = prefill_bytes(self.plan)
+        self._began_s = time.monotonic()
+        for sample in recorder.earlier():
+            self._take_in(sample)
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds since this execution began to measure."""
+        return time.monotonic() - self._began_s
+
+    @property
+    def budget_left_s(self) -> float | None:
+        """Seconds that the run may still take; None where it has no bound."""
+        budget_s = self.plan.study.budget.time_s
+        return None if budget_s is None else max(0.0, budget_s - self.spent_s)
+
+    @property
+    def next_round(self) -> int:
+        """The first round in which nothing was measured yet."""
+        return 1 + max((sample.round for sample in self.all()), default=-1)
+
+    def all(self) -> list[Sample]:
+        """Return every sample, by cell, without its timeline."""
+        return [sample for samples in self._samples.values() for sample in samples]
+
+    def of(self, key: str) -> list[Sample]:
+        """Return the samples of a cell, without their timelines."""
+        return list(self._samples[key])
+
+    def has(self, key: str, round_number: int) -> bool:
+        """Tell whether a cell was measured in a round."""
+        return any(sample.round == round_number for sample in self._samples[key])
+
+    def exhausted(self, cell: Cell) -> str:
+        """Say which budget a cell would exceed, as the subject of "ended"; empty where none."""
+        budget = self.plan.study.budget
+        if budget.time_s is not None and self.spent_s + cell_time_s(cell) > budget.time_s:
+            return f"The budget of {budget.time_s:.0f} s"
+        would_write_bytes = self._written_bytes + cell_write_bytes(cell)
+        if budget.write_bytes is not None and would_write_bytes > budget.write_bytes:
+            return "The budget of bytes to write"
+        return ""
+
+    def measure(
+        self,
+        cell: Cell,
+        round_number: int,
+        position: int,
+        *,
+        time_left_s: float,
+        notes: Mapping[str, float] = NOTHING,
+    ) -> Sample:
+        """Measure a cell, store its sample and count it in.
+
+        Args:
+            cell: Of the plan.
+            round_number: The round, from 0.
+            position: Its place in the round's order, from 0.
+            time_left_s: How long the run will still take; for whoever watches.
+            notes: What is stored among the sample's counters, by name with unit last.
+
+        Raises:
+            Interrupted: when the user ended it.
+            TargetError: when a target goes away.
+        """
+        sample = self._recorder.measure(
+            cell, round_number, position, time_left_s=time_left_s, notes=notes
+        )
+        self._take_in(sample)
+        return sample
+
+    def _take_in(self, sample: Sample) -> None:
+        # Decisions need counts and durations only: timelines would fill memory.
+        slim = msgspec.structs.replace(
+            sample, timeline=msgspec.structs.replace(sample.timeline, slices=[])
+        )
+        self._samples[sample.cell.key].append(slim)
+        if sample.cell.spec["target"]["kind"] == "file":
+            self._written_bytes += sum(
+                part.transferred_bytes for name, part in sample.operations.items() if name != "read"
+            )

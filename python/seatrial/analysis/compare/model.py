@@ -8,7 +8,7 @@ import msgspec
 
 from seatrial.analysis.estimate import Estimate
 from seatrial.analysis.model import Finding
-from seatrial.results.model import Run
+from seatrial.results.model import Run, Sample
 from seatrial.study.cell import FactorValue
 
 Answer = Literal["higher", "lower", "same", "undecided"]
@@ -47,6 +47,18 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     weight: Literal["likely", "minor"]
 
 
+class Entrant(msgspec.Struct, frozen=True, kw_only=True):
+    """A side with what was measured of it.
+
+    Attributes:
+        side: What it is called and where it comes from.
+        samples: Of that side only; timelines are not looked at.
+    """
+
+    side: Side
+    samples: list[Sample]
+
+
 class Comparand(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of one cell on both sides.
 
@@ -58,12 +70,14 @@ class Comparand(msgspec.Struct, frozen=True, kw_only=True):
         b: On side B.
         ratio: B over A, with an interval adjusted for the number of cells.
         p_value: Of no difference, before adjustment; None where it was measured once.
-        p_adjusted: After Holm's adjustment over the cells of one figure.
+        p_adjusted: After Holm's adjustment over everything that is compared at once.
         answer: What is certain.
         within_share: For ``same``: the difference is surely less than this share.
         rounds_more: How many more rounds would settle it, for ``undecided``; None where that
             cannot be told or is more than a thousand.
         paired: Whether it was compared round by round.
+        below_noise: Whether the intervals tell the sides apart, but by no more than an A/A pair
+            differs: ``undecided`` then, and more rounds would not help.
     """
 
     key: str
@@ -78,6 +92,46 @@ class Comparand(msgspec.Struct, frozen=True, kw_only=True):
     within_share: float | None = None
     rounds_more: int | None = None
     paired: bool = False
+    below_noise: bool = False
+
+
+class Overall(msgspec.Struct, frozen=True, kw_only=True):
+    """What is certain of one figure over all common cells together.
+
+    Attributes:
+        cells: How many cells it rests on.
+        p_value: Of no difference, before adjustment; None where it was measured once.
+        p_adjusted: After Holm's adjustment over everything that is compared at once.
+        answer: What is certain of the geometric mean ratio.
+        within_share: For ``same``: the difference is surely less than this share.
+        rounds_more: As of a cell.
+        below_noise: As of a cell.
+    """
+
+    cells: int
+    p_value: float | None
+    p_adjusted: float | None
+    answer: Answer
+    within_share: float | None = None
+    rounds_more: int | None = None
+    below_noise: bool = False
+
+
+class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
+    """What two measurements of one and the same thing differ by.
+
+    Attributes:
+        source: ``pair``: another measurement of A, which overrules answers below it; ``halves``:
+            odd against even rounds of the same sides, told for what it is worth.
+        name: Of the other measurement; empty for halves.
+        cells: By figure, the 95th percentile over cells of the ratios' distance from 1.
+        overall: By figure, the distance from 1 of the geometric mean ratio.
+    """
+
+    source: Literal["pair", "halves"]
+    name: str = ""
+    cells: dict[str, float] = {}
+    overall: dict[str, float] = {}
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,10 +146,14 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         only_a: Keys of cells that B lacks.
         only_b: Keys of cells that A lacks.
         noise_share: What an A/A pair showed, as the 95th percentile of its ratios' distance from
-            1; None where there is no such pair.
+            1, of the rates; None where there is no such pair. ``noise`` holds all of it.
         findings: ``regressed``, ``improved``, ``leg_imbalance`` ..., the gravest first.
         warnings: What weakens the comparison, as sentences.
         verdict: One sentence.
+        overall_answers: What is certain of each figure of ``overall``, by figure.
+        noise: What an A/A pair or the halves of each side showed.
+        margin_share: Less than this is called the same.
+        paired: Whether rounds were compared one by one.
     """
 
     a: Side
@@ -109,3 +167,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]
     warnings: list[str]
     verdict: str
+    overall_answers: dict[str, Overall] = {}
+    noise: NoiseFloor | None = None
+    margin_share: float = 0.05
+    paired: bool = False

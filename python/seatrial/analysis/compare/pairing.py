@@ -1,0 +1,282 @@
+"""Which cells of two sides are the same, and whether their rounds are."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from seatrial.analysis.compare.model import Entrant
+from seatrial.analysis.wording import format_plural
+from seatrial.errors import UsageError
+from seatrial.results.model import Sample
+from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.cells import usual_factors
+
+CELLS_NAMED_MAX = 3
+TELLING_FACTORS = ("direct", "data", "compressible_share")
+"""Factors that make two cells incomparable, if only they differ."""
+VIRTUAL_ENGINES = ("simulated", "null")
+
+Factors = dict[str, FactorValue]
+
+
+class CommonCell(msgspec.Struct, frozen=True, kw_only=True):
+    """A cell that both sides have.
+
+    Attributes:
+        key: Without the target; as A has it.
+        identity: Its factors without the target; as A has them.
+        a: Its samples on side A.
+        b: Its samples on side B.
+    """
+
+    key: str
+    identity: Factors
+    a: list[Sample]
+    b: list[Sample]
+
+
+class Matched(msgspec.Struct, frozen=True, kw_only=True):
+    """The cells of two sides.
+
+    Attributes:
+        cells: Those that both have, in A's order.
+        only_a: Keys, without the target, of those that B lacks.
+        only_b: Keys, without the target, of those that A lacks.
+        by_identity: Whether cells were matched by what they do, not by their keys.
+    """
+
+    cells: list[CommonCell]
+    only_a: list[str]
+    only_b: list[str]
+    by_identity: bool = False
+
+
+def key_without_target(cell: Cell) -> str:
+    """Return a cell's key without the target's label, which a plan of several targets has."""
+    return cell.key.removeprefix(f"{cell.target}/") if _has_prefix(cell) else cell.key
+
+
+def _has_prefix(cell: Cell) -> bool:
+    return cell.key.startswith(f"{cell.target}/{cell.workload}/")
+
+
+def identity_without_target(cell: Cell) -> Factors:
+    """Return a cell's factors without the target."""
+    return {name: value for name, value in cell.identity().items() if name != "target"}
+
+
+def match(a: Entrant, b: Entrant) -> Matched:
+    """Return the cells of both sides, matched by key, or by what they do where no key is common.
+
+    By what they do: operation, block size, threads, depth and all other factors but those of
+    the usual value, without target and workload. Cells that do the same twice on a side are
+    not matched so.
+
+    Raises:
+        UsageError: When no cell is common; it names what each side has, and a factor such as
+            ``direct`` that alone keeps them apart.
+    """
+    cells_a, cells_b = _by_key(a.samples), _by_key(b.samples)
+    if cells_a.keys() & cells_b.keys():
+        return _joined(cells_a, cells_b, {key: key for key in cells_a.keys() & cells_b.keys()})
+    pairs = _by_deed(cells_a, cells_b, _deed)
+    if pairs:
+        return _joined(cells_a, cells_b, pairs, by_identity=True)
+    raise _nothing_common(a, b, cells_a, cells_b)
+
+
+def match_regardless(a: Entrant, b: Entrant) -> Matched:
+    """As :func:`match`, but cells that differ in ``direct`` or ``data`` alone are matched too.
+
+    Raises:
+        UsageError: When no cell is common even so.
+    """
+    cells_a, cells_b = _by_key(a.samples), _by_key(b.samples)
+    pairs = _by_deed(cells_a, cells_b, _deed_regardless)
+    if cells_a.keys() & cells_b.keys() or not pairs:
+        return match(a, b)
+    return _joined(cells_a, cells_b, pairs, by_identity=True)
+
+
+def _by_key(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+    """Return the samples by key without target, in the order in which cells first appear."""
+    found: dict[str, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        found[key_without_target(sample.cell)].append(sample)
+    return dict(found)
+
+
+def _joined(
+    cells_a: dict[str, list[Sample]],
+    cells_b: dict[str, list[Sample]],
+    pairs: dict[str, str],
+    *,
+    by_identity: bool = False,
+) -> Matched:
+    """Return both sides joined; ``pairs`` leads from keys of A to keys of B."""
+    taken = set(pairs.values())
+    return Matched(
+        cells=[
+            CommonCell(
+                key=key,
+                identity=identity_without_target(samples[0].cell),
+                a=samples,
+                b=cells_b[pairs[key]],
+            )
+            for key, samples in cells_a.items()
+            if key in pairs
+        ],
+        only_a=[key for key in cells_a if key not in pairs],
+        only_b=[key for key in cells_b if key not in taken],
+        by_identity=by_identity,
+    )
+
+
+Deed = tuple[tuple[str, str], ...]
+
+
+def _deed(cell: Cell) -> Deed:
+    """Return what a cell does, without its names and its usual factors."""
+    usual = usual_factors(cell.kind)
+    factors = identity_without_target(cell)
+    return tuple(
+        sorted(
+            (name, str(value))
+            for name, value in factors.items()
+            if name != "workload" and usual.get(name) != value
+        )
+    )
+
+
+def _deed_regardless(cell: Cell) -> Deed:
+    return tuple((name, value) for name, value in _deed(cell) if name not in TELLING_FACTORS)
+
+
+def _by_deed(
+    cells_a: dict[str, list[Sample]],
+    cells_b: dict[str, list[Sample]],
+    deed: Callable[[Cell], Deed],
+) -> dict[str, str]:
+    """Return keys of A and B whose cells do the same, if no other cell of their side does."""
+    by_deed = []
+    for cells in (cells_a, cells_b):
+        deeds = {key: deed(samples[0].cell) for key, samples in cells.items()}
+        times = Counter(deeds.values())
+        by_deed.append({each: key for key, each in deeds.items() if times[each] == 1})
+    keys_a, keys_b = by_deed
+    return {key: keys_b[each] for each, key in keys_a.items() if each in keys_b}
+
+
+def _nothing_common(
+    a: Entrant, b: Entrant, cells_a: dict[str, list[Sample]], cells_b: dict[str, list[Sample]]
+) -> UsageError:
+    near = _by_deed(cells_a, cells_b, _deed_regardless)
+    seen = (
+        f"{a.side.name} and {b.side.name} have no cell in common: {_named(a, cells_a)}; "
+        f"{_named(b, cells_b)}"
+    )
+    if near:
+        key_a, key_b = next(iter(near.items()))
+        first, second = cells_a[key_a][0].cell, cells_b[key_b][0].cell
+        return UsageError(
+            seen=seen,
+            cause=f"{_telling(first, second)}: they measured different things",
+            next_step="Measure both the same way, or compare them regardless with --anyway",
+        )
+    return UsageError(
+        seen=seen,
+        cause="Cells are the same when operation, block size, threads, depth and every other "
+        "factor are",
+        next_step="Look at the cells with `seatrial show`; measure both with one study",
+    )
+
+
+def _telling(first: Cell, second: Cell) -> str:
+    """Say in which of the telling factors two cells differ."""
+    usual_a, usual_b = usual_factors(first.kind), usual_factors(second.kind)
+    words = []
+    for name in TELLING_FACTORS:
+        value_a = first.factors.get(name, usual_a.get(name))
+        value_b = second.factors.get(name, usual_b.get(name))
+        if value_a != value_b:
+            words.append(
+                f"{name} is {_said(value_a)} on one side and {_said(value_b)} on the other"
+            )
+    return " and ".join(words)
+
+
+def _said(value: FactorValue | None) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _named(entrant: Entrant, cells: dict[str, list[Sample]]) -> str:
+    if not cells:
+        return f"{entrant.side.name} has none"
+    keys = list(cells)
+    more = len(keys) - CELLS_NAMED_MAX
+    listed = ", ".join(keys[:CELLS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    return f"{entrant.side.name} has {format_plural(len(keys), 'cell')} ({listed})"
+
+
+def is_interleaved(a: Entrant, b: Entrant) -> bool:
+    """Tell whether each round of both sides was measured before the next round of either.
+
+    So it is with two targets of one run, whose plan mixes all cells of a round, and with two
+    runs of several rounds that were measured in turns.
+    """
+    if not a.samples or not b.samples:
+        return False
+    if a.side.run.id == b.side.run.id and a.side.run.id:
+        return True
+    spans_a, spans_b = _spans_s(a.samples), _spans_s(b.samples)
+    common = sorted(spans_a.keys() & spans_b.keys())
+    if len(common) < 2:
+        return False
+    return all(
+        max(spans_a[this][1], spans_b[this][1]) <= min(spans_a[later][0], spans_b[later][0])
+        for this, later in itertools.pairwise(common)
+    )
+
+
+def _spans_s(samples: Iterable[Sample]) -> dict[int, tuple[float, float]]:
+    """Return from when to when (Unix time in s) each round was measured."""
+    spans: dict[int, tuple[float, float]] = {}
+    for sample in samples:
+        begin_s, end_s = sample.started_at, sample.started_at + sample.duration_s
+        first_s, last_s = spans.get(sample.round, (begin_s, end_s))
+        spans[sample.round] = (min(first_s, begin_s), max(last_s, end_s))
+    return spans
+
+
+def order_warning(a: Entrant, b: Entrant) -> str:
+    """Say what the order of two sides that were not interleaved may hide; empty if nothing.
+
+    A simulated device stands on virtual time, on which nothing drifts.
+    """
+    if _is_virtual(a.samples) and _is_virtual(b.samples):
+        return ""
+    spans = [_whole_span_s(entrant.samples) for entrant in (a, b)]
+    (begin_a_s, end_a_s), (begin_b_s, end_b_s) = spans
+    if begin_a_s < end_b_s and begin_b_s < end_a_s:
+        return (
+            f"{a.side.name} and {b.side.name} were measured at the same time: they may have "
+            "slowed each other down."
+        )
+    return (
+        f"{a.side.name} and {b.side.name} were measured one after the other: a drift of the "
+        "machine between them would look like a difference. One study with both as targets "
+        "interleaves them."
+    )
+
+
+def _is_virtual(samples: Sequence[Sample]) -> bool:
+    return all(sample.engine in VIRTUAL_ENGINES for sample in samples)
+
+
+def _whole_span_s(samples: Sequence[Sample]) -> tuple[float, float]:
+    spans = _spans_s(samples).values()
+    return min(begin_s for begin_s, _ in spans), max(end_s for _, end_s in spans)

@@ -1,0 +1,111 @@
+"""One sentence: which is faster, by how much, in how many cells, and what is open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from seatrial.analysis.compare.figures import RATE, is_rate
+from seatrial.analysis.compare.model import Comparand, Comparison, Overall
+from seatrial.analysis.compare.settle import whole_percent
+from seatrial.analysis.estimate import Estimate
+from seatrial.analysis.wording import format_count, format_plural
+
+DECIMALS_MAX = 3
+
+
+def ratio_words(ratio: Estimate) -> str:
+    """Return a ratio with its interval, such as ``1.25x (1.21 to 1.29)``."""
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.value:.2g}x (measured once)"
+    half = max((ratio.high - ratio.low) / 2, 10.0**-DECIMALS_MAX)
+    decimals = min(DECIMALS_MAX, max(0, -math.floor(math.log10(half))))
+    low, high = (f"{end:.{decimals}f}" for end in (ratio.low, ratio.high))
+    return f"{ratio.value:.{decimals}f}x ({low} to {high})"
+
+
+def verdict(comparison: Comparison) -> str:
+    """Return the sentence of a comparison: rates first, then what latencies say otherwise."""
+    figure = RATE if RATE in comparison.overall else next(iter(comparison.overall), "")
+    if not figure:
+        return (
+            f"Nothing of {comparison.b.name} can be compared with {comparison.a.name}: no figure "
+            "is known on both sides."
+        )
+    cells = [each for each in comparison.comparands if each.figure == figure]
+    parts = [_overall(comparison, figure, cells), *_latencies(comparison)]
+    return "; ".join(filter(None, [*parts, _open(comparison.comparands)])) + "."
+
+
+def _overall(comparison: Comparison, figure: str, cells: Sequence[Comparand]) -> str:
+    """Return what is certain of the rates (of latencies, where only they are compared)."""
+    a, b = comparison.a.name, comparison.b.name
+    ratio, total = comparison.overall[figure], comparison.overall_answers[figure]
+    over = format_plural(total.cells, "cell")
+    known = f"over {over}" if total.cells > 1 else "in its one cell"
+    of = "" if figure == RATE else f" in {figure}"
+    if total.p_value is None:
+        return (
+            f"{b} is {ratio_words(ratio)} {_as(figure)} {a}{of} {known}: whether that is real "
+            "cannot be told"
+        )
+    if total.answer == "same":
+        share = whole_percent(total.within_share or 0)
+        start = f"No difference seen between {a} and {b}{of} (within {share} %) {known}"
+    elif total.answer == "undecided":
+        floor = ", no more than two measurements of the same differ" if total.below_noise else ""
+        start = f"Undecided: {b} is {ratio_words(ratio)} {_as(figure)} {a}{of} {known}{floor}"
+        if total.rounds_more:
+            start += f", and {format_plural(total.rounds_more, 'more round')} would settle that"
+    else:
+        start = f"{b} is {ratio_words(ratio)} {_as(figure)} {a}{of} {known}"
+    return start + _counted(figure, total, cells)
+
+
+def _as(figure: str) -> str:
+    return "as fast as" if is_rate(figure) else "as long as"
+
+
+def _counted(figure: str, total: Overall, cells: Sequence[Comparand]) -> str:
+    """Return in how many cells which side is surely ahead, such as ``28 of 30 cells faster``."""
+    if total.cells < 2:
+        return ""
+    higher = sum(each.answer == "higher" for each in cells)
+    lower = sum(each.answer == "lower" for each in cells)
+    more, less = ("faster", "slower") if is_rate(figure) else ("longer", "shorter")
+    if not higher and not lower:
+        return f"; no cell surely {more} or {less}"
+    counts = sorted([(higher, more), (lower, less)], reverse=True)
+    (most, most_word), (rest, rest_word) = counts
+    rest_told = "none" if not rest else format_count(rest)
+    whole = format_plural(len(cells), "cell")
+    return f"; {format_count(most)} of {whole} {most_word}, {rest_told} {rest_word}"
+
+
+def _latencies(comparison: Comparison) -> list[str]:
+    """Return the latencies that are surely other, unless the rates say the same already."""
+    rate = comparison.overall_answers.get(RATE)
+    if rate is None:
+        return []
+    follows = {"higher": "lower", "lower": "higher"}.get(rate.answer, "")
+    return [
+        f"{figure} is {ratio_words(comparison.overall[figure])} as long"
+        for figure, total in comparison.overall_answers.items()
+        if not is_rate(figure) and total.answer in ("higher", "lower") and total.answer != follows
+    ]
+
+
+def _open(comparands: Sequence[Comparand]) -> str:
+    """Return how many rounds would settle how much of what is undecided; empty if nothing is.
+
+    Of all the counts that is the one that settles half of what can be settled.
+    """
+    undecided = [each for each in comparands if each.answer == "undecided" and not each.below_noise]
+    known = sorted(each.rounds_more for each in undecided if each.rounds_more is not None)
+    if not known:
+        return ""
+    rounds = known[(len(known) - 1) // 2]
+    settled = sum(each <= rounds for each in known)
+    figures = format_plural(len(undecided), "figure is", "figures are")
+    would = f"{format_plural(rounds, 'more round')} would settle {format_count(settled)}"
+    return f"{figures} undecided, {would} of them"

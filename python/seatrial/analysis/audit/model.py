@@ -117,6 +117,8 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
         ratio: Observed over predicted, of the worst cell; 0 where the cells are absent.
         sentence: What was seen, with figures.
         cause: The likely cause.
+        drain_mib_per_s: Of a start transient, the rate at which what was written before must
+            have drained; None where nothing tells.
     """
 
     kind: GapKind
@@ -125,6 +127,7 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float
     sentence: str
     cause: str
+    drain_mib_per_s: float | None = None
 
 
 class TableAudit(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,6 +146,8 @@ class TableAudit(msgspec.Struct, frozen=True, kw_only=True):
         error_share_p90: Their 90th percentile.
         held_out_share_median: Median relative error of cells that the fit had not seen.
         scale_log: 1.4826 times the median absolute residual of the logarithms.
+        rounds_share_median: By how much two rounds of one cell differ, typically; None when each
+            was measured once.
         gaps: The gravest first.
         limits: Sentences on where the model must not be asked.
     """
@@ -157,5 +162,6 @@ class TableAudit(msgspec.Struct, frozen=True, kw_only=True):
     error_share_p90: float | None
     held_out_share_median: float | None
     scale_log: float | None
+    rounds_share_median: float | None = None
     gaps: list[Gap]
     limits: list[str] = []

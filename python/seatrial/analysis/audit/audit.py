@@ -1,0 +1,206 @@
+"""The audit of tables: which equation holds, what it says, and which cells it does not explain."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from seatrial.analysis.audit import monotone
+from seatrial.analysis.audit.gaps import find_gaps, gap_limit_log
+from seatrial.analysis.audit.model import CellTable, Gap, Prediction, TableAudit
+from seatrial.analysis.audit.predict import limits_of, predictions
+from seatrial.analysis.audit.tables import (
+    is_large_enough,
+    known_points,
+    observed_of,
+    tables_of,
+)
+from seatrial.analysis.audit.transient import MIB, Drain, Fill, fill_of, implied_drain
+from seatrial.analysis.wording import format_duration_s, format_plural, format_share
+from seatrial.results.model import Run
+
+if TYPE_CHECKING:
+    from seatrial.analysis.model import CellSummary
+    from seatrial.analysis.queueing.choose import Choice
+
+HOLDS_SHARE_MAX: Final = 0.30
+FORM_WORDS: Final = {
+    "read": "closed queue: a host, a link and what is in flight",
+    "locked_write": "one lock: one request at a time",
+    "parity_write": "parity: partial stripes cost, full stripes do not",
+}
+
+
+def audit_tables(run: Run, cells: Sequence[CellSummary]) -> list[TableAudit]:
+    """Return the audit of each table of a run that has at least 7 figures.
+
+    Args:
+        run: The run.
+        cells: Its cells, in any order.
+    """
+    tables = [table for table in tables_of(run, cells) if is_large_enough(table)]
+    audits = [audit_table(table) for table in tables]
+    return [_with_drain(audit, tables, fill_of(cells, audit.table.target)) for audit in audits]
+
+
+def audit_table(table: CellTable, *, bound_bytes_per_s: float | None = None) -> TableAudit:
+    """Return the audit of one table.
+
+    Args:
+        table: At least two points with a figure.
+        bound_bytes_per_s: What its path can carry at most; None where that is not known.
+
+    Raises:
+        ValueError: when there are fewer points.
+    """
+    from seatrial.analysis.queueing.choose import choose  # noqa: PLC0415
+
+    choice = choose(observed_of(table))
+    if choice.held_out_share_median > HOLDS_SHARE_MAX:
+        return _by_monotony(table, choice, bound_bytes_per_s)
+    return _by_model(table, choice, bound_bytes_per_s)
+
+
+def rounds_share_median(table: CellTable) -> float | None:
+    """Return by how much two rounds of one cell differ, typically; None when measured once."""
+    differences = [
+        abs(later / earlier - 1)
+        for point in known_points(table)
+        for earlier, later in zip(point.rounds_per_s, point.rounds_per_s[1:], strict=False)
+        if earlier > 0
+    ]
+    return statistics.median(differences) if differences else None
+
+
+def _by_model(table: CellTable, choice: Choice, bound_bytes_per_s: float | None) -> TableAudit:
+    from seatrial.analysis.queueing.words import parameters_of  # noqa: PLC0415
+
+    fitted = choice.fit
+    cells = [(float(p.block_size_bytes), float(p.concurrency)) for p in table.points]
+    expected = {
+        point.key: told.iops
+        for point, told in zip(table.points, predictions(fitted, table, cells), strict=True)
+    }
+    gaps = find_gaps(table, expected, fitted.scale_log, bound_bytes_per_s=bound_bytes_per_s)
+    odd = frozenset(key for gap in gaps if gap.kind != "bound_broken" for key in gap.keys)
+    told = predictions(fitted, table, cells, odd_keys=odd)
+    errors = _errors_share(table, expected, odd)
+    rounds_share = rounds_share_median(table)
+    return TableAudit(
+        table=table,
+        form=fitted.variant.form,
+        holds=True,
+        sentence=_holds_sentence(fitted.variant.form, errors, choice, rounds_share),
+        parameters=parameters_of(fitted, table.operation),
+        predictions=dict(zip((p.key for p in table.points), told, strict=True)),
+        error_share_median=_quantile(errors, 0.5),
+        error_share_p90=_quantile(errors, 0.9),
+        held_out_share_median=choice.held_out_share_median,
+        scale_log=fitted.scale_log,
+        rounds_share_median=rounds_share,
+        gaps=gaps,
+        limits=limits_of(fitted.variant.form, known_points(table)),
+    )
+
+
+def _by_monotony(table: CellTable, choice: Choice, bound_bytes_per_s: float | None) -> TableAudit:
+    expected = monotone.expected_at_least(table)
+    scatter_log = monotone.scatter_log(table)
+    gaps = find_gaps(table, expected, scatter_log, bound_bytes_per_s=bound_bytes_per_s)
+    odd = sum(len(gap.keys) for gap in gaps if gap.kind not in ("absent", "bound_broken"))
+    if not monotone.is_judgeable(odd, table):
+        gaps = [gap for gap in gaps if gap.kind in ("absent", "bound_broken")]
+    factor = math.exp(gap_limit_log(scatter_log))
+    return TableAudit(
+        table=table,
+        form="none",
+        holds=False,
+        sentence=(
+            f"No model holds: the best one misses cells that it has not seen by "
+            f"{format_share(choice.held_out_share_median)} (median). Gaps are sought by order "
+            "alone (larger blocks never give more requests per second nor fewer bytes, more in "
+            f"flight never less), where a cell falls {factor:.1f} times short; that finds fewer "
+            "of them, and nothing is predicted."
+        ),
+        parameters=[],
+        predictions={},
+        error_share_median=None,
+        error_share_p90=None,
+        held_out_share_median=choice.held_out_share_median,
+        scale_log=None,
+        rounds_share_median=rounds_share_median(table),
+        gaps=gaps,
+    )
+
+
+def _errors_share(table: CellTable, expected: dict[str, float], odd: frozenset[str]) -> list[float]:
+    return sorted(
+        abs(expected[point.key] / point.iops.value - 1)
+        for point in known_points(table)
+        if point.iops and point.key not in odd
+    )
+
+
+def _quantile(values: Sequence[float], share: float) -> float | None:
+    import numpy as np  # noqa: PLC0415
+
+    return float(np.quantile(values, share)) if values else None
+
+
+def _holds_sentence(
+    form: str, errors: Sequence[float], choice: Choice, rounds_share: float | None
+) -> str:
+    median, p90 = (_quantile(errors, share) or 0.0 for share in (0.5, 0.9))
+    rounds = (
+        "measured once, so how rounds differ is not known"
+        if rounds_share is None
+        else f"rounds of one cell differ by {format_share(rounds_share)}"
+    )
+    return (
+        f"Model ({FORM_WORDS[form]}) holds: off by {format_share(median)} (median; 90 % of cells "
+        f"within {format_share(p90)}) over {format_plural(len(errors), 'cell')}, by "
+        f"{format_share(choice.held_out_share_median)} on cells that it had not seen; {rounds}."
+    )
+
+
+def _with_drain(audit: TableAudit, tables: Sequence[CellTable], fill: Fill | None) -> TableAudit:
+    """Add to a start transient what it implies of the write cache."""
+    if fill is None or not audit.holds:
+        return audit
+    same_target = [t for t in tables if t.target == audit.table.target and t.operation == "write"]
+    writes = same_target[0] if same_target else None
+    expected = {key: told.iops for key, told in audit.predictions.items()}
+    gaps = [_explained(audit.table, gap, expected, fill, writes) for gap in audit.gaps]
+    return msgspec.structs.replace(audit, gaps=gaps)
+
+
+def _explained(
+    table: CellTable, gap: Gap, expected: dict[str, float], fill: Fill, writes: CellTable | None
+) -> Gap:
+    if gap.kind != "start_transient":
+        return gap
+    drain = implied_drain(table, gap, expected, fill, writes=writes)
+    if drain is None:
+        return gap
+    return msgspec.structs.replace(
+        gap,
+        cause=f"{gap.cause} {_drain_words(drain, fill)}",
+        drain_mib_per_s=drain.mib_per_s,
+    )
+
+
+def _drain_words(drain: Drain, fill: Fill) -> str:
+    inferred = " (inferred from the largest writes)" if drain.is_cell_time_inferred else ""
+    return (
+        f"The {fill.size_bytes / MIB:,.0f} MiB written before would have drained at "
+        f"{drain.mib_per_s:,.0f} MiB/s, if requests waited for "
+        f"{format_duration_s(drain.waited_s)} in cells of "
+        f"{format_duration_s(drain.cell_s)}{inferred}."
+    )
+
+
+__all__ = ["Prediction", "audit_table", "audit_tables", "rounds_share_median"]

@@ -1,0 +1,151 @@
+"""What an audited table says of a cell that it does not have, and where it must not be asked."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, cast
+
+from seatrial.analysis.audit.model import CellTable, Form, Prediction, TableAudit
+from seatrial.analysis.audit.tables import known_points, observed_of
+from seatrial.analysis.wording import format_size
+from seatrial.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from seatrial.analysis.audit.model import TablePoint
+    from seatrial.analysis.queueing.fit import Fit
+    from seatrial.analysis.queueing.forms import FormName
+
+SECTOR_BYTES: Final = 512
+EXTRAPOLATION_FACTOR_MAX: Final = 64
+EXTRAPOLATION_DEVIATION_LOG: Final[dict[str, float]] = {
+    "read": 0.10,
+    "locked_write": 0.13,
+    "parity_write": 0.25,
+}
+"""Deviation of what lies outside of the measured sizes, from the article's tables (method.md)."""
+
+LEAST_DEVIATION_LOG: Final = 0.003
+TIGHT_CELLS_MIN: Final = 3
+TIGHT_DEVIATION_LOG: Final = 0.03
+
+
+def predict(audit: TableAudit, block_size_bytes: int, concurrency: int) -> Prediction:
+    """Return what a new measurement of one cell would give, with its 95 % interval.
+
+    Args:
+        audit: Of a table whose model holds.
+        block_size_bytes: Size of one request.
+        concurrency: Requests in flight: threads times depth.
+
+    Raises:
+        UsageError: where the model does not hold, or has been shown to fail at such a distance
+            from what was measured.
+    """
+    if refusal := _refusal(audit, block_size_bytes, concurrency):
+        raise UsageError(
+            seen=(f"No prediction for {format_size(block_size_bytes)} at {concurrency} in flight"),
+            cause=refusal,
+            next_step="Measure that cell: seatrial io TARGET --block-size SIZE --threads N",
+        )
+    from seatrial.analysis.queueing.fit import fit  # noqa: PLC0415
+    from seatrial.analysis.queueing.forms import Variant  # noqa: PLC0415
+
+    names = tuple(parameter.name for parameter in audit.parameters)
+    variant = Variant(cast("FormName", audit.form), names)  # it holds, so it is not "none"
+    fitted = fit(variant, observed_of(audit.table))
+    cells = [(float(block_size_bytes), float(concurrency))]
+    return predictions(fitted, audit.table, cells, odd_keys=odd_keys_of(audit))[0]
+
+
+def predictions(
+    fitted: Fit,
+    table: CellTable,
+    cells: Sequence[tuple[float, float]],
+    *,
+    odd_keys: frozenset[str] = frozenset(),
+) -> list[Prediction]:
+    """Return predictions of cells given as block size in bytes and concurrency.
+
+    The interval pays for the parameters' doubt and for the scatter of single cells around the
+    model; gaps are not scatter.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    size_bytes = np.array([cell[0] for cell in cells])
+    concurrency = np.array([cell[1] for cell in cells])
+    points = known_points(table)
+    sound = np.array([point.key not in odd_keys for point in points])
+    own_log = _scatter_log(fitted, sound)
+    measured = [point.block_size_bytes for point in points]
+    outside = (size_bytes < min(measured)) | (size_bytes > max(measured))
+    added_log = np.where(outside, EXTRAPOLATION_DEVIATION_LOG[fitted.variant.form], 0.0)
+    doubt_log = fitted.prediction_deviation_log(size_bytes, concurrency)
+    half_log = fitted.quantile() * np.sqrt(doubt_log**2 + own_log**2 + added_log**2)
+    rates = fitted.predicted_per_s(size_bytes, concurrency)
+    return [
+        Prediction(iops=float(rate), low=float(rate / factor), high=float(rate * factor))
+        for rate, factor in zip(rates, np.exp(np.minimum(half_log, 50.0)), strict=True)
+    ]
+
+
+def limits_of(form: Form, points: Sequence[TablePoint]) -> list[str]:
+    """Return sentences on where the model of a table must not be asked."""
+    sizes = [point.block_size_bytes for point in points]
+    flying = [point.concurrency for point in points]
+    told = [f"Not beyond {min(flying)} to {max(flying)} requests in flight: nothing was measured."]
+    lowest = max(SECTOR_BYTES, min(sizes) // EXTRAPOLATION_FACTOR_MAX)
+    if form == "parity_write":
+        lowest = min(sizes)
+        told.append(
+            "Partial stripes extrapolated downward were off by more than half on the tables that "
+            "this form was tried on."
+        )
+    highest = format_size(max(sizes) * EXTRAPOLATION_FACTOR_MAX)
+    told.append(f"Not below {format_size(lowest)} nor above {highest}.")
+    return told
+
+
+def odd_keys_of(audit: TableAudit) -> frozenset[str]:
+    """Return the keys of all cells that belong to a gap."""
+    return frozenset(key for gap in audit.gaps for key in gap.keys)
+
+
+def _refusal(audit: TableAudit, block_size_bytes: int, concurrency: int) -> str:
+    """Return why a cell is not predicted; empty where it is."""
+    if not audit.holds:
+        return "No model holds for this table, so nothing is predicted from it"
+    points = known_points(audit.table)
+    sizes = [point.block_size_bytes for point in points]
+    flying = [point.concurrency for point in points]
+    if block_size_bytes < SECTOR_BYTES:
+        return "No drive takes requests of less than 512 B"
+    if not min(flying) <= concurrency <= max(flying):
+        return (
+            f"The table was measured with {min(flying)} to {max(flying)} requests in flight; how "
+            "it goes on beyond cannot be told from it"
+        )
+    if audit.form == "parity_write" and block_size_bytes < min(sizes):
+        return (
+            "Writes that pay for parity were off by 63 % (median) when extrapolated to smaller "
+            f"blocks; the smallest measured here is {format_size(min(sizes))}"
+        )
+    distance = max(block_size_bytes / max(sizes), min(sizes) / block_size_bytes)
+    if distance > EXTRAPOLATION_FACTOR_MAX:
+        return (
+            f"It is {math.floor(distance)} times beyond the sizes that were measured; up to "
+            f"{EXTRAPOLATION_FACTOR_MAX} times has been tried"
+        )
+    return ""
+
+
+def _scatter_log(fitted: Fit, sound: object) -> float:
+    """Return the deviation of sound cells around the model; a floor where too few are spare."""
+    import numpy as np  # noqa: PLC0415
+
+    residual = fitted.residual_log[np.asarray(sound)]
+    spare = len(residual) - len(fitted.variant.names)
+    if spare < TIGHT_CELLS_MIN:
+        return TIGHT_DEVIATION_LOG
+    return max(LEAST_DEVIATION_LOG, float(np.sqrt(np.sum(residual**2) / spare)))

@@ -1,0 +1,169 @@
+"""A model's parameters in words, with their intervals and no more digits than those allow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from seatrial.analysis.audit.model import Parameter
+from seatrial.analysis.queueing.forms import PARAMETERS
+from seatrial.analysis.wording import DIGITS_MAX, digits_allowed
+
+if TYPE_CHECKING:
+    from seatrial.analysis.queueing.fit import Fit
+
+Interval = tuple[float, float] | None
+
+US_PER_S: Final = 1e6
+NO_GAIN_RATIO: Final = 1.25
+UNIT_WORDS: Final = {"us": "µs", "us/MiB": "µs a MiB", "ratio": "", "count": ""}
+
+
+def parameters_of(fitted: Fit, operation: str) -> list[Parameter]:
+    """Return the parameters of a fit, in the order of its form.
+
+    Args:
+        fitted: The fit.
+        operation: ``read`` or ``write``, for the words.
+    """
+    told = []
+    for name in fitted.variant.names:
+        interval = fitted.ends(name)
+        told.append(
+            Parameter(
+                name=name,
+                value=fitted.values[name],
+                low=interval[0] if interval else None,
+                high=interval[1] if interval else None,
+                unit=PARAMETERS[name].unit,
+                sentence=_SENTENCES[name](fitted.values[name], interval, operation)
+                if interval
+                else "",
+            )
+        )
+    return told
+
+
+def figure(value: float, interval: Interval, unit: str) -> str:
+    """Return a value with its interval, such as ``15.9 µs (15.8 to 16.0)``."""
+    decimals = _digits(value, interval) - 1 - math.floor(math.log10(value))
+    words = UNIT_WORDS.get(unit, unit)
+    told = f"{_rounded(value, decimals)} {words}".rstrip()
+    if interval is None:
+        return f"{told} (not determined)"
+    return f"{told} ({_rounded(interval[0], decimals)} to {_rounded(interval[1], decimals)})"
+
+
+def _digits(value: float, interval: Interval) -> int:
+    """Return how many digits a value may show: as anywhere, but whole numbers are told whole."""
+    if interval is None:
+        return digits_allowed(value, None)
+    half_width = (interval[1] - interval[0]) / 2
+    exponents = [math.floor(math.log10(each)) for each in (value, half_width)]
+    whole = exponents[0] + 1
+    return max(1, min(max(DIGITS_MAX, whole), exponents[0] - exponents[1] + 1))
+
+
+def _rounded(value: float, decimals: int) -> str:
+    return f"{round(value, decimals):,.{max(0, decimals)}f}"
+
+
+def _setup(value: float, interval: Interval, operation: str) -> str:
+    return (
+        f"A {operation} alone waits {figure(value, interval, 'us')} more, which requests in "
+        "flight share."
+    )
+
+
+def _host_service(value: float, interval: Interval, _operation: str) -> str:
+    limit = None if interval is None else (US_PER_S / interval[1], US_PER_S / interval[0])
+    return (
+        f"One I/O costs the host {figure(value, interval, 'us')}: "
+        f"{figure(US_PER_S / value, limit, '')} IOPS is its limit, whatever the drives."
+    )
+
+
+def _link(value: float, interval: Interval, _operation: str) -> str:
+    return f"The link ends at {figure(value, interval, 'MiB/s')}."
+
+
+def _store_forward(value: float, interval: Interval, _operation: str) -> str:
+    return (
+        "The beginning of a request is passed on only when it is whole, which takes "
+        f"{figure(value, interval, 'us/MiB')}."
+    )
+
+
+def _store_forward_kib(value: float, interval: Interval, _operation: str) -> str:
+    return f"That beginning is {figure(value, interval, 'KiB')} long; the rest streams."
+
+
+def _admitted(value: float, interval: Interval, operation: str) -> str:
+    return f"More than {figure(value, interval, 'count')} {operation}s in flight gain nothing."
+
+
+def _sub_page(value: float, interval: Interval, operation: str) -> str:
+    return f"{operation.capitalize()}s below 4 KiB take up to {figure(value, interval, 'us')} more."
+
+
+def _locked(value: float, interval: Interval, operation: str) -> str:
+    limit = None if interval is None else (US_PER_S / interval[1], US_PER_S / interval[0])
+    return (
+        f"Threads do not help: {operation}s pass one lock, held for "
+        f"{figure(value, interval, 'us')}, so {figure(US_PER_S / value, limit, '')} IOPS is the "
+        "limit."
+    )
+
+
+def _threads_gain(value: float, interval: Interval, operation: str) -> str:
+    if interval is not None and interval[0] > NO_GAIN_RATIO:
+        return f"Several threads move the bytes {figure(value, interval, 'ratio')} times as fast."
+    return (
+        f"Several threads move the bytes of {operation}s no faster than one: "
+        f"{figure(value, interval, 'ratio')} times."
+    )
+
+
+def _request(value: float, interval: Interval, operation: str) -> str:
+    return f"A {operation} costs {figure(value, interval, 'us')} before any byte of it."
+
+
+def _partial_stripe(value: float, interval: Interval, _operation: str) -> str:
+    return (
+        f"A page of a partial stripe costs {figure(value, interval, 'us')}: parity is read and "
+        "written with it."
+    )
+
+
+def _coalescing(value: float, interval: Interval, _operation: str) -> str:
+    return (
+        "More pages of one stripe cost less than in proportion: as the power "
+        f"{figure(value, interval, 'ratio')} of their number."
+    )
+
+
+def _stripe(value: float, interval: Interval, _operation: str) -> str:
+    return f"A stripe holds {figure(value, interval, 'KiB')} of data."
+
+
+def _full_stripe(value: float, interval: Interval, _operation: str) -> str:
+    return f"Full stripes are written at {figure(value, interval, 'MiB/s')}."
+
+
+_SENTENCES: Final[dict[str, Callable[[float, Interval, str], str]]] = {
+    "setup_us": _setup,
+    "host_service_us": _host_service,
+    "link_mib_per_s": _link,
+    "store_forward_us_per_mib": _store_forward,
+    "store_forward_kib": _store_forward_kib,
+    "admitted_count": _admitted,
+    "sub_page_us": _sub_page,
+    "locked_us": _locked,
+    "threads_gain_ratio": _threads_gain,
+    "request_us": _request,
+    "partial_stripe_us": _partial_stripe,
+    "coalescing_exponent": _coalescing,
+    "stripe_kib": _stripe,
+    "full_stripe_mib_per_s": _full_stripe,
+}

@@ -12,6 +12,14 @@ class Histogram:
     @staticmethod
     def of(values_ns: list[int]) -> Histogram:
         """Build a histogram of values in ns."""
+    @staticmethod
+    def from_counts(values_ns: list[int], counts: list[int]) -> Histogram:
+        """Build a histogram of values in ns and how often each occurred.
+
+        Extremes and mean are as exact as the values are. Raises ValueError when there are not as
+        many counts as values, when one of either is negative or beyond 64 bits, or when the
+        counts add up to more than 64 bits hold.
+        """
     def encode(self) -> bytes:
         """Return the canonical bytes: equal contents give equal bytes."""
     def merged(self, other: Histogram) -> Histogram:
@@ -57,6 +65,9 @@ def io_uring_status() -> str:
 
 def forget_device(state_key: str) -> None:
     """Drop what lasts of a simulated device: the next sample under its key finds a fresh one."""
+
+def one_pass_writes(blocks: int, over_provisioning_share: float) -> int:
+    """Return how many writes fill so many blocks in one pass: about 1 + the share times as many."""
 
 def clock_source() -> str:
     """Return ``tsc`` or ``monotonic``."""

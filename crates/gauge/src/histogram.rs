@@ -30,6 +30,17 @@ pub enum HistogramError {
         /// Entries in its buckets.
         held: u64,
     },
+    /// Values and counts that do not belong together.
+    #[error("{values} values and {counts} counts: each value needs one count")]
+    Unequal {
+        /// How many values were given.
+        values: usize,
+        /// How many counts were given.
+        counts: usize,
+    },
+    /// More entries than 64 bits can count.
+    #[error("the counts add up to more than 64 bits hold")]
+    TooMany,
 }
 
 /// Bucket of a value.
@@ -71,6 +82,24 @@ impl Histogram {
     /// An empty histogram.
     pub fn new() -> Histogram {
         Histogram::default()
+    }
+
+    /// A histogram of values that were counted elsewhere, such as the bins of a foreign result.
+    ///
+    /// Extremes and mean are as exact as the values are: of a bin's middle, that of the middle.
+    pub fn from_counts(values_ns: &[u64], counts: &[u64]) -> Result<Histogram, HistogramError> {
+        if values_ns.len() != counts.len() {
+            return Err(HistogramError::Unequal { values: values_ns.len(), counts: counts.len() });
+        }
+        let entries = counts.iter().try_fold(0u64, |sum, &count| sum.checked_add(count));
+        entries.ok_or(HistogramError::TooMany)?;
+        let mut histogram = Histogram::new();
+        for (&value_ns, &count) in values_ns.iter().zip(counts) {
+            histogram.add_bucket(bucket_of(value_ns), count);
+            // At most 2^64 entries of 64 bits each: their sum stays below 2^128.
+            histogram.widen(value_ns, value_ns, count, u128::from(value_ns) * u128::from(count));
+        }
+        Ok(histogram)
     }
 
     /// Adds one value.
@@ -300,6 +329,16 @@ mod tests {
         }
 
         #[test]
+        fn counts_give_what_recording_each_value_gives(
+            pairs in proptest::collection::vec((any::<u64>(), 0..20u64), 0..30),
+        ) {
+            let (values, counts): (Vec<u64>, Vec<u64>) = pairs.iter().copied().unzip();
+            let each: Vec<u64> =
+                pairs.iter().flat_map(|&(value, count)| (0..count).map(move |_| value)).collect();
+            prop_assert_eq!(Histogram::from_counts(&values, &counts), Ok(histogram_of(&each)));
+        }
+
+        #[test]
         fn damaged_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             let _ = Histogram::decode(&bytes);
         }
@@ -311,6 +350,16 @@ mod tests {
         assert_eq!((histogram.min_ns(), histogram.max_ns()), (7, 999_999_999));
         assert_eq!(histogram.percentile_ns(100.0), 999_999_999);
         assert!((histogram.mean_ns() - 1_001_000_009.0 / 3.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn counts_that_do_not_fit_are_refused() {
+        let unequal = HistogramError::Unequal { values: 2, counts: 1 };
+        assert_eq!(Histogram::from_counts(&[1, 2], &[3]), Err(unequal));
+        let too_many = Histogram::from_counts(&[1, 2], &[u64::MAX, 1]);
+        assert_eq!(too_many, Err(HistogramError::TooMany));
+        let full = Histogram::from_counts(&[u64::MAX], &[u64::MAX]);
+        assert!(full.is_ok_and(|histogram| histogram.entries() == u64::MAX));
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl Planner<'_> {
         let span = start_bytes.and_then(|start| Some((start, end_bytes.checked_sub(start)?)));
         let (start_bytes, span_bytes) = span.ok_or_else(|| refused("does not fit the range"))?;
         let scatter = grid.map(|grid| self.scatter(grid));
-        let pattern = Pattern::new(access, span_bytes, grid, scatter)
+        let pattern = Pattern::new(access, span_bytes, grid, scatter, self.spec.seed)
             .ok_or_else(|| refused("has a share or an exponent that is out of bounds"))?;
         Ok(PlannedAccess { start_bytes, pattern })
     }
@@ -128,14 +128,15 @@ pub struct AddressCursor {
 
 impl AddressCursor {
     /// Returns the offset on the target of the next request, of `length_bytes`, which must be one
-    /// of the access's block sizes. The request lies wholly within the range.
+    /// of the access's block sizes. The request lies wholly within the range. `None` once a pattern
+    /// that comes to an end has done so.
     #[inline]
-    pub fn next(&mut self, length_bytes: u64) -> u64 {
-        let position_bytes = self.pattern.next(&mut self.rng, length_bytes);
-        match &self.ownership {
+    pub fn next(&mut self, length_bytes: u64) -> Option<u64> {
+        let position_bytes = self.pattern.next(&mut self.rng, length_bytes)?;
+        Some(match &self.ownership {
             None => self.start_bytes + position_bytes,
             Some(ownership) => ownership.offset_bytes(position_bytes, length_bytes),
-        }
+        })
     }
 }
 

@@ -82,7 +82,7 @@ pub struct Access {
     pub length_bytes: u32,
 }
 
-/// What one worker requests: an endless mix of the cell's accesses.
+/// What one worker requests: a mix of the cell's accesses, endless but for a one-pass fill.
 #[derive(Debug)]
 pub struct AccessMix {
     rng: Xoshiro256PlusPlus,
@@ -113,14 +113,14 @@ impl AccessMix {
         }
     }
 
-    /// Draws the next request.
-    #[expect(clippy::should_implement_trait, reason = "it never ends: there is no Option")]
+    /// Draws the next request; `None` when there is none left.
+    #[expect(clippy::should_implement_trait, reason = "it is drawn from, not iterated over")]
     #[inline]
-    pub fn next(&mut self) -> Access {
+    pub fn next(&mut self) -> Option<Access> {
         let member = &mut self.members[self.choice.draw(&mut self.rng)];
         let length_bytes = member.sizes.draw_bytes(&mut self.rng);
-        let offset_bytes = member.cursor.next(u64::from(length_bytes));
-        Access { operation: member.operation, offset_bytes, length_bytes }
+        let offset_bytes = member.cursor.next(u64::from(length_bytes))?;
+        Some(Access { operation: member.operation, offset_bytes, length_bytes })
     }
 }
 
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn the_mix_is_as_asked() {
         let mut mix = mix(0);
-        let draws: Vec<Access> = (0..100_000).map(|_| mix.next()).collect();
+        let draws: Vec<Access> = (0..100_000).map(|_| mix.next().unwrap()).collect();
         let count = |operation, length_bytes| {
             let alike = |access: &&Access| {
                 access.operation == operation && access.length_bytes == length_bytes
@@ -192,7 +192,7 @@ mod tests {
     fn equal_workers_draw_alike_and_different_ones_do_not() {
         let draws = |worker| {
             let mut mix = mix(worker);
-            (0..20).map(|_| mix.next()).collect::<Vec<_>>()
+            (0..20).map(|_| mix.next().unwrap()).collect::<Vec<_>>()
         };
         assert_eq!(draws(1), draws(1));
         assert_ne!(draws(0), draws(1));

@@ -193,6 +193,12 @@ pub enum AddressSpec {
         /// The share of the requests that go there, 0 to 1.
         hot_access_share: f64,
     },
+    /// Once through the range at random, each block at least once, with a computed share of
+    /// repetitions, so that flash ends as after endless random writes; then the cell ends.
+    OnePass {
+        /// Flash beyond the range, as a share of it, above 0 to 0.5.
+        over_provisioning_share: f64,
+    },
 }
 
 impl AddressSpec {

@@ -207,7 +207,8 @@ impl<E: Engine> Worker<E> {
                 Some(_) => return,
             };
             let Some(access) = self.draw_admitted() else {
-                // Every block that it may use is in flight: the next completion frees one.
+                // Nothing is left to do, or every block that it may use is in flight: then the next
+                // completion frees one.
                 self.spent |= self.is_idle();
                 return;
             };
@@ -244,13 +245,13 @@ impl<E: Engine> Worker<E> {
 
     #[inline]
     fn draw_admitted(&mut self) -> Option<Access> {
-        (0..DRAWS_MAX).find_map(|_| {
-            let access = self.duty.mix.next();
-            self.duty
-                .content
-                .admit(access.offset_bytes, u64::from(access.length_bytes))
-                .then_some(access)
-        })
+        for _ in 0..DRAWS_MAX {
+            let access = self.duty.mix.next()?;
+            if self.duty.content.admit(access.offset_bytes, u64::from(access.length_bytes)) {
+                return Some(access);
+            }
+        }
+        None
     }
 
     #[inline]

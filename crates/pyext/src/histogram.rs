@@ -28,6 +28,21 @@ impl PyHistogram {
         PyHistogram(histogram)
     }
 
+    /// Build a histogram of values in ns and how often each occurred.
+    ///
+    /// Raises ValueError when there are not as many counts as values, when one of either is
+    /// negative or beyond 64 bits, or when the counts add up to more than 64 bits hold.
+    #[staticmethod]
+    fn from_counts(
+        values_ns: &Bound<'_, PyAny>,
+        counts: &Bound<'_, PyAny>,
+    ) -> PyResult<PyHistogram> {
+        let (values_ns, counts) = (natural(values_ns)?, natural(counts)?);
+        Histogram::from_counts(&values_ns, &counts)
+            .map(PyHistogram)
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
     /// Return the canonical bytes: equal contents give equal bytes.
     fn encode<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.0.encode())
@@ -96,4 +111,9 @@ impl PyHistogram {
             self.0.max_ns()
         )
     }
+}
+
+/// Return whole numbers of 64 bits; ValueError, not OverflowError, for a number beyond them.
+fn natural(numbers: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+    numbers.extract().map_err(|error: PyErr| PyValueError::new_err(error.to_string()))
 }

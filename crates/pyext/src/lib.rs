@@ -6,7 +6,7 @@ mod running;
 mod sample;
 
 use pyo3::prelude::*;
-use seatrial_load::{procfs, sim, uring};
+use seatrial_load::{address, procfs, sim, uring};
 
 /// Measuring, replaying and modelling: the parts that must be fast.
 #[pymodule]
@@ -16,7 +16,7 @@ mod _core {
     #[pymodule_export]
     use super::running::{PyRunning, start};
     #[pymodule_export]
-    use super::{clock_source, forget_device, io_uring_status};
+    use super::{clock_source, forget_device, io_uring_status, one_pass_writes};
     use pyo3::prelude::*;
 
     #[pymodule_init]
@@ -35,6 +35,12 @@ fn io_uring_status() -> String {
 #[pyfunction]
 fn forget_device(state_key: &str) {
     sim::forget(state_key);
+}
+
+/// Return how many writes fill so many blocks in one pass: about 1 + the share times as many.
+#[pyfunction]
+fn one_pass_writes(blocks: u64, over_provisioning_share: f64) -> u64 {
+    address::one_pass::one_pass_writes(blocks, over_provisioning_share)
 }
 
 /// Return ``tsc`` or ``monotonic``.

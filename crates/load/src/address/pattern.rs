@@ -1,4 +1,4 @@
-//! The patterns: random, sequential, strided, zipf, hot and cold.
+//! The patterns: random, sequential, strided, zipf, hot and cold, and the one-pass fill.
 //!
 //! Positions are counted from the start of the span that a pattern covers.
 
@@ -9,6 +9,7 @@ use rand_distr::{Distribution, Zipf};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
+use super::one_pass::OnePass;
 use super::{Grid, Permutation};
 use crate::rng::{below, threshold};
 use crate::spec::{AccessSpec, AddressSpec};
@@ -21,6 +22,7 @@ pub(super) enum Pattern {
     Sequential(Walk),
     Strided { walk: Walk, stride_bytes: u64 },
     Scattered(Scattered),
+    OnePass(OnePass),
 }
 
 impl Pattern {
@@ -31,6 +33,7 @@ impl Pattern {
         span_bytes: u64,
         grid: Option<Grid>,
         scatter: Option<Permutation>,
+        seed: u64,
     ) -> Option<Self> {
         let align_bytes = access.align_bytes;
         let walk = || Walk::new(span_bytes, None);
@@ -50,6 +53,16 @@ impl Pattern {
             AddressSpec::HotCold { hot_share, hot_access_share } => {
                 scattered(Ranks::hot_cold(grains, hot_share, hot_access_share))
             }
+            AddressSpec::OnePass { over_provisioning_share } => {
+                let block_bytes = access.size_bytes_max();
+                let blocks = span_bytes.checked_div(block_bytes)?;
+                Some(Self::OnePass(OnePass::new(
+                    blocks,
+                    block_bytes,
+                    over_provisioning_share,
+                    seed,
+                )))
+            }
         }
     }
 
@@ -62,18 +75,21 @@ impl Pattern {
             Self::Sequential(_) => Self::Sequential(walk()),
             &Self::Strided { stride_bytes, .. } => Self::Strided { walk: walk(), stride_bytes },
             Self::Scattered(scattered) => Self::Scattered(scattered.clone()),
+            // Refused with verifiable data, for which alone workers are confined.
+            Self::OnePass(fill) => Self::OnePass(fill.clone()),
         }
     }
 
-    /// Returns the position of the next request.
+    /// Returns the position of the next request; `None` when the pattern is at its end.
     #[inline]
-    pub(super) fn next(&mut self, rng: &mut Xoshiro256PlusPlus, length_bytes: u64) -> u64 {
-        match self {
+    pub(super) fn next(&mut self, rng: &mut Xoshiro256PlusPlus, length_bytes: u64) -> Option<u64> {
+        Some(match self {
             Self::Random(positions) => positions.draw(rng, length_bytes),
             Self::Sequential(walk) => walk.step(length_bytes),
             Self::Strided { walk, stride_bytes } => walk.stride(length_bytes, *stride_bytes),
             Self::Scattered(scattered) => scattered.draw(rng, length_bytes),
-        }
+            Self::OnePass(fill) => return fill.next(),
+        })
     }
 }
 
@@ -120,7 +136,7 @@ pub(super) struct Walk {
 /// Alone on its pair of cache lines, as every thread writes it with every request.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct SharedPosition(AtomicU64);
+pub(super) struct SharedPosition(pub(super) AtomicU64);
 
 impl Walk {
     fn new(span_bytes: u64, grain_bytes: Option<u64>) -> Self {

@@ -47,7 +47,7 @@ impl Trial {
         let mut cursor = self.plan().cursors(worker).remove(0);
         let mut counts = vec![0; self.blocks as usize];
         for _ in 0..draws {
-            let inside = cursor.next(BLOCK_BYTES) - 1_048_576;
+            let inside = cursor.next(BLOCK_BYTES).unwrap() - 1_048_576;
             assert_eq!(inside % BLOCK_BYTES, 0);
             counts[(inside / BLOCK_BYTES) as usize] += 1;
         }
@@ -94,12 +94,12 @@ fn workers_and_accesses_draw_streams_of_their_own() {
     let mut seen = HashSet::new();
     for worker in 0..4 {
         for mut cursor in plan.cursors(worker) {
-            let first: Vec<u64> = (0..4).map(|_| cursor.next(BLOCK_BYTES)).collect();
+            let first: Vec<u64> = (0..4).map(|_| cursor.next(BLOCK_BYTES).unwrap()).collect();
             assert!(seen.insert(first));
         }
     }
     let mut again = plan.cursors(3).remove(1);
-    let first: Vec<u64> = (0..4).map(|_| again.next(BLOCK_BYTES)).collect();
+    let first: Vec<u64> = (0..4).map(|_| again.next(BLOCK_BYTES).unwrap()).collect();
     assert!(seen.contains(&first), "the same seed must draw the same addresses");
 }
 
@@ -121,7 +121,7 @@ fn sequential_threads_cover_every_block_once_a_lap() {
                         start.wait();
                         let claim = |count: u64| count.checked_sub(1);
                         let more = || left.fetch_update(Relaxed, Relaxed, claim).is_ok();
-                        std::iter::from_fn(|| more().then(|| cursor.next(BLOCK_BYTES)))
+                        std::iter::from_fn(|| more().then(|| cursor.next(BLOCK_BYTES).unwrap()))
                             .collect::<Vec<_>>()
                     })
                 })
@@ -142,7 +142,7 @@ fn sequential_and_strided_go_in_order() {
     let offsets = |address, count| {
         let mut cursor = Trial::new(address, 5).plan().cursors(0).remove(0);
         (0..count)
-            .map(|_| (cursor.next(BLOCK_BYTES) - 1_048_576) / BLOCK_BYTES)
+            .map(|_| (cursor.next(BLOCK_BYTES).unwrap() - 1_048_576) / BLOCK_BYTES)
             .collect::<Vec<u64>>()
     };
     assert_eq!(offsets(r#"{"kind": "sequential"}"#, 7), [0, 1, 2, 3, 4, 0, 1]);
@@ -239,7 +239,7 @@ fn all_threads_and_accesses_agree_on_what_is_hot() {
     let mut counts = [vec![0; 1000], vec![0; 1000]];
     for _ in 0..200_000 {
         for (access, length_bytes) in [(0, 4096), (1, 8192)] {
-            let offset = cursors[access].next(length_bytes);
+            let offset = cursors[access].next(length_bytes).unwrap();
             assert_eq!(offset / 16384, (offset + length_bytes - 1) / 16384);
             counts[access][(offset / 16384) as usize] += 1;
         }
@@ -303,7 +303,7 @@ fn verifiable_sequential_of_two_sizes_never_goes_back_within_a_lap() {
     // The worker has 50 grains of 16 KiB; a short and a long block take two of them.
     let mut end_bytes = 0;
     for length_bytes in [4096, 16384].repeat(25) {
-        let offset = cursor.next(length_bytes);
+        let offset = cursor.next(length_bytes).unwrap();
         assert!(offset >= end_bytes, "{offset} overlaps what ended at {end_bytes}");
         end_bytes = offset + length_bytes;
     }
@@ -351,7 +351,7 @@ proptest! {
             let mut cursor = plan.cursors(worker).remove(0);
             for round in 0..200 {
                 let size_bytes = sizes_bytes[round % sizes_bytes.len()];
-                let offset = cursor.next(size_bytes);
+                let offset = cursor.next(size_bytes).unwrap();
                 prop_assert!(offset >= start && offset + size_bytes <= start + length_bytes);
                 prop_assert!(offset % align_bytes == 0 || address.contains("sequential"));
             }
@@ -371,7 +371,8 @@ fn drawing_an_address_is_cheap() {
     ] {
         let mut cursor = Trial::new(address, 262_144).plan().cursors(0).remove(0);
         let started = Instant::now();
-        let sum = (0..DRAWS).fold(0_u64, |sum, _| sum.wrapping_add(cursor.next(BLOCK_BYTES)));
+        let sum =
+            (0..DRAWS).fold(0_u64, |sum, _| sum.wrapping_add(cursor.next(BLOCK_BYTES).unwrap()));
         let each_ns = started.elapsed().as_nanos() as f64 / f64::from(DRAWS);
         println!("{address}: {each_ns:.1} ns ({sum})");
         assert!(each_ns < limit_ns, "{address}: {each_ns} ns");
@@ -386,7 +387,7 @@ fn hottest_bytes(seed: u64, hot_seed: Option<u64>) -> u64 {
     let mut cursor = AddressPlan::new(&spec).unwrap().cursors(0).remove(0);
     let mut counts = std::collections::HashMap::new();
     for _ in 0..5_000 {
-        *counts.entry(cursor.next(BLOCK_BYTES)).or_insert(0u64) += 1;
+        *counts.entry(cursor.next(BLOCK_BYTES).unwrap()).or_insert(0u64) += 1;
     }
     counts.into_iter().max_by_key(|&(_, count)| count).map_or(0, |(offset_bytes, _)| offset_bytes)
 }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use seatrial_gauge::Operation;
 use serde_json::json;
 
+use crate::address::one_pass::one_pass_writes;
 use crate::sample::Sample;
 use crate::spec::CellSpec;
 
@@ -387,4 +388,42 @@ fn flash_too_small_for_its_blocks_is_a_sentence() {
     let spec = CellSpec::parse(&spec.to_string()).unwrap();
     let error = super::measure(&spec, &Arc::new(AtomicBool::new(false))).unwrap_err().to_string();
     assert!(error.contains("at least 8 blocks"), "{error}");
+}
+
+/// The cell ends by itself, and what follows meets the steady state from its first write on, as
+/// flash does that was written at random for long.
+#[test]
+fn a_one_pass_fill_ends_in_the_steady_state() {
+    const SIZE_BYTES: u64 = 256 << 20;
+    let sample = |seed: u64, share: f64, accesses: serde_json::Value, bytes: u64| {
+        let ftl = json!({"over_provisioning_share": share});
+        run(json!({
+            "seed": seed, "threads": 2, "depth": 3,
+            "target": {"size_bytes": SIZE_BYTES, "state_key": format!("one pass {share}"),
+                       "model": {"channels": 4, "lasting": true, "ftl": ftl}},
+            "range": {"length_bytes": SIZE_BYTES}, "accesses": accesses,
+            "limit": {"duration_s": 1e6, "bytes": bytes},
+        }))
+    };
+    for share in [0.07, 0.28] {
+        let mut fill = writes(4096, "one_pass");
+        fill[0]["address"]["over_provisioning_share"] = json!(share);
+        let filled = sample(1, share, fill, 100 * SIZE_BYTES);
+        let blocks = SIZE_BYTES / 4096;
+        assert_eq!(written_bytes(&filled), 4096 * one_pass_writes(blocks, share));
+        let copied = counter(&filled, "ftl_write_amplification");
+        assert!(copied < 1.02, "the flash is written once: {copied}");
+        let rounds: Vec<f64> = (2..60)
+            .map(|seed| {
+                let round = sample(seed, share, writes(4096, "random"), SIZE_BYTES / 8);
+                counter(&round, "ftl_write_amplification")
+            })
+            .collect();
+        let steady = rounds[40..].iter().sum::<f64>() / 18.0;
+        for (number, round) in rounds[..16].iter().enumerate() {
+            assert!((round / steady - 1.0).abs() < 0.04, "{share}, {number}: {round} {steady}");
+        }
+        let first = rounds[..8].iter().sum::<f64>() / 8.0;
+        assert!((first / steady - 1.0).abs() < 0.015, "{share}: {first} {steady}");
+    }
 }

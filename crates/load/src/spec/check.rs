@@ -21,6 +21,9 @@ const RATE_PER_S: RangeInclusive<f64> = 1e-6..=1e9;
 /// A year; longer is a slip of the unit.
 const DURATION_S_MAX: f64 = 365.0 * 86_400.0;
 
+/// With much more, there are more blocks to be written again than a single pass has room for.
+const OVER_PROVISIONING_SHARE_MAX: f64 = 0.5;
+
 type Checked = Result<(), SpecError>;
 
 /// Finds the first thing in `spec` that makes no sense.
@@ -35,6 +38,7 @@ pub(super) fn check(spec: &CellSpec) -> Checked {
         check_access(&key, access)?;
         check_fits(&key, access, spec)?;
     }
+    check_one_pass(spec)?;
     check_data(spec)?;
     check_verifiable(spec)?;
     Grid::of(spec).map(drop)
@@ -169,6 +173,12 @@ fn check_address(key: &str, address: &AddressSpec) -> Checked {
                 format!("is {hot_access_share}; a share of the requests must be 0 to 1")
             })
         }
+        AddressSpec::OnePass { over_provisioning_share: share } => {
+            let is_share = share > 0.0 && share <= OVER_PROVISIONING_SHARE_MAX;
+            ensure(is_share, format!("{key}.over_provisioning_share"), || {
+                format!("is {share}; it must be above 0 and at most {OVER_PROVISIONING_SHARE_MAX}")
+            })
+        }
     }
 }
 
@@ -196,6 +206,28 @@ fn check_fits(key: &str, access: &AccessSpec, spec: &CellSpec) -> Checked {
             "is {stride_bytes}; a stride must be a multiple of align_bytes ({align_bytes}) and \
              not longer than the range"
         )
+    })
+}
+
+/// A one-pass fill is all that its cell does, as its end is the cell's, and every write of it must
+/// be made: none may be left out because its block is in flight.
+fn check_one_pass(spec: &CellSpec) -> Checked {
+    let is_one_pass = |access: &AccessSpec| matches!(access.address, AddressSpec::OnePass { .. });
+    let Some(number) = spec.accesses.iter().position(is_one_pass) else { return Ok(()) };
+    let (key, access) = (format!("accesses[{number}]"), &spec.accesses[number]);
+    ensure(spec.accesses.len() == 1, &key, || {
+        "is a one-pass fill beside other accesses; give it a cell of its own".into()
+    })?;
+    ensure(access.operation.writes(), format!("{key}.operation"), || {
+        "does not write, so nothing would be filled; write with a one-pass fill".into()
+    })?;
+    let is_of_one_size = access.sizes.len() == 1 && access.sizes[0].bytes == access.align_bytes;
+    ensure(is_of_one_size, format!("{key}.sizes"), || {
+        let align_bytes = access.align_bytes;
+        format!("must be one size, align_bytes ({align_bytes}), for blocks that never overlap")
+    })?;
+    ensure(!spec.is_verifiable(), "data", || {
+        "is verifiable, which a one-pass fill cannot be; fill with random data".into()
     })
 }
 

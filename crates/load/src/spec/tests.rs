@@ -292,3 +292,31 @@ proptest! {
         let _ = parse(&document);
     }
 }
+
+#[test]
+fn a_one_pass_fill_stands_alone_and_writes_blocks_that_never_overlap() {
+    let access = |operation: &str, sizes_bytes: &[u64], share: f64| {
+        let sizes: Vec<Value> = sizes_bytes.iter().map(|bytes| json!({"bytes": bytes})).collect();
+        json!({"operation": operation, "sizes": sizes, "align_bytes": 8192,
+               "address": {"kind": "one_pass", "over_provisioning_share": share}})
+    };
+    let alone = |access: Value| json!([access]);
+    parse(&changed("/accesses", alone(access("write", &[8192], 0.5)))).unwrap();
+    let share_key = "accesses[0].address.over_provisioning_share";
+    for share in [0.0, -0.1, 0.51] {
+        let accesses = alone(access("write", &[8192], share));
+        assert_refused("/accesses", accesses, share_key, "above 0 and at most 0.5");
+    }
+    let two = json!([access("write", &[8192], 0.1), access("write", &[8192], 0.1)]);
+    assert_refused("/accesses", two, "accesses[0]", "a cell of its own");
+    let reading = alone(access("read", &[8192], 0.1));
+    assert_refused("/accesses", reading, "accesses[0].operation", "does not write");
+    for sizes_bytes in [&[8192, 16384][..], &[16384][..]] {
+        let accesses = alone(access("write", sizes_bytes, 0.1));
+        assert_refused("/accesses", accesses, "accesses[0].sizes", "must be one size");
+    }
+    let mut verifiable = changed("/accesses", alone(access("write", &[8192], 0.1)));
+    verifiable["data"] = json!({"kind": "verifiable"});
+    let sentence = parse(&verifiable).unwrap_err().to_string();
+    assert!(sentence.starts_with("data is verifiable"), "{sentence}");
+}

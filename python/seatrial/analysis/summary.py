@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from seatrial.analysis.audit import audit_tables
 from seatrial.analysis.estimates import (
     bandwidth_estimate,
     counted,
@@ -45,8 +46,15 @@ def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
             _natural_order(summary.cell),
         ),
     )
-    findings = find(Context(run, cells))
-    summary = Summary(run=run, cells=cells, findings=findings, verdict=verdict(cells, findings))
+    audits = audit_tables(run, cells)
+    findings = find(Context(run, cells, audits))
+    summary = Summary(
+        run=run,
+        cells=cells,
+        findings=findings,
+        verdict=verdict(cells, findings),
+        audits=audits,
+    )
     judged = evaluate(study.thresholds, summary) if study else []
     return msgspec.structs.replace(summary, thresholds=judged)
 

@@ -103,7 +103,7 @@ def _is_gap(point: TablePoint, predicted_per_s: float, limit_log: float) -> bool
     limit_per_s = predicted_per_s * math.exp(-limit_log)
     rounds = point.rounds_per_s
     if len(rounds) <= 1:
-        return point.iops.value < limit_per_s
+        return (point.iops.high or point.iops.value) < limit_per_s
     ends_below = point.iops.high is not None and point.iops.high < limit_per_s
     some_far_below = min(rounds) < predicted_per_s * math.exp(-CLEARLY_FACTOR * limit_log)
     return max(rounds) < limit_per_s or ends_below or some_far_below

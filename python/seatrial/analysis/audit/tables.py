@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from seatrial.analysis.audit.model import CellTable, TablePoint
-from seatrial.analysis.estimates import counted
-from seatrial.results.model import Run
+from seatrial.analysis.estimates import counted, phases_of
+from seatrial.results.model import Run, Sample
 from seatrial.results.origin import BlankCell, Origin, origin_of
 from seatrial.study.cell import Cell
 
@@ -129,10 +129,15 @@ def _point(summary: CellSummary, place: int, *, is_timed: bool) -> TablePoint:
         threads=summary.cell.threads,
         depth=summary.cell.depth,
         iops=summary.iops if summary.completed else None,
-        rounds_per_s=[sample.completed_per_s for sample in samples] if summary.completed else [],
+        rounds_per_s=_rounds_per_s(samples) if summary.completed else [],
         place=place,
         duration_s=statistics.fmean(s.duration_s for s in samples) if is_timed else None,
     )
+
+
+def _rounds_per_s(samples: Sequence[Sample]) -> list[float]:
+    """Return the rate of each round's running phase, as the cell's figure rests on them."""
+    return [phase.completed_per_s for phase in phases_of(samples)]
 
 
 def _blank_points(

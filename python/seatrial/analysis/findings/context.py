@@ -10,6 +10,7 @@ from functools import cached_property, reduce
 from typing import Any
 
 from seatrial._core import Histogram
+from seatrial.analysis.audit.model import TableAudit
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.wording import format_cell
 from seatrial.results.model import Run, Sample
@@ -25,6 +26,7 @@ class Context:
 
     run: Run
     cells: Sequence[CellSummary]
+    audits: Sequence[TableAudit] = ()
 
     @cached_property
     def samples(self) -> list[Sample]:

@@ -80,7 +80,7 @@ class Fit:
         return np.sqrt(variance)
 
     def ends(self, name: str) -> tuple[float, float] | None:
-        """Return the ends of a parameter's 95 % interval; None where the table does not determine it."""
+        """Return the ends of a 95 % interval; None where the table does not determine it."""
         index = self.variant.names.index(name)
         half_log = self.quantile() * math.sqrt(self.covariance_log[index, index])
         value, spec = self.values[name], PARAMETERS[name]

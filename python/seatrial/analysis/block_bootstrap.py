@@ -36,7 +36,7 @@ def half_width_of_mean(values: Array) -> float | None:
     count = len(values)
     if count < VALUES_MIN:
         return None
-    block = _block_for_interval(values)
+    block = _lengthened_block(values)
     blocks = count / block
     bias = blocks / (blocks - 1)  # as in the variance of any sample about its own mean
     error = math.sqrt(_variance_of_block_means(values, block) / blocks * bias)
@@ -68,7 +68,7 @@ def block_values(values: Array) -> float:
     return float(min(max(block, 1.0), math.ceil(min(3 * math.sqrt(count), count / 3))))
 
 
-def _block_for_interval(values: Array) -> int:
+def _lengthened_block(values: Array) -> int:
     """Return the lengthened block, a whole number, that leaves at least four blocks."""
     return max(1, min(math.ceil(LENGTHENED * block_values(values)), len(values) // BLOCKS_MIN))
 

@@ -27,6 +27,7 @@ STRETCH_MIN = 3
 CHANCE_MAX = 0.01
 FLOOR_FACTOR = 8.0
 PHI_MAX = 0.98
+JUMP_LASTING_SHARE_MIN = 0.5
 PENALTY_FACTOR = 2.0
 _BLOCKS_LOOKED_AT = 24
 _LOOK_CLOSER = 3.5
@@ -81,7 +82,8 @@ def best_split(values: Array, place_max: int | None = None) -> Split | None:
     best = int(weighted.argmax())
     place = int(places[best])
     noise = _noise(_left_over(values, [place]), levels=2)
-    return Split(place, _chance(float(weighted[best]), noise))
+    chance = _chance(float(weighted[best]), noise)
+    return Split(place, min(chance, _chance_of_jump(values, place, 0, count)))
 
 
 def change_points(values: Array) -> list[int]:
@@ -98,10 +100,35 @@ def change_points(values: Array) -> list[int]:
         steps = _steps(values, places)
         least = min(range(len(places)), key=steps.__getitem__)
         noise = _noise(_left_over(values, places), levels=len(places) + 1)
-        if _chance(steps[least], noise) <= CHANCE_MAX:
+        bounds = [0, *places, len(values)]
+        chance = _chance_of_jump(values, places[least], bounds[least], bounds[least + 2])
+        if min(chance, _chance(steps[least], noise)) <= CHANCE_MAX:
             break
         del places[least]
     return places
+
+
+def sure_move(values: Array) -> float:
+    """Return by how much the fitted line surely moves over a series of logarithms; 0 if not.
+
+    The end of the line's 99 % interval that is nearer to no move at all; the noise about the line
+    is taken as AR(1).
+    """
+    import numpy as np  # noqa: PLC0415
+    from scipy.special import stdtrit  # noqa: PLC0415
+
+    count = len(values)
+    if count <= STRETCH_MIN:
+        return 0.0
+    places = np.arange(count, dtype=float)
+    slope, height = np.polyfit(places, values, 1)
+    noise = _noise(values - height - slope * places, levels=2)
+    degrees = noise.independent - 2
+    if degrees < 1:
+        return 0.0
+    error = noise.long_run * math.sqrt(12 / count)  # of the move: the slope's times the length
+    sure = abs(float(slope)) * (count - 1) - float(stdtrit(degrees, 1 - CHANCE_MAX / 2)) * error
+    return max(0.0, sure)
 
 
 def _is_worth_a_look(values: Array) -> bool:
@@ -190,3 +217,30 @@ def _chance(step: float, noise: _Noise) -> float:
         return 0.0 if step > 0 else 1.0
     looks = max(1.0, 2 * math.log(noise.independent)) * (noise.levels - 1)
     return min(1.0, 2 * looks * float(stdtr(degrees, -step / noise.long_run)))
+
+
+def _chance_of_jump(values: Array, place: int, start: int, end: int) -> float:
+    """Return how often noise makes a step between neighbours as large as that at a place.
+
+    Student's t of that step against all others of the series. 1 where the levels on both sides
+    differ by less than half of the step: it did not last.
+
+    Args:
+        values: The series.
+        place: The first value after the step.
+        start: Where the level before the step begins.
+        end: Where the level after it ends.
+    """
+    import numpy as np  # noqa: PLC0415
+    from scipy.special import stdtr  # noqa: PLC0415
+
+    steps = np.diff(values)
+    own = float(steps[place - 1])
+    lasting = float(values[place:end].mean() - values[start:place].mean())
+    others = np.delete(steps, place - 1)
+    scale = math.sqrt(float(others @ others) / len(others))
+    if own == 0 or lasting / own < JUMP_LASTING_SHARE_MIN:
+        return 1.0
+    if scale == 0:
+        return 0.0
+    return min(1.0, 2 * len(steps) * float(stdtr(len(others), -abs(own) / scale)))

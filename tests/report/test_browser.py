@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-import shutil
-import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import Visit, brightness
 from sample_run import HOSTILE, sample_summary
 
 from seatrial.analysis.model import Summary
@@ -20,37 +19,11 @@ from seatrial.analysis.wording import format_estimate, format_value
 from seatrial.report.page import render
 from seatrial.report.tables import doubt_text
 
-sync_api = pytest.importorskip(
-    "playwright.sync_api", reason="playwright is not installed: pip install 'seatrial[test]'"
-)
-
 pytestmark = pytest.mark.browser
 
 OPEN_S_MAX = 2.0
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 PAPER_WIDTH_PX = 688  # A4 less the margins of print.css
-VIOLATIONS = """
-window.violations = [];
-document.addEventListener('securitypolicyviolation', (event) =>
-  window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
-"""
-
-
-def chromium_path() -> str | None:
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    return next(filter(None, map(shutil.which, names)), None)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = chromium_path()
-    if path is None:
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
-    with sync_api.sync_playwright() as playwright:
-        # Chromium's own sandbox does not start for root, as in a container.
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -63,36 +36,6 @@ def report(summary: Summary, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(render(summary), encoding="utf-8")
     return path
-
-
-class Visit:
-    """A page opened with the network cut, and everything that it asked for or complained of."""
-
-    def __init__(self, browser: Any, report: Path, **options: Any) -> None:
-        options = {"viewport": {"width": 1280, "height": 900}} | options
-        self.scripted = options.get("java_script_enabled", True)
-        self.context = browser.new_context(offline=True, accept_downloads=True, **options)
-        self.requests: list[str] = []
-        self.complaints: list[str] = []
-        self.page = self.context.new_page()
-        self.page.add_init_script(VIOLATIONS)
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.route(re.compile("^(?!file:|blob:|data:)"), lambda route: route.abort())
-        started = time.monotonic()
-        self.page.goto(report.as_uri())
-        if self.scripted:
-            self.page.wait_for_selector("html[data-drawn=all]", state="attached", timeout=20_000)
-        self.opened_s = time.monotonic() - started
-
-    def figure(self, name: str) -> Any:
-        return self.page.locator(f"#figure-{name}")
-
-    def saved(self, name: str, button: str) -> tuple[str, bytes]:
-        with self.page.expect_download() as download:
-            self.figure(name).get_by_role("button", name=f"as {button}").click()
-        return download.value.suggested_filename, Path(download.value.path()).read_bytes()
 
 
 @pytest.fixture
@@ -238,11 +181,6 @@ def test_without_scripts_the_page_says_all_it_knows(visit: Callable[..., Visit],
     assert page.locator("#machine").is_visible()
     assert HOSTILE.split("\u2028")[0] in page.locator("#study pre").text_content()
     assert not page.locator("#theme").is_visible()
-
-
-def brightness(page: Any) -> float:
-    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3
 
 
 def test_light_and_dark_follow_the_system_and_the_switch(visit: Callable[..., Visit]):

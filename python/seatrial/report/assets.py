@@ -15,6 +15,7 @@ SCRIPTS = (
     "theme.js",
     "format.js",
     "panels.js",
+    "overlay.js",
     "lines.js",
     "ladder.js",
     "bars.js",

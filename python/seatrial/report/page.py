@@ -15,6 +15,7 @@ from seatrial.report.document import BYTES_MAX, chapters, page_document
 from seatrial.report.figures.heatmap import COLUMNS_MAX
 from seatrial.report.figures.page_order import figures_of
 from seatrial.report.markup import element
+from seatrial.report.sections.audits import audits_section
 from seatrial.report.sections.charts import charts_section
 from seatrial.report.sections.events import event_sections
 from seatrial.report.sections.findings import findings_section
@@ -29,6 +30,7 @@ from seatrial.report.tables import tables as plain_tables
 _CHAPTERS = {
     "thresholds": "Thresholds",
     "findings": "Findings",
+    "audits": "What the tables say",
     "charts": "Charts",
     "tables": "Tables",
     "machine": "Machine",
@@ -74,7 +76,7 @@ def render(summary: Summary, *, tables: Sequence[Table] | None = None) -> str:
 
 
 def _rendered(summary: Summary, plain: Sequence[Table], detail: _Detail) -> str:
-    figures = figures_of(summary.cells, detail.heat_views_max)
+    figures = figures_of(summary.cells, detail.heat_views_max, summary.audits)
     run = summary.run
     numbers = [
         *table_sections(summary.cells, plain, every_figure=detail.every_figure),
@@ -82,6 +84,7 @@ def _rendered(summary: Summary, plain: Sequence[Table], detail: _Detail) -> str:
     ]
     absent = {
         "thresholds": not summary.thresholds,
+        "audits": not summary.audits,
         "charts": not figures,
         "tables": not numbers,
     }
@@ -93,6 +96,7 @@ def _rendered(summary: Summary, plain: Sequence[Table], detail: _Detail) -> str:
             "main",
             thresholds_section(summary.thresholds),
             findings_section(summary.findings),
+            audits_section(summary.audits),
             charts_section(figures),
             tables_section(numbers),
             machine_section(run),

@@ -53,8 +53,18 @@ class ChartFigure {
     this.chosen = index;
     this.heading.textContent = unbroken(this.view.title);
     this.plot.setAttribute('aria-label', this.view.title);
+    this.showNotes();
     this.draw();
     this.element.dispatchEvent(new CustomEvent('view-chosen', { detail: this.view }));
+  }
+
+  /** Put the view's own sentences below the chart: what is circled, then its notes. */
+  showNotes() {
+    const { gaps = [], notes = [] } = this.view;
+    const list = this.element.querySelector('.gaps');
+    list.replaceChildren(...gaps.map((text) => textElement('li', text)));
+    list.hidden = gaps.length === 0;
+    this.element.querySelector('.view-notes').textContent = notes.join(' ');
   }
 
   controls() {

@@ -1,39 +1,92 @@
-// Lines with bands: rates and latencies against block size, the address map.
+// Lines with bands: rates and latencies against block size, the address map, latency against load.
+// What stands in a panel beside its lines is in overlay.js (circles, absent cells, guides).
 
 const PANEL_HEIGHT_PX = 270;
+const PANEL_WITH_RINGS_PX = 330; // circles need room
+const PANEL_BELOW_PX = 168;
 const PANEL_TOP_PX = 44;
 const PANEL_BOTTOM_PX = 48;
 const PANEL_LEFT_PX = 74;
 const PANEL_RIGHT_PX = 14;
 const PANEL_WIDTH_MIN_PX = 225;
+const PLAIN_LINE_ICON = 'path://M0,4H30V5.6H0Z';
 const BAND_OPACITY = 0.16;
+const BAND_OF_MODEL_OPACITY = 0.07;
+
+// How each look is drawn: width of its line (px), its opacity, size of its markers (px).
+const LOOKS = {
+  measured: { width: 2, opacity: 1, symbol_px: 7 },
+  dots: { width: 0, opacity: 0, symbol_px: 9 },
+  thin: { width: 1, opacity: 0.45, symbol_px: 7 },
+  model: { width: 1.2, opacity: 0.95, symbol_px: 0 },
+  foreseen: { width: 0, opacity: 0, symbol_px: 7 },
+};
+
+const lookOf = (line) => LOOKS[line.look ?? 'measured'];
+const isModel = (line) => ['model', 'foreseen'].includes(line.look);
 
 /** Return [option, height] of a view of panels at a width. */
 function linesOption(view, width_px, colours) {
-  const lines = view.panels.flatMap((panel) => panel.lines).sort((a, b) => a.style - b.style);
-  const names = [...new Set(lines.map((line) => line.name))];
-  const legendShown = names.length > 1;
+  const entries = legendEntries(view, colours);
+  const names = entries.map((entry) => entry.name);
+  const legendShown = entries.length > 1;
   const legend_px = legendShown ? legendRows(names, width_px) * LEGEND_ROW_PX + 8 : 0;
-  const columns = panelColumns(view.panels.length, width_px);
-  const rows = Math.ceil(view.panels.length / columns);
+  const [places, height_px] = panelPlaces(view.panels, width_px);
   const option = {
     ...baseOption(colours),
     title: [], grid: [], xAxis: [], yAxis: [], series: [],
     tooltip: {
-      ...tooltipOption('axis', (points) => linesTip(view, points), colours),
+      ...tooltipOption('axis', (points) => linesTip(view, points, colours), colours),
       axisPointer: { type: 'line', snap: true, lineStyle: { color: colours.muted } },
     },
   };
-  if (legendShown) option.legend = legendOption(names, colours, 0);
+  if (legendShown) option.legend = legendOption(entries, colours, 0);
   view.panels.forEach((panel, index) => {
-    const column = index % columns;
-    const left_px = (column * width_px) / columns;
-    const top_px = legend_px + Math.floor(index / columns) * PANEL_HEIGHT_PX;
-    addPanel(option, panel, colours, {
-      index, left_px, top_px, width_px: width_px / columns,
-    });
+    const { top_px, ...box } = places[index];
+    addPanel(option, panel, colours, { ...box, index, top_px: top_px + legend_px });
   });
-  return [option, legend_px + rows * PANEL_HEIGHT_PX];
+  return [option, legend_px + height_px];
+}
+
+/** Return the legend's entries: what was measured by style, then models, then circles. */
+function legendEntries(view, colours) {
+  const lines = view.panels.flatMap((panel) => panel.lines);
+  const order = (line) => (isModel(line) ? 1000 : 0) + line.style;
+  const ordered = [...lines].sort((a, b) => order(a) - order(b));
+  const names = [...new Set(ordered.map((line) => line.name))];
+  const looks = new Map(lines.map((line) => [line.name, line.look]));
+  const entries = names.map((name) => legendEntry(name, looks.get(name), colours));
+  if (view.panels.some((panel) => panel.rings?.length)) entries.push(ringLegend(colours));
+  return entries;
+}
+
+/** Return one entry of the legend; what all lines have alike stands there without a colour. */
+function legendEntry(name, look, colours) {
+  const quiet = { lineStyle: { color: colours.muted }, itemStyle: { color: colours.muted } };
+  if (look === 'model') return { name, icon: PLAIN_LINE_ICON, ...quiet };
+  return look === 'foreseen' ? { name, ...quiet } : { name };
+}
+
+/** Return where each panel stands, and how high (px) all of them are together. */
+function panelPlaces(panels, width_px) {
+  const stacks = [];
+  for (const panel of panels) {
+    if (panel.below) stacks.at(-1).push(panel);
+    else stacks.push([panel]);
+  }
+  const columns = panelColumns(stacks.length, width_px);
+  const ringed = panels.some((panel) => panel.rings?.length);
+  const panel_px = ringed ? PANEL_WITH_RINGS_PX : PANEL_HEIGHT_PX;
+  const height = (stack) => panel_px + (stack.length - 1) * PANEL_BELOW_PX;
+  const row_px = Math.max(...stacks.map(height));
+  const places = stacks.flatMap((stack, index) => stack.map((panel, depth) => ({
+    left_px: ((index % columns) * width_px) / columns,
+    top_px: Math.floor(index / columns) * row_px
+      + (depth && panel_px + (depth - 1) * PANEL_BELOW_PX),
+    width_px: width_px / columns,
+    height_px: depth ? PANEL_BELOW_PX : panel_px,
+  })));
+  return [places, Math.ceil(stacks.length / columns) * row_px];
 }
 
 /** Return how many panels stand side by side: as many as are wide enough, three at most. */
@@ -43,7 +96,7 @@ function panelColumns(panels, width_px) {
 }
 
 /** Add one panel's title, grid, axes and series to the option. */
-function addPanel(option, panel, colours, { index, left_px, top_px, width_px }) {
+function addPanel(option, panel, colours, { index, left_px, top_px, width_px, height_px }) {
   option.title.push({
     text: panel.title,
     subtext: panel.y.name,
@@ -55,11 +108,12 @@ function addPanel(option, panel, colours, { index, left_px, top_px, width_px }) 
     subtextStyle: { color: colours.muted, fontSize: 11.5 },
   });
   const length_px = width_px - PANEL_LEFT_PX - PANEL_RIGHT_PX;
+  const inner_px = height_px - PANEL_TOP_PX - PANEL_BOTTOM_PX;
   option.grid.push({
     left: left_px + PANEL_LEFT_PX,
     top: top_px + PANEL_TOP_PX,
     width: length_px,
-    height: PANEL_HEIGHT_PX - PANEL_TOP_PX - PANEL_BOTTOM_PX,
+    height: inner_px,
   });
   option.xAxis.push(axisOption(panel.x, colours, {
     gridIndex: index, horizontal: true, nameShown: true, length_px,
@@ -68,38 +122,60 @@ function addPanel(option, panel, colours, { index, left_px, top_px, width_px }) 
     gridIndex: index, horizontal: false, nameShown: false,
   }));
   for (const line of panel.lines) {
-    const style = lineStyle(line.style, colours);
+    const style = styleOf(line, colours);
     // The line first: the legend takes its icon from the first series of a name.
     option.series.push(
       lineSeries(panel, line, style, index), bandSeries(panel, line, style, index),
     );
   }
+  option.series.push(...overlaySeries(panel, index, colours));
 }
+
+/** Return a line's colour, dash and marker: a model's line is solid, what is foreseen hollow. */
+function styleOf(line, colours) {
+  const style = lineStyle(line.style, colours);
+  if (line.look === 'model') return { ...style, dash: 'solid', marker: 'none' };
+  if (line.look === 'foreseen') return { ...style, marker: hollow(style.marker) };
+  return line.marker ? { ...style, marker: line.marker } : style;
+}
+
+/** Return the hollow form of a marker. */
+const hollow = (marker) => (
+  marker.startsWith('empty') ? marker : `empty${marker[0].toUpperCase()}${marker.slice(1)}`
+);
 
 /** Return one line's series. */
 function lineSeries(panel, line, style, index) {
+  const look = lookOf(line);
+  const icon = MARKER_PATHS[style.marker] ?? style.marker;
   return {
     type: 'line',
     name: line.name,
     xAxisIndex: index,
     yAxisIndex: index,
-    z: 3,
-    symbol: style.marker,
-    symbolSize: line.points.length > 24 ? 4 : 7,
+    z: isModel(line) ? 2 : 3,
+    symbol: icon,
+    symbolSize: line.points.length > 24 ? 4 : look.symbol_px,
     showAllSymbol: true,
     itemStyle: { color: style.color },
-    lineStyle: { color: style.color, type: style.dash, width: 2 },
+    lineStyle: { color: style.color, type: style.dash, width: look.width, opacity: look.opacity },
     emphasis: { disabled: true },
     data: line.points.map((point) => ({
       value: [place(panel.x, point[0]), place(panel.y, point[1])],
       point,
+      line,
     })),
   };
 }
 
 /** Return the intervals of a line: a band through neighbours, a stroke at a point alone. */
 function bandSeries(panel, line, style, index) {
-  const shapes = (api) => intervalRuns(line.points).flatMap((run) => {
+  const alone = ['dots', 'foreseen'].includes(line.look);
+  const opacity = line.look === 'model' ? BAND_OF_MODEL_OPACITY : BAND_OPACITY;
+  const runs = intervalRuns(line.points).flatMap((run) => (
+    alone ? run.map((point) => [point]) : [run]
+  ));
+  const shapes = (api) => runs.map((run) => {
     const end = (side) => run.map((point) => api.coord([
       place(panel.x, point[0]),
       place(panel.y, Math.max(point[side], panel.y.low)),
@@ -107,12 +183,10 @@ function bandSeries(panel, line, style, index) {
     const [low, high] = [end(2), end(3)];
     if (run.length === 1) {
       const [[x, y1], [, y2]] = [low[0], high[0]];
-      return [{ type: 'line', shape: { x1: x, y1, x2: x, y2 }, style: { stroke: style.color } }];
+      return { type: 'line', shape: { x1: x, y1, x2: x, y2 }, style: { stroke: style.color } };
     }
     const points = [...high, ...low.reverse()];
-    return [{
-      type: 'polygon', shape: { points }, style: { fill: style.color, opacity: BAND_OPACITY },
-    }];
+    return { type: 'polygon', shape: { points }, style: { fill: style.color, opacity } };
   });
   return drawnSeries(shapes, { axis: index, name: line.name, color: style.color });
 }
@@ -127,24 +201,42 @@ function intervalRuns(points) {
   return runs.filter((run) => run.length > 0);
 }
 
-/** Return the tooltip of the points at one place. */
-function linesTip(view, parameters) {
-  const lines = parameters.filter((parameter) => parameter.seriesType === 'line');
-  if (lines.length === 0) return '';
-  const panel = view.panels[lines[0].axisIndex] ?? view.panels[0];
-  const x = lines[0].data.point[0];
+/** Return a line's name with that of the line which it belongs to. */
+const fullName = (line) => (line.of ? `${line.of}, ${line.name}` : line.name);
+
+/** Return the tooltip of the points at one place: what a line's model says stands beside it. */
+function linesTip(view, parameters, colours) {
+  const marks = parameters.filter((parameter) => parameter.seriesType === 'line');
+  if (marks.length === 0) return '';
+  const panel = view.panels[marks[0].axisIndex] ?? view.panels[0];
+  const x = marks[0].data.point[0];
+  const rows = new Map();
+  for (const { color, data: { line, point } } of marks) {
+    const name = line.of || line.name;
+    const text = line.of ? `${line.name} ${point[4]}` : point[4];
+    const known = rows.get(name);
+    rows.set(name, { name, color, text: known ? `${known.text}; ${text}` : text });
+  }
+  for (const { name, color, text } of absentRows(panel, x, colours)) {
+    const known = rows.get(name);
+    rows.set(name, { name, color, text: known ? `${text}; ${known.text}` : text });
+  }
   const tick = panel.x.ticks.find(([value]) => value === x);
   return tipContent(
-    tick ? tick[1] : formatSize(x),
-    lines.map(({ seriesName, color, data }) => ({ name: seriesName, text: data.point[4], color })),
+    tick ? tick[1] : placeName(panel.x, x), [...rows.values(), ...ringRows(panel, x, colours)],
   );
 }
+
+/** Return a place on the horizontal axis that has no tick, in words. */
+const placeName = (axis, x) => (
+  axis.unit === 'B' ? formatSize(x) : `${formatNumber(x)} ${axis.unit}`
+);
 
 /** Return the view as rows of a table, the first of them its heading. */
 function linesTable(view) {
   const [{ x }] = view.panels;
   const rows = view.panels.flatMap((panel) => panel.lines.flatMap((line) => line.points.map(
-    ([at, value, low, high]) => [panel.title, line.name, at, panel.y.unit, value, low, high],
+    ([at, value, low, high]) => [panel.title, fullName(line), at, panel.y.unit, value, low, high],
   )));
   const at = `${x.name.toLowerCase().replaceAll(' ', '_')}_${x.unit === 'B' ? 'bytes' : x.unit}`;
   return [['panel', 'line', at, 'unit', 'value', 'low_95', 'high_95'], ...rows];

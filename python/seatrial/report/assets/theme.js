@@ -6,6 +6,11 @@ const DASHES = ['solid', [7, 4], [2, 3], [10, 4, 2, 4], [4, 2], [12, 4]];
 const MARKERS = ['circle', 'rect', 'triangle', 'diamond', 'emptyCircle', 'emptyRect'];
 const COLOURS = 7;
 
+// Markers that ECharts has no name for.
+const MARKER_PATHS = {
+  cross: 'path://M0,1.4L1.4,0L5,3.6L8.6,0L10,1.4L6.4,5L10,8.6L8.6,10L5,6.4L1.4,10L0,8.6L3.6,5Z',
+};
+
 // Viridis (van der Walt and Smith, 2015), every eighth of it; between them it is linear enough.
 const VIRIDIS = ['#440154', '#472d7b', '#3b528b', '#2c728e', '#21918c', '#28ae80', '#5ec962',
   '#addc30', '#fde725'];

@@ -57,29 +57,121 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
         return cls(x, estimate.value, estimate.low, estimate.high, text)
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """Points that belong together; ``style`` picks colour, dash and marker."""
+Look = Literal["measured", "dots", "thin", "model", "foreseen"]
+"""How a line is drawn: ``measured``, joined markers; ``dots``, markers alone; ``thin``, a narrow
+line with small markers; ``model``, a narrow line without; ``foreseen``, hollow markers alone."""
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Points that belong together.
+
+    Attributes:
+        name: Its entry in the legend; lines of one name share it.
+        style: Picks colour, dash and marker.
+        points: In order of x.
+        look: How it is drawn.
+        of: Name of the line that it belongs to, as a model does to what it describes.
+        marker: A marker other than the style's: ``circle``, ``cross``, ``emptyDiamond``.
+    """
 
     name: str
     style: int
     points: list[Point]
+    look: Look = "measured"
+    of: str = ""
+    marker: str = ""
 
 
-class Panel(msgspec.Struct, frozen=True, kw_only=True):
-    """One pair of axes with its lines."""
+class Ring(msgspec.Struct, frozen=True, array_like=True):
+    """A circle around one point.
+
+    Attributes:
+        x: Its place.
+        y: Its place; None at the bottom of the panel, around what is absent.
+        label: The number that stands beside it.
+        text: What the tooltip says of it.
+        name: Name of the line that it belongs to.
+    """
+
+    x: float
+    y: float | None
+    label: str
+    text: str
+    name: str
+
+
+class Absent(msgspec.Struct, frozen=True, array_like=True):
+    """A cell that has no figure, marked at the bottom of its panel.
+
+    Attributes:
+        x: Its place.
+        name: Name of the line that it would belong to.
+        style: Of that line.
+        text: What the tooltip says of it.
+    """
+
+    x: float
+    name: str
+    style: int
+    text: str
+
+
+class Guide(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A straight line or a band across a panel.
+
+    Attributes:
+        axis: The axis that it stands on: ``x`` is upright, ``y`` level.
+        low: Where it is, or begins.
+        high: Where it ends; None for a line.
+        label: What stands beside it; empty for nothing.
+        tone: ``limit`` in the colour of alarm, ``answer`` in that of what is told, ``quiet``.
+    """
+
+    axis: Literal["x", "y"]
+    low: float
+    high: float | None = None
+    label: str = ""
+    tone: Literal["limit", "answer", "quiet"] = "quiet"
+
+
+class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One pair of axes with its lines.
+
+    Attributes:
+        title: Its heading.
+        x: Horizontal axis.
+        y: Vertical axis.
+        lines: What is drawn in it.
+        rings: Around points that need a look.
+        absent: Cells without a figure.
+        guides: Straight lines and bands.
+        below: Whether it stands below the panel before it, on the same horizontal axis.
+    """
 
     title: str
     x: Axis
     y: Axis
     lines: list[Line]
+    rings: list[Ring] = []
+    absent: list[Absent] = []
+    guides: list[Guide] = []
+    below: bool = False
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of a ladder or of bars: a label, its figures by name, and a remark beside it."""
+class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One row of a ladder or of bars.
+
+    Attributes:
+        label: Names it.
+        points: Its figures by name.
+        remark: What stands beside the label.
+        mark: Of a ratio: ``higher``, ``lower``, ``same`` or ``undecided``.
+    """
 
     label: str
     points: dict[str, Point]
     remark: str = ""
+    mark: str = ""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,6 +186,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         names: Of the figures that the rows have, in the order of the legend.
         axis: The value axis of a ladder or of bars.
         heat: Of a heat map.
+        notes: Sentences below the chart while this view is shown.
+        gaps: Sentences on what is circled, in order of their numbers from 1.
+        band: Low and high end of a band behind the rows; None for none.
     """
 
     label: str
@@ -104,6 +199,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     names: list[str] = []
     axis: Axis | None = None
     heat: Heat | None = None
+    notes: list[str] = []
+    gaps: list[str] = []
+    band: tuple[float, float] | None = None
 
 
 class HeatColumn(msgspec.Struct, frozen=True, array_like=True):
@@ -169,7 +267,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    kind: Literal["lines", "ladder", "bars", "heat"]
+    kind: Literal["lines", "ladder", "bars", "heat", "ratios"]
     topic: str
     notes: list[str]
     views: list[View]

@@ -12,6 +12,9 @@ from seatrial.study.cell import FactorValue
 _T = TypeVar("_T")
 _K = TypeVar("_K", bound=Hashable)
 
+Identity = Mapping[str, FactorValue]
+"""A cell's factors by name, as ``Cell.identity`` gives them."""
+
 
 def grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:
     """Return the items by key, keys in order of first appearance."""
@@ -28,8 +31,12 @@ def of_kind(cells: Iterable[CellSummary], *kinds: str) -> list[CellSummary]:
 
 def varying(cells: Sequence[CellSummary], leave_out: Collection[str] = ()) -> list[str]:
     """Return the names of the factors that differ among the cells, in the cells' order."""
+    return varying_among([summary.cell.identity() for summary in cells], leave_out)
+
+
+def varying_among(identities: Sequence[Identity], leave_out: Collection[str] = ()) -> list[str]:
+    """Return the names of the factors that differ among cells, which their identities stand for."""
     values: dict[str, set[FactorValue | None]] = {}
-    identities = [summary.cell.identity() for summary in cells]
     names = dict.fromkeys(name for identity in identities for name in identity)
     for name in names:
         values[name] = {identity.get(name) for identity in identities}
@@ -38,9 +45,13 @@ def varying(cells: Sequence[CellSummary], leave_out: Collection[str] = ()) -> li
 
 def name_by(summary: CellSummary, factors: Iterable[str]) -> str:
     """Return the cell's values of these factors, such as ``random read, 10 threads``."""
-    identity = summary.cell.identity()
+    return identity_by(summary.cell.identity(), factors, summary.cell.kind)
+
+
+def identity_by(identity: Identity, factors: Iterable[str], kind: str = "") -> str:
+    """Return a cell's values of these factors, of a cell that only its identity stands for."""
     words = {
-        name: format_factor(name, identity[name], summary.cell.kind)
+        name: format_factor(name, identity[name], kind)
         for name in factors
         if identity.get(name) is not None
     }
@@ -76,7 +87,7 @@ def _named_factor(name: str, value: float | bool) -> str:
     return f"{words} {value:g}"
 
 
-def cell_name(identity: Mapping[str, FactorValue]) -> str:
+def cell_name(identity: Identity) -> str:
     """Return a cell's factors as a reader would say them: ``ssd matrix: random read, 4 KiB``."""
     size_bytes = int(identity.get("block_size_bytes", 0))
     words = [" ".join(str(identity[name]) for name in ("pattern", "operation") if name in identity)]

@@ -2,116 +2,162 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from seatrial.analysis.audit.model import TableAudit
 from seatrial.analysis.model import CellSummary, Estimate
-from seatrial.analysis.wording import format_estimate, format_size
+from seatrial.analysis.wording import format_estimate, format_plural, format_size
 from seatrial.report.figures.axes import block_size_axis, extent, log_axis, value_axis
-from seatrial.report.figures.model import Figure, Line, Panel, Point, View
+from seatrial.report.figures.model import Axis, Figure, Line, Look, Panel, Point, View
 from seatrial.report.figures.naming import (
+    Identity,
     capitalized,
     grouped,
+    identity_by,
     line_style_of,
     name_by,
     of_kind,
     requests_word,
     varying,
+    varying_among,
 )
 from seatrial.report.figures.notes import blank_notes, interval_note
+from seatrial.report.figures.overlay import Overlay
 
 _Measure = Literal["iops", "bandwidth"]
 _AXIS_NAMES = {"iops": "Requests per second (IOPS)", "bandwidth": "Bandwidth (MB/s)"}
 _UNITS = {"iops": "IOPS", "bandwidth": "B/s"}
+_ROW_SHARE = 0.09  # of a panel's height, for one row of marks of absent cells
+_ROOM_SHARE_MAX = 0.4
 
 
-def matrix_figures(cells: Sequence[CellSummary]) -> list[Figure]:
-    """Return IOPS and bandwidth of the random matrix against block size, log-log."""
+class _Sort(NamedTuple):
+    """What a chart of rates shows, and how."""
+
+    kind: str
+    measure: _Measure
+    topic: str
+    scale: Literal["log", "linear"]
+
+
+def matrix_figures(cells: Sequence[CellSummary], audits: Sequence[TableAudit] = ()) -> list[Figure]:
+    """Return IOPS and bandwidth of the random matrix against block size, log-log.
+
+    Where its tables were audited, the model's lines and the gaps are drawn too.
+    """
     return [
-        *_figure(cells, "matrix", "iops", "Random access: requests", "log"),
-        *_figure(cells, "matrix", "bandwidth", "Random access: bandwidth", "log"),
+        *_figure(cells, _Sort("matrix", "iops", "Random access: requests", "log"), audits),
+        *_figure(cells, _Sort("matrix", "bandwidth", "Random access: bandwidth", "log"), audits),
     ]
 
 
 def sequential_figures(cells: Sequence[CellSummary]) -> list[Figure]:
     """Return the rate of the sequential sweep against block size, from 0."""
-    return _figure(cells, "sequential", "bandwidth", "Sequential access", "linear")
+    return _figure(cells, _Sort("sequential", "bandwidth", "Sequential access", "linear"), ())
 
 
 def _figure(
-    cells: Sequence[CellSummary],
-    kind: str,
-    measure: _Measure,
-    topic: str,
-    scale: Literal["log", "linear"],
+    cells: Sequence[CellSummary], sort: _Sort, audits: Sequence[TableAudit]
 ) -> list[Figure]:
     """Return the figure, or none when no cell of the kind has a figure."""
-    drawn = [s for s in of_kind(cells, kind) if s.cell.block_size_bytes > 0]
+    drawn = [s for s in of_kind(cells, sort.kind) if s.cell.block_size_bytes > 0]
     if not drawn:
         return []
     workloads = grouped(drawn, lambda s: (s.cell.target, s.cell.workload))
-    views = [
-        _view(f"{target}: {workload}", members, measure, scale)
-        for (target, workload), members in workloads.items()
-    ]
+    tables = grouped(audits, lambda audit: (audit.table.target, audit.table.workload))
     return [
         Figure(
-            id=f"{kind}-{measure}",
+            id=f"{sort.kind}-{sort.measure}",
             kind="lines",
-            topic=topic,
+            topic=sort.topic,
             notes=[
                 interval_note(drawn, "bands"),
-                *blank_notes(s for s in cells if s.cell.kind == kind),
+                *blank_notes(s for s in cells if s.cell.kind == sort.kind),
             ],
-            views=views,
-            table=f"table-{kind}",
+            views=[
+                _view(": ".join(where), members, sort, tables.get(where, []))
+                for where, members in workloads.items()
+            ],
+            table=f"table-{sort.kind}",
         )
     ]
 
 
 def _view(
-    label: str,
-    cells: Sequence[CellSummary],
-    measure: _Measure,
-    scale: Literal["log", "linear"],
+    label: str, cells: Sequence[CellSummary], sort: _Sort, audits: Sequence[TableAudit]
 ) -> View:
-    x_axis = block_size_axis(s.cell.block_size_bytes for s in cells)
-    estimates: list[Estimate] = [attrgetter(measure)(s) for s in cells]
-    name, unit = _AXIS_NAMES[measure], _UNITS[measure]
-    y_axis = (
-        log_axis(name, unit, extent(estimates))
-        if scale == "log"
-        else value_axis(name, unit, estimates)
-    )
-    factors = varying(cells, leave_out=("operation", "block_size_bytes"))
-    styles = line_style_of(name_by(s, factors) for s in cells)
-    panels = [
-        Panel(
-            title=capitalized(operation),
-            x=x_axis,
-            y=y_axis,
-            lines=_lines(members, factors, styles, measure),
+    measure = sort.measure
+    overlay = Overlay(audits, _UNITS[measure])
+    identities: list[Identity] = [*(s.cell.identity() for s in cells), *overlay.identities]
+    factors = varying_among(identities, leave_out=("operation", "block_size_bytes"))
+
+    def name_of(identity: Identity) -> str:
+        return identity_by(identity, factors, cells[0].cell.kind) or "rate"
+
+    styles = line_style_of(name_of(identity) for identity in identities)
+    x_axis = block_size_axis(int(each["block_size_bytes"]) for each in identities)
+    y_axis = _rate_axis(cells, sort, overlay)
+    panels = []
+    for operation, members in grouped(cells, lambda s: s.cell.operation).items():
+        more = overlay.panel(operation, name_of, styles)
+        modelled = any(line.look == "model" for line in more.lines)
+        lines = _lines(members, name_of, styles, measure, look="thin" if modelled else "measured")
+        panels.append(
+            Panel(
+                title=capitalized(operation),
+                x=x_axis,
+                y=y_axis,
+                lines=[*lines, *more.lines],
+                rings=more.rings,
+                absent=more.absent,
+            )
         )
-        for operation, members in grouped(cells, lambda s: s.cell.operation).items()
-    ]
-    return View(label=label, title=_title(cells, measure), panels=panels)
+    title = _title(cells, measure)
+    gaps = overlay.gaps
+    if gaps:
+        title = f"{title}; {format_plural(len(gaps), 'gap is', 'gaps are')} circled"
+    return View(label=label, title=title, panels=panels, notes=overlay.notes, gaps=gaps)
+
+
+def _rate_axis(cells: Sequence[CellSummary], sort: _Sort, overlay: Overlay) -> Axis:
+    estimates: list[Estimate] = [attrgetter(sort.measure)(s) for s in cells]
+    name, unit = _AXIS_NAMES[sort.measure], _UNITS[sort.measure]
+    if sort.scale == "linear":
+        return value_axis(name, unit, estimates)
+    predicted = [estimate.value for estimate in overlay.predicted]
+    drawn = [end for end in (*extent(estimates), *predicted) if end > 0]
+    return log_axis(name, unit, [*drawn, _room_below(drawn, overlay.absent_max)])
+
+
+def _room_below(values: Sequence[float], rows: int) -> float:
+    """Return a value so far below all others that so many rows of marks stand under them."""
+    share = min(rows * _ROW_SHARE, _ROOM_SHARE_MAX)
+    low, high = min(values), max(values)
+    return low * math.pow(low / high, share / (1 - share))
 
 
 def _lines(
-    cells: Sequence[CellSummary], factors: Sequence[str], styles: dict[str, int], measure: _Measure
+    cells: Sequence[CellSummary],
+    name_of: Callable[[Identity], str],
+    styles: Mapping[str, int],
+    measure: _Measure,
+    look: Look,
 ) -> list[Line]:
     return [
         Line(
-            name=name or "rate",
+            name=name,
             style=styles[name],
             points=[
                 Point.of(s.cell.block_size_bytes, attrgetter(measure)(s))
                 for s in sorted(members, key=lambda s: s.cell.block_size_bytes)
                 if attrgetter(measure)(s).value > 0
             ],
+            look=look,
         )
-        for name, members in grouped(cells, lambda s: name_by(s, factors)).items()
+        for name, members in grouped(cells, lambda s: name_of(s.cell.identity())).items()
     ]
 
 

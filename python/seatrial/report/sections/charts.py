@@ -27,6 +27,9 @@ def charts_section(figures: Sequence[Figure]) -> Markup:
 
 
 def _frame(figure: Figure) -> Markup:
+    """Return one chart's frame; the script exchanges what a view alone has (assets/figure.js)."""
+    view = figure.views[figure.chosen]
+    gaps = (element("li", text) for text in view.gaps)
     return element(
         "figure",
         element("p", figure.topic, class_="topic"),
@@ -35,6 +38,9 @@ def _frame(figure: Figure) -> Markup:
         element("div", class_="plot", role="img", aria_label=figure.title),
         element(
             "figcaption",
+            element("ol", *gaps, class_="gaps", hidden=not view.gaps),
+            element("span", " ".join(view.notes), class_="view-notes"),
+            " ",
             *(element("span", f"{note} ") for note in figure.notes),
             element("a", "All numbers", href=f"#{figure.table}", class_="numbers"),
         ),

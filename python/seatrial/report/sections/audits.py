@@ -1,0 +1,56 @@
+"""What the tables say: each audit's sentence, its gaps, its model in words, and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seatrial.analysis.audit.model import TableAudit
+from seatrial.report.audit_tables import audit_name, cells_table, parameters_table
+from seatrial.report.figures.naming import grouped
+from seatrial.report.figures.overlay import gap_text
+from seatrial.report.markup import Markup, element, unbroken
+from seatrial.report.sections.tables import plain_table
+
+
+def audits_section(audits: Sequence[TableAudit]) -> Markup:
+    """Return what each audited table says; nothing at all where none was."""
+    if not audits:
+        return Markup("")
+    by_chart = grouped(audits, lambda audit: (audit.table.target, audit.table.workload))
+    parts = [part for members in by_chart.values() for part in _of_one_chart(members)]
+    heading = "What the tables say"
+    return element(
+        "section", element("h2", heading), *parts, id="audits", aria_label=heading, class_="audits"
+    )
+
+
+def _of_one_chart(audits: Sequence[TableAudit]) -> list[Markup]:
+    """Return the audits of one chart; their gaps are numbered on, as they are in the chart."""
+    parts = []
+    number = 1
+    for audit in audits:
+        parts.append(_audit(audit, number))
+        number += len(audit.gaps)
+    return parts
+
+
+def _audit(audit: TableAudit, first_gap: int) -> Markup:
+    told = [parameter.sentence for parameter in audit.parameters if parameter.sentence]
+    gaps = (element("li", gap_text(gap)) for gap in audit.gaps)
+    return element(
+        "section",
+        element("h3", audit_name(audit)),
+        element("p", unbroken(audit.sentence)),
+        element("ul", *(element("li", unbroken(sentence)) for sentence in told)) if told else "",
+        element("p", "Gaps, with the numbers of the charts", class_="lead") if audit.gaps else "",
+        element("ol", *gaps, class_="gaps", start=first_gap) if audit.gaps else "",
+        *(element("p", limit, class_="lead") for limit in audit.limits),
+        _folded("Parameters of the model", plain_table(parameters_table(audit), captioned=False))
+        if audit.parameters
+        else "",
+        _folded("Model and gaps, cell by cell", plain_table(cells_table(audit), captioned=False)),
+    )
+
+
+def _folded(heading: str, content: Markup) -> Markup:
+    return element("details", element("summary", heading), content)

@@ -1,0 +1,55 @@
+"""A page in a real Chromium with the network cut, and all that it asked for or complained of."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+VIOLATIONS = """
+window.violations = [];
+document.addEventListener('securitypolicyviolation', (event) =>
+  window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+"""
+
+
+def chromium_path() -> str | None:
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+def brightness(page: Any) -> float:
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3
+
+
+class Visit:
+    """A page opened with the network cut, and everything that it asked for or complained of."""
+
+    def __init__(self, browser: Any, report: Path, **options: Any) -> None:
+        options = {"viewport": {"width": 1280, "height": 900}} | options
+        self.scripted = options.get("java_script_enabled", True)
+        self.context = browser.new_context(offline=True, accept_downloads=True, **options)
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.page = self.context.new_page()
+        self.page.add_init_script(VIOLATIONS)
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.route(re.compile("^(?!file:|blob:|data:)"), lambda route: route.abort())
+        started = time.monotonic()
+        self.page.goto(report.as_uri())
+        if self.scripted:
+            self.page.wait_for_selector("html[data-drawn=all]", state="attached", timeout=20_000)
+        self.opened_s = time.monotonic() - started
+
+    def figure(self, name: str) -> Any:
+        return self.page.locator(f"#figure-{name}")
+
+    def saved(self, name: str, button: str) -> tuple[str, bytes]:
+        with self.page.expect_download() as download:
+            self.figure(name).get_by_role("button", name=f"as {button}").click()
+        return download.value.suggested_filename, Path(download.value.path()).read_bytes()

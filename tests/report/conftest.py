@@ -1,0 +1,24 @@
+"""The browser, once for each module of tests that looks at pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from browsing import chromium_path
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: pip install 'seatrial[test]'"
+    )
+    path = chromium_path()
+    if path is None:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        # Chromium's own sandbox does not start for root, as in a container.
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()

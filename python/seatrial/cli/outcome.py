@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from seatrial.analysis import settled, summarise
+from seatrial.analysis.audit.odd import odd_keys
 from seatrial.analysis.model import Finding, Summary, ThresholdResult
 from seatrial.analysis.wording import format_count, format_plural
 from seatrial.cli import terminal
@@ -50,9 +51,8 @@ def measure_and_tell(
         require_writable(report)
     with ResultsFile.open(results, create=True) as store:
         with terminal.watcher(quiet=as_json) as watcher:
-            run, end = execute(
-                request, store, watcher=watcher, conductor=conductor or interleaved(settled)
-            )
+            usual = interleaved(settled, odd_keys)
+            run, end = execute(request, store, watcher=watcher, conductor=conductor or usual)
         summary = summarise(run, store.samples(run.id))
     place = report or results.parent / f"seatrial-report-{run.id}.html"
     if not as_json:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
+from seatrial import context
 from seatrial.measure.io import measure_cell
 from seatrial.measure.limits import OwnLimits
-from seatrial.measure.progress import Watcher
+from seatrial.measure.progress import Silent, Watcher
 from seatrial.measure.stage import Stage
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
@@ -56,6 +59,7 @@ class Recorder:
         self._stage = stage
         self._store = store
         self._limits = OwnLimits()
+        self._rested_s: dict[str, float] = {}
 
     def earlier(self) -> list[Sample]:
         """Return what the run holds already, from before it was interrupted."""
@@ -88,7 +92,7 @@ class Recorder:
         self.watcher.cell_started(cell, round_number, time_left_s)
         sample = measure_cell(
             cell,
-            self._stage.spec(cell, round_number),
+            self._spec(cell, round_number),
             round_number=round_number,
             position=position,
             watcher=self.watcher,
@@ -109,6 +113,52 @@ class Recorder:
         if not goes_on:
             raise Interrupted
         return stored
+
+    def probe(self, cell: Cell, number: int) -> Sample:
+        """Measure a cell without storing or telling of it.
+
+        Args:
+            cell: Like those of the plan, as short as the caller wants it.
+            number: Of the probe; each has addresses of its own.
+
+        Raises:
+            Interrupted: when the user ended it.
+            TargetError: when a target goes away.
+        """
+        sample = measure_cell(
+            cell, self._spec(cell, number), round_number=number, position=0, watcher=Silent()
+        )
+        if sample.status == INTERRUPTED:
+            raise Interrupted
+        return sample
+
+    def rest(self, cell: Cell, rest_s: float) -> None:
+        """Leave the target of a cell alone for so many seconds.
+
+        For a simulated device they pass on its own clock, before its next request.
+
+        Raises:
+            Interrupted: when the user ended the run.
+        """
+        if cell.spec["target"]["kind"] == "simulated":
+            self._rested_s[cell.target] = self._rested_s.get(cell.target, 0.0) + rest_s
+            return
+        try:
+            time.sleep(rest_s)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+
+    def readings(self, cell: Cell) -> dict[str, float]:
+        """Return the counters of the machine and of the device below a cell, as they stand now."""
+        path = self._stage.spec(cell, 0)["target"].get("path")
+        return context.counters(Path(path)) if path else {}
+
+    def _spec(self, cell: Cell, number: int) -> dict[str, Any]:
+        spec = self._stage.spec(cell, number)
+        rested_s = self._rested_s.pop(cell.target, 0.0)
+        if rested_s:
+            spec["target"]["idle_s"] = rested_s
+        return spec
 
     def _with_limit(self, sample: Sample) -> Sample:
         """Add what the engine could do without the target; a simulated device has no such limit."""

@@ -20,7 +20,6 @@ from seatrial.measure.recorder import (
 )
 from seatrial.measure.tally import Tally
 from seatrial.results.model import Run, Sample
-from seatrial.study.cell import Cell
 from seatrial.study.estimate import cell_time_s
 from seatrial.study.plan import order
 
@@ -56,8 +55,6 @@ def remeasuring(odd: Odd, rounds: int = ROUNDS) -> Conductor:
 def measure_again(tally: Tally, keys: Sequence[str], rounds: int) -> str:
     """Measure cells in further rounds, as far as the budget goes; return a sentence on it.
 
-    A cell that was measured again before a resume has that many rounds less to go.
-
     Args:
         tally: Of the run.
         keys: The odd cells; the sentence is empty where there are none.
@@ -67,29 +64,24 @@ def measure_again(tally: Tally, keys: Sequence[str], rounds: int) -> str:
         Interrupted: when the user ended it.
         TargetError: when a target goes away.
     """
-    cells = [cell for cell in tally.plan.cells if cell.key in set(keys)]
+    wanted = set(keys)
+    cells = [cell for cell in tally.plan.cells if cell.key in wanted]
     if not cells:
         return ""
     told = "1 odd cell was" if len(cells) == 1 else f"{len(cells)} odd cells were"
-    for _ in range(rounds):
-        due = [cell.key for cell in cells if _times_again(tally, cell) < rounds]
+    for again in range(rounds):
         number = tally.next_round
-        for position, cell in enumerate(order(tally.plan, number, due)):
+        due = order(tally.plan, number, wanted)
+        for position, cell in enumerate(due):
             if exhausted := tally.exhausted(cell):
                 return f"{exhausted} ended while {told} measured again."
-            left_s = _time_left_s(tally, cells, rounds)
-            notes = {REMEASURED: 1.0}
-            tally.measure(cell, number, position, time_left_s=left_s, notes=notes)
+            left = [*due[position:], *cells * (rounds - again - 1)]
+            tally.measure(
+                cell,
+                number,
+                position,
+                time_left_s=tally.within_budget_s(sum(map(cell_time_s, left))),
+                notes={REMEASURED: 1.0},
+            )
     rounds_told = "1 further round" if rounds == 1 else f"{rounds} further rounds"
     return f"{told} measured again in {rounds_told}."
-
-
-def _times_again(tally: Tally, cell: Cell) -> int:
-    return sum(REMEASURED in sample.counters for sample in tally.of(cell.key))
-
-
-def _time_left_s(tally: Tally, cells: Sequence[Cell], rounds: int) -> float:
-    """Return how long the rest takes, or what is left of the budget if that is less."""
-    due_s = sum(cell_time_s(cell) * (rounds - _times_again(tally, cell)) for cell in cells)
-    left_s = tally.budget_left_s
-    return due_s if left_s is None else min(due_s, left_s)

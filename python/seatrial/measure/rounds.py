@@ -113,7 +113,4 @@ class Rounds:
             for cell in self._plan.cells
             if not self._tally.has(cell.key, number)
         )
-        left_s = self._tally.budget_left_s
-        if left_s is None or round_number == 0:
-            return due_s
-        return min(due_s, left_s)
+        return due_s if round_number == 0 else self._tally.within_budget_s(due_s)

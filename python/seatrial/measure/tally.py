@@ -39,11 +39,10 @@ class Tally:
         """Seconds since this execution began to measure."""
         return time.monotonic() - self._began_s
 
-    @property
-    def budget_left_s(self) -> float | None:
-        """Seconds that the run may still take; None where it has no bound."""
+    def within_budget_s(self, needed_s: float) -> float:
+        """Return so many seconds, or what is left of the time budget if that is less."""
         budget_s = self.plan.study.budget.time_s
-        return None if budget_s is None else max(0.0, budget_s - self.spent_s)
+        return needed_s if budget_s is None else min(needed_s, max(0.0, budget_s - self.spent_s))
 
     @property
     def next_round(self) -> int:

@@ -47,13 +47,15 @@ def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
         ),
     )
     audits = audit_tables(run, cells)
-    findings = find(Context(run, cells, audits))
+    context = Context(run, cells, audits)
+    findings = find(context)
     summary = Summary(
         run=run,
         cells=cells,
         findings=findings,
         verdict=verdict(cells, findings),
         audits=audits,
+        steady=context.steady,
     )
     judged = evaluate(study.thresholds, summary) if study else []
     return msgspec.structs.replace(summary, thresholds=judged)

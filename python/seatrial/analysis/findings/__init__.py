@@ -11,6 +11,7 @@ from typing import Any
 
 from seatrial.analysis.findings import device, filesystem, machine
 from seatrial.analysis.findings.bound_broken import bound_broken
+from seatrial.analysis.findings.burst_credit import burst_credit
 from seatrial.analysis.findings.changed_meanwhile import changed_meanwhile
 from seatrial.analysis.findings.context import (
     Context,
@@ -25,14 +26,17 @@ from seatrial.analysis.findings.generator_limited import generator_limited
 from seatrial.analysis.findings.interrupted import interrupted
 from seatrial.analysis.findings.kernel_errors import kernel_errors
 from seatrial.analysis.findings.late_requests import late_requests
+from seatrial.analysis.findings.left_steady_state import left_steady_state
 from seatrial.analysis.findings.link_narrower import link_narrower
 from seatrial.analysis.findings.noisy_machine import noisy_machine
 from seatrial.analysis.findings.not_repeatable import not_repeatable
+from seatrial.analysis.findings.not_steady import not_steady
 from seatrial.analysis.findings.nothing_completed import nothing_completed
 from seatrial.analysis.findings.page_cache_served import page_cache_served
 from seatrial.analysis.findings.slow_device import slow_device
 from seatrial.analysis.findings.slower_at_end import slower_at_end
 from seatrial.analysis.findings.stall import stall
+from seatrial.analysis.findings.start_up_phase import start_up_phase
 from seatrial.analysis.findings.temperature import temperature
 from seatrial.analysis.model import Finding
 
@@ -45,13 +49,17 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     bound_broken,
     device_cache_served,
     page_cache_served,
+    burst_credit,
     late_requests,
     temperature,
+    left_steady_state,
+    not_steady,
     interrupted,
     changed_meanwhile,
     generator_limited,
     not_repeatable,
     slower_at_end,
+    start_up_phase,
     slow_device,
     noisy_machine,
 )

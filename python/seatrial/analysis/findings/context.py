@@ -12,6 +12,8 @@ from typing import Any
 from seatrial._core import Histogram
 from seatrial.analysis.audit.model import TableAudit
 from seatrial.analysis.model import CellSummary, Finding
+from seatrial.analysis.steady.model import SteadyState
+from seatrial.analysis.steady.states import steady_states
 from seatrial.analysis.wording import format_cell
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import FactorValue
@@ -32,6 +34,11 @@ class Context:
     def samples(self) -> list[Sample]:
         """Every sample of the run, by cell and round."""
         return [sample for summary in self.cells for sample in summary.samples]
+
+    @cached_property
+    def steady(self) -> list[SteadyState]:
+        """The states of every cell that was measured for long enough to tell."""
+        return steady_states(self.cells)
 
     @property
     def before(self) -> dict[str, Any]:

@@ -30,10 +30,11 @@ SCALE_LEAST_LOG: Final = 0.003
 MAD_TO_DEVIATION: Final = 1.4826
 GAPPY_SCALE_LOG: Final = 0.1
 GAPPY_GAIN: Final = 0.5
+GAPPY_CELLS_MIN: Final = 4
 INTERVAL_FACTOR_MAX: Final = 3.0
 AT_BOUND_LOG: Final = 0.01
 _STEP_LOG: Final = 1e-5
-_EVALUATIONS_MAX: Final = 60
+_EVALUATIONS_MAX: Final = 40
 _COARSE_SHARE: Final = 1e-3
 _FINE_SHARE: Final = 1e-5
 
@@ -107,13 +108,15 @@ def fit(variant: Variant, observed: Observed) -> Fit:
 
     Residuals are weighed by soft-L1. Where that leaves a wide scatter, the table may be gappy:
     then Cauchy's weights, which let go of far cells wholly, are kept if they halve the scatter.
+    With few cells for each parameter that would only pick the cells that fit, so it is not tried.
 
     Args:
         variant: The equation and its parameters.
         observed: At least one cell.
     """
     clean = _fit_from_seeds(variant, observed, "soft_l1")
-    if clean.scale_log <= GAPPY_SCALE_LOG:
+    is_ample = len(observed) >= GAPPY_CELLS_MIN * len(variant.names)
+    if clean.scale_log <= GAPPY_SCALE_LOG or not is_ample:
         return clean
     gappy = _fit_from_seeds(variant, observed, "cauchy")
     return gappy if gappy.scale_log < GAPPY_GAIN * clean.scale_log else clean

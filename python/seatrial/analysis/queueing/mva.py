@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[float64]
 
-SETTLED_SHARE = 1e-10
+SETTLED_SHARE = 1e-8
 CHECKED_EVERY = 8
 
 

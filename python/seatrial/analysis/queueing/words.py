@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from seatrial.analysis.audit.model import Parameter
-from seatrial.analysis.queueing.forms import PARAMETERS
-from seatrial.analysis.wording import DIGITS_MAX, digits_allowed
+from seatrial.analysis.queueing.forms import MIB, PARAMETERS
+from seatrial.analysis.wording import DIGITS_MAX, digits_allowed, format_iops
 
 if TYPE_CHECKING:
     from seatrial.analysis.queueing.fit import Fit
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Interval = tuple[float, float] | None
 
 US_PER_S: Final = 1e6
+PER_REQUEST: Final = ("host_service_us", "locked_us")
+EXCEEDED_FACTOR: Final = 1.05
 NO_GAIN_RATIO: Final = 1.25
 UNIT_WORDS: Final = {"us": "µs", "us/MiB": "µs a MiB", "ratio": "", "count": ""}
 
@@ -23,26 +25,45 @@ UNIT_WORDS: Final = {"us": "µs", "us/MiB": "µs a MiB", "ratio": "", "count": "
 def parameters_of(fitted: Fit, operation: str) -> list[Parameter]:
     """Return the parameters of a fit, in the order of its form.
 
+    A parameter that the table does not determine has no sentence. A limit that cells of the table
+    exceed is a mean of what several things do, and its sentence says so.
+
     Args:
         fitted: The fit.
         operation: ``read`` or ``write``, for the words.
     """
     told = []
     for name in fitted.variant.names:
-        interval = fitted.ends(name)
+        value, interval = fitted.values[name], fitted.ends(name)
         told.append(
             Parameter(
                 name=name,
-                value=fitted.values[name],
+                value=value,
                 low=interval[0] if interval else None,
                 high=interval[1] if interval else None,
                 unit=PARAMETERS[name].unit,
-                sentence=_SENTENCES[name](fitted.values[name], interval, operation)
-                if interval
-                else "",
+                sentence=_sentence(name, interval, fitted, operation) if interval else "",
             )
         )
     return told
+
+
+def _sentence(name: str, interval: tuple[float, float], fitted: Fit, operation: str) -> str:
+    value = fitted.values[name]
+    rates = fitted.observed.rate_per_s
+    most_iops = float(rates.max())
+    most_mib_per_s = float((rates * fitted.observed.size_bytes).max()) / MIB
+    if name in PER_REQUEST and most_iops > EXCEEDED_FACTOR * US_PER_S / interval[0]:
+        return (
+            f"One I/O costs {figure(value, interval, 'us')} on the whole; no hard limit, as single "
+            f"cells reached {format_iops(most_iops)} IOPS."
+        )
+    if name == "link_mib_per_s" and most_mib_per_s > EXCEEDED_FACTOR * interval[1]:
+        return (
+            f"Large {operation}s move {figure(value, interval, 'MiB/s')} on the whole; no hard "
+            f"limit, as single cells reached {most_mib_per_s:,.0f} MiB/s."
+        )
+    return _SENTENCES[name](value, interval, operation)
 
 
 def figure(value: float, interval: Interval, unit: str) -> str:

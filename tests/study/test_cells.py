@@ -199,6 +199,20 @@ def test_a_fill_writes_all_of_the_file_and_makes_it() -> None:
     assert cell.spec["target"]["create"] is False
 
 
+def test_a_one_pass_fill_writes_more_than_the_file_and_ends_by_itself() -> None:
+    (cell,) = cells(
+        'kind = "fill"\nblock_sizes = "4k"\npattern = "one_pass"\nover_provisioning_share = 0.28'
+    )
+    assert cell.kind == "fill"
+    assert cell.factors == {"pattern": "one_pass", "over_provisioning_share": 0.28}
+    assert cell.spec["target"]["create"] is False
+    (access,) = cell.spec["accesses"]
+    assert access["address"] == {"kind": "one_pass", "over_provisioning_share": 0.28}
+    assert access["align_bytes"] == 4096
+    assert cell.spec["limit"]["bytes"] == pytest.approx(1.28 * (1 << 30), rel=0.005)
+    assert cell.spec["limit"]["bytes"] % 4096 == 0
+
+
 def test_sequential_parts_are_shares_of_the_file() -> None:
     planned = cells('kind = "sequential"\nblock_sizes = "4k"\nfiles = { all = 1, tenth = 0.1 }')
     lengths = {cell.factors["file"]: cell.spec["range"]["length_bytes"] for cell in planned}

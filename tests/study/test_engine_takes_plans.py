@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import time
 from pathlib import Path
 
@@ -27,6 +28,12 @@ EVERYTHING = """
 [[workload]]
 kind = "fill"
 block_sizes = "64k"
+direct = false
+[[workload]]
+name = "at-random"
+kind = "fill"
+block_sizes = "8k"
+pattern = "one_pass"
 direct = false
 [[workload]]
 kind = "matrix"
@@ -103,8 +110,9 @@ def measured(cell: Cell, folder: Path) -> dict[str, object]:
 
 
 def prepare(plan: Plan, folder: Path) -> None:
-    """Fill the files as the measuring room does."""
+    """Make and fill the files as the measuring room does."""
     for file in plan.files:
+        (folder / file.name).touch()
         if file.prefill:
             (folder / file.name).write_bytes(b"\x5a" * file.size_bytes)
 
@@ -138,6 +146,24 @@ def test_a_fill_leaves_no_holes(tmp_path: Path) -> None:
     measured(plan.cells[0], tmp_path)
     data = (tmp_path / "trial.dat").read_bytes()
     assert len(data) == 2 << 20
+    assert all(any(data[at : at + 512]) for at in range(0, len(data), 512))
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_one_pass_fill_leaves_no_holes_and_stops(threads: int, tmp_path: Path) -> None:
+    plan = plan_of(
+        '[[target]]\nsize = "8MiB"\n[[workload]]\nkind = "fill"\nblock_sizes = "4k"\n'
+        f'pattern = "one_pass"\nthreads = {threads}\ndepths = 3\ndirect = false'
+    )
+    (cell,) = plan.cells
+    place = tmp_path / "trial.dat"
+    place.touch()
+    os.truncate(place, 8 << 20)
+    result = measured(cell, tmp_path)
+    assert result["status"] == "complete"
+    assert result["operations"]["write"]["transferred_bytes"] == cell.spec["limit"]["bytes"]
+    data = place.read_bytes()
+    assert len(data) == 8 << 20
     assert all(any(data[at : at + 512]) for at in range(0, len(data), 512))
 
 

@@ -39,6 +39,16 @@ def said(text: str) -> str:
             "is not a key of a matrix workload. Did you mean 'block_sizes'?",
         ),
         (HEAD + "[round]\nmin = 3", "my.toml, line 2: round ", "Did you mean 'rounds'?"),
+        (
+            HEAD + '[[workload]]\nkind = "fill"\nover_provisioning_share = 0.2',
+            "my.toml, line 4: workload[0].over_provisioning_share ",
+            "has no effect here. It belongs to pattern = 'one_pass'",
+        ),
+        (
+            HEAD + '[[workload]]\nkind = "fill"\npattern = "one_pass"\ndata = "verifiable"',
+            "my.toml, line 5: workload[0].data ",
+            "is 'verifiable'. A one-pass fill keeps no ledger; fill sequentially",
+        ),
         (HEAD + "[rounds]\nmni = 3", "my.toml, line 3: rounds.mni ", "Did you mean 'min'?"),
         (
             HEAD + '[[workload]]\nkind = "matrx"',

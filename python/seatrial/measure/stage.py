@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -128,10 +129,37 @@ class Stage:
             TargetError: when a file cannot be written whole.
         """
         for file in self.plan.files:
+            if file.target in self._folders and self._is_filled_at_random(file):
+                self._allocate(file)
             is_whole = self._resumed and self._held_bytes(file) >= file.size_bytes
             # What the fills of the first round had written may be gone when a run is resumed.
             if (file.prefill or self._resumed) and not is_whole:
                 self._fill(file, watcher)
+
+    def _is_filled_at_random(self, file: TrialFile) -> bool:
+        return any(
+            access["address"]["kind"] == "one_pass"
+            for cell in self.plan.cells
+            if cell.target == file.target and cell.spec["target"]["file"] == file.name
+            for access in cell.spec["accesses"]
+        )
+
+    def _allocate(self, file: TrialFile) -> None:
+        """Give a file its places, in its own order and not in that of the writes to come.
+
+        Raises:
+            TargetError: when the file system does not.
+        """
+        try:
+            with self.path(file.target, file.name).open("ab") as opened:
+                os.posix_fallocate(opened.fileno(), 0, file.size_bytes)
+        except OSError as error:
+            raise TargetError(
+                seen=f"{format_size(file.size_bytes)} for {file.name} on {file.target} could not "
+                f"be set aside: {error.strerror}",
+                cause="The target ran out of space, or limits the size of a file",
+                next_step="Give a smaller --size, or check the space with `df`",
+            ) from None
 
     def _held_bytes(self, file: TrialFile) -> int:
         if file.target not in self._folders:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from seatrial.study.access import CLASSIC, AccessLine
+from seatrial.study.loadline import LATENCY_EXPECTED, SAMPLES_MIN, parse_latency_ns
 from seatrial.study.problems import MisfitError, suggestion
 from seatrial.study.schema import Study
 from seatrial.study.simulated import DeviceModel
@@ -18,6 +19,8 @@ from seatrial.study.values import many, only
 from seatrial.study.workloads import (
     Commit,
     Copy,
+    Fill,
+    Loadline,
     Map,
     Mix,
     Patterned,
@@ -163,6 +166,7 @@ _NEEDED: Final[_Dependences] = (
 
 _MODIFIERS: Final[_Dependences] = (
     ("theta", "theta", "pattern", ("zipf",)),
+    ("over_provisioning_share", "over_provisioning_share", "pattern", ("one_pass",)),
     ("hot_share", "hot_share", "pattern", ("hot_cold",)),
     ("hot_access_share", "hot_access_share", "pattern", ("hot_cold",)),
     ("read_share", "read_share", "operations", ("mixed",)),
@@ -176,7 +180,7 @@ def _needed(workload: WorkloadBase) -> Iterator[MisfitError]:
     """Yield keys that are missing beside another, and keys that would have no effect."""
     owned = set(workload.__struct_fields__)
     for attribute, key, having, values in _NEEDED:
-        if attribute not in owned:
+        if attribute not in owned or (isinstance(workload, Loadline) and having == "arrival"):
             continue
         given = getattr(workload, attribute) is not None
         wanted = [value for value in many(getattr(workload, having)) if value in values]
@@ -218,8 +222,39 @@ def _named(workload: WorkloadBase, accesses: list[str]) -> Iterator[MisfitError]
         for name in workload.files:
             if not _NAME.fullmatch(name):
                 yield MisfitError(f"is named {name!r}", _NAME_RULE, "files", name)
+    is_one_pass = isinstance(workload, Fill) and workload.pattern == "one_pass"
+    if is_one_pass and "verifiable" in many(workload.data):
+        yield MisfitError(
+            "is 'verifiable'", "A one-pass fill keeps no ledger; fill sequentially", "data"
+        )
     if workload.verify and not only(workload.data, "verifiable"):
         yield MisfitError("is true", "verify needs data = 'verifiable'", "verify")
+
+
+def _load_lines(study: Study) -> Iterator[MisfitError]:
+    """Yield what a load line cannot have, and limits that are none."""
+    for index, workload in enumerate(study.workloads):
+        if not isinstance(workload, Loadline):
+            continue
+        place = ("workload", index)
+        for attribute, key in (("rate_per_s", "rate"), ("burst", "burst")):
+            if getattr(workload, attribute) is not None:
+                yield MisfitError(
+                    "has no effect here", "A load line seeks its rates itself", *place, key
+                )
+        try:
+            parse_latency_ns(workload.limit)
+        except ValueError as error:
+            expected = f"Expected {LATENCY_EXPECTED}"
+            yield MisfitError(f"is wrong: {error}", expected, *place, "limit")
+        if workload.budget_s < workload.duration_s * SAMPLES_MIN:
+            yield MisfitError(
+                f"is {workload.budget_s:g}, less than {SAMPLES_MIN} samples of "
+                f"{workload.duration_s:g} s",
+                "The rates around the boundary are measured again and again",
+                *place,
+                "budget",
+            )
 
 
 def _verifying(study: Study) -> Iterator[MisfitError]:
@@ -289,6 +324,7 @@ _CHECKS: Final[tuple[Check, ...]] = (
     _names,
     _accesses,
     _workloads,
+    _load_lines,
     _verifying,
     _keeping,
     _thresholds,

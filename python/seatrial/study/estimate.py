@@ -72,7 +72,7 @@ def cell_time_s(cell: Cell) -> float:
         return OVERHEAD_S  # its clock is virtual
     duration_s = float(cell.spec["limit"]["duration_s"])
     if cell.kind == "fill":
-        duration_s = min(duration_s, cell.spec["range"]["length_bytes"] / FILL_BYTES_PER_S)
+        duration_s = min(duration_s, cell.spec["limit"]["bytes"] / FILL_BYTES_PER_S)
     return duration_s + OVERHEAD_S
 
 

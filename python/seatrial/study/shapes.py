@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from seatrial import _core
 from seatrial.study.access import CLASSIC, AccessLine, AccessSpecification
 from seatrial.study.cell import FactorValue
 from seatrial.study.model import COPY_FILE, LOG_FILE, TRIAL_FILE, PlannedTarget
@@ -86,7 +87,7 @@ def shapes_of(workload: Workload, target: PlannedTarget, study: Study) -> Iterat
 
 def _fill(workload: Fill, target: PlannedTarget, _study: Study) -> Iterator[Shape]:
     for size_bytes, threads, depth in _concurrency(workload, workload.block_sizes):
-        yield Shape(
+        sequential = Shape(
             operation="write",
             block_size_bytes=size_bytes,
             threads=threads,
@@ -96,6 +97,26 @@ def _fill(workload: Fill, target: PlannedTarget, _study: Study) -> Iterator[Shap
             create=target.kind in ("directory", "file"),
             limit_bytes=target.size_bytes,
         )
+        is_one_pass = workload.pattern == "one_pass"
+        yield _one_pass(workload, sequential) if is_one_pass else sequential
+
+
+def _one_pass(workload: Fill, sequential: Shape) -> Shape:
+    """Return a fill at random, with as many writes as the engine will make.
+
+    The file is there already, as its places would else be given out in the order of the writes.
+    """
+    share = workload.over_provisioning_share
+    size_bytes = sequential.block_size_bytes
+    address: Access = {"kind": "one_pass", "over_provisioning_share": share}
+    writes = _core.one_pass_writes(sequential.length_bytes // size_bytes, share)
+    return msgspec.structs.replace(
+        sequential,
+        accesses=[_access("write", size_bytes, address)],
+        factors={"pattern": "one_pass", "over_provisioning_share": share},
+        create=False,
+        limit_bytes=writes * size_bytes,
+    )
 
 
 def _patterned(workload: Patterned, target: PlannedTarget, _study: Study) -> Iterator[Shape]:

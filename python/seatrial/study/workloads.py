@@ -24,11 +24,14 @@ from seatrial.study.values import (
     ManyThreads,
     Methods,
     Operations,
+    OverProvisioning,
     Patterns,
+    Percentile,
     PositiveShare,
     Probes,
     Rates,
     ReadsOrWrites,
+    Schedule,
     Seconds,
     Shares,
     Size,
@@ -151,16 +154,22 @@ class Patterned(Driven, frozen=True, kw_only=True):
 
 
 class Fill(Concurrent, frozen=True, kw_only=True, tag="fill"):
-    """Write the whole trial file from its start, first in every round, and measure the rate.
+    """Write the whole trial file, first in every round, and measure the rate.
 
     Attributes:
         duration_s: Give up after so long; an unfilled file would let reads return without
             touching the medium.
         block_sizes: Sizes of one request.
+        pattern: ``sequential``, from its start; or ``one_pass``, once at random with a share of
+            repetitions, so that flash ends as after endless random writes.
+        over_provisioning_share: Flash beyond the file's size, as a share of it, that ``one_pass``
+            takes to be there.
     """
 
     duration_s: Seconds = field(default=3600.0, name="seconds")
     block_sizes: BlockSizes = BlockSizes((MIB,))
+    pattern: Literal["sequential", "one_pass"] = "sequential"
+    over_provisioning_share: OverProvisioning = 0.07
 
 
 class Matrix(Patterned, frozen=True, kw_only=True, tag="matrix"):
@@ -262,4 +271,32 @@ class Io(Patterned, frozen=True, kw_only=True, tag="io"):
     operations: Operations = "read"
 
 
-Workload = Fill | Matrix | Sequential | Copy | Map | Commit | Four | Mix | Io
+class Loadline(Patterned, frozen=True, kw_only=True, tag="loadline"):
+    """The highest rate at which a percentile of the response times keeps within a limit.
+
+    Its rates are sought while it runs, so neither ``rate`` nor ``burst`` can be given; its cells
+    in the plan are the closed loop that it begins with. Each combination of factors is a load
+    line of its own.
+
+    Attributes:
+        duration_s: How long one sample lasts at least (``seconds``); longer at rates at which the
+            percentile needs more time to have enough requests.
+        arrival: ``poisson`` or ``fixed``: when requests are due.
+        percentile: ``p50``, ``p90``, ``p99`` or ``p99.9``; what must keep within the limit.
+        limit: The limit, a time with its unit, such as ``5ms``.
+        budget_s: Seconds that each load line may take (``budget``).
+        threads: Concurrent workers; with ``depths``, how many requests can be in flight.
+        depths: Requests that each worker has in flight at most.
+    """
+
+    operations: Operations = "read"
+    duration_s: Seconds = field(default=2.0, name="seconds")
+    arrival: Schedule = "poisson"
+    percentile: Percentile = "p99"
+    limit: str
+    budget_s: Seconds = field(default=60.0, name="budget")
+    threads: ManyThreads = 4
+    depths: Depths = 32
+
+
+Workload = Fill | Matrix | Sequential | Copy | Map | Commit | Four | Mix | Io | Loadline

@@ -9,6 +9,7 @@ from typing import Any
 import json_schema
 import msgspec
 import pytest
+from audit_hand import article_summary
 from exports_hand import (
     estimate,
     make_cell,
@@ -21,7 +22,9 @@ from exports_hand import (
     summarised,
     summary_with,
 )
+from loadline_hand import make_load_line
 from sample_run import sample_summary
+from steady_hand import make_steady
 
 from seatrial.errors import UsageError
 from seatrial.report.exports import export
@@ -68,6 +71,25 @@ def full_sample():
 
 def test_a_whole_run_is_as_published():
     assert_as_published(json.loads(export(sample_summary(), "json")), "run.schema.json")
+
+
+def test_audits_steady_states_and_load_lines_are_as_published():
+    summary = msgspec.structs.replace(
+        article_summary(),
+        steady=[make_steady(), make_steady(over="rounds", round=None)],
+        load_lines=[make_load_line(), make_load_line(sustained=None, closed_loop=None)],
+    )
+    document = json.loads(export(summary, "json"))
+    assert_as_published(document, "run.schema.json")
+    gaps = [gap["kind"] for audit in document["audits"] for gap in audit["gaps"]]
+    assert gaps == ["start_transient", "collapse", "absent"]
+    absent = document["audits"][1]["gaps"][1]["keys"]
+    points = {point["key"]: point["iops"] for point in document["audits"][1]["table"]["points"]}
+    assert all(points[key] is None for key in absent)
+    assert [phase["state"] for phase in document["steady"][0]["phases"]] == [
+        "fresh", "transition", "steady", "left",
+    ]  # fmt: skip
+    assert [step["holds"] for step in document["load_lines"][0]["steps"]].count(None) == 1
 
 
 def test_a_sample_with_everything_is_as_published():

@@ -158,11 +158,16 @@ def rate_text(estimate: Estimate) -> str:
 
 
 def doubt_text(estimate: Estimate) -> str:
-    """Return how sure a figure is: ``± 3 %``, its two ends, ``over ± 100 %``, ``(1 round)``."""
-    if estimate.rounds <= 1:
+    """Return how sure a figure is: ``± 3 %``, its two ends, ``over ± 100 %``, ``(1 round)``.
+
+    What one round knows of itself alone says so: ``± 3 %, 1 round``.
+    """
+    if estimate.low is None and estimate.rounds <= 1:
         return ONCE
     share = estimate.half_width_share
-    return HARDLY_KNOWN if share is not None and share > 1 else format_interval(estimate)
+    within = msgspec.structs.replace(estimate, over="rounds")
+    told = HARDLY_KNOWN if share is not None and share > 1 else format_interval(within)
+    return f"{told}, 1 round" if estimate.over == "timeline" else told
 
 
 def latency_text(latency: dict[str, Estimate], name: str) -> str:

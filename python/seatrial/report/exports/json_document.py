@@ -38,6 +38,9 @@ def run_document(summary: Summary) -> Document:
         verdict=summary.verdict,
         findings=summary.findings,
         thresholds=[_threshold(result) for result in summary.thresholds],
+        audits=summary.audits,
+        steady=summary.steady,
+        load_lines=summary.load_lines,
         cells=[_cell(part) for part in summary.cells],
         samples=[_sample(sample) for part in summary.cells for sample in part.samples],
     )
@@ -108,6 +111,8 @@ def _cell(summary: CellSummary) -> Document:
         "completed": summary.completed,
         "failed": summary.failed,
         "blank": summary.blank,
+        "spread": summary.spread,
+        "running_from_s": summary.running_from_s,
     }
 
 
@@ -145,6 +150,7 @@ def _operation(result: OperationResult) -> Document:
         "transferred_bytes": result.transferred_bytes,
         "response_ns": _percentiles_ns(result.response_histogram()),
         "service_ns": result.service and _percentiles_ns(result.service_histogram()),
+        "told_ns": result.told_ns,
     }
 
 

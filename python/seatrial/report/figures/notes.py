@@ -17,15 +17,24 @@ def interval_note(cells: Sequence[CellSummary], mark: str) -> str:
         cells: The cells that are drawn.
         mark: What draws the interval, such as ``bands``.
     """
-    once = [summary for summary in cells if summary.iops.low is None]
+    once = [summary for summary in cells if summary.iops.rounds <= 1]
+    within = [summary for summary in once if summary.iops.low is not None]
     if not once:
         return f"Each figure is the mean of its rounds; {mark} are 95 % intervals over the rounds."
     if len(once) == len(cells):
-        return "Measured once: the figures have no interval, so how far they repeat is not known."
+        return f"Measured once: {_doubt_of_once(mark, bool(within))}"
     return (
         f"Each figure is the mean of its rounds; {mark} are 95 % intervals over the rounds. "
-        f"{format_plural(len(once), 'cell')} of {len(cells)} measured once: no interval there."
+        f"{format_plural(len(once), 'cell')} of {len(cells)} measured once: "
+        + _doubt_of_once(mark, bool(within))
     )
+
+
+def _doubt_of_once(mark: str, within: bool) -> str:
+    """Return what is known of figures of one round, whose timelines may have given intervals."""
+    if not within:
+        return "the figures have no interval, so how far they repeat is not known."
+    return f"their {mark} come from within the one round, so how far they repeat is not known."
 
 
 def blank_notes(cells: Iterable[CellSummary]) -> list[str]:

@@ -1,4 +1,4 @@
-"""``seatrial audit RUN --remeasure``: the gaps of a stored run measured again and stored with it."""
+"""``seatrial audit RUN --remeasure``: the gaps of a stored run measured again."""
 
 from __future__ import annotations
 

@@ -1,13 +1,24 @@
-"""What a user names as a result: a run of the results file, a target of one, or a foreign file."""
+"""What a user names as a result: a file, a run of the results file, or one target of a run."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
+from seatrial.errors import SeatrialError, UsageError
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
+
+SQLITE_HEAD: Final = b"SQLite format 3\0"
+
+SOURCE_HELP: Final = """A result is a file (a results file of Seatrial, a fio JSON or JSON+ file,
+the printed tables of bm-flash, a CSV table) or a run of the results file: last, an id or its
+beginning, or a label. FILE:RUN picks a run of a results file, RUN:TARGET one target of a run.
+Where a file of that name exists, the file is meant.
+"""
+"""For the help of every command that takes results."""
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,13 +41,100 @@ def load_source(reference: str, results: Path) -> Source:
     """Return what a user names.
 
     Args:
-        reference: A run (``last``, id, beginning of an id, label) of the results file.
+        reference: A path (of a results file, or of a foreign result), a results file and a run of
+            it (``lab.seatrial:last``), or a run of ``results`` (``last``, id, beginning of an id,
+            label); any of these with a target behind it (``last:ssd``). A path that exists goes
+            before a run of the same name, and the whole reference before its parts.
         results: The results file that runs are sought in.
 
     Raises:
-        ResultsFileError: when the results file cannot be read.
-        UsageError: when nothing, or more than one thing, fits the reference.
+        ResultsFileError: when a results file cannot be read.
+        UsageError: when nothing, or more than one thing, fits the reference, or when a foreign
+            file cannot be read.
     """
-    with ResultsFile.open(results, read_only=True) as store:
-        run = store.run(reference)
-        return Source(name=reference, run=run, samples=store.samples(run.id))
+    whole = _found(reference, results)
+    if whole is not None:
+        return whole
+    first, _, last = reference.rpartition(":")
+    part = _found(first, results) if first and last else None
+    if part is not None:
+        return _of_target(part, last, reference)
+    raise _nothing_fits(reference, results)
+
+
+def _found(reference: str, results: Path) -> Source | None:
+    """Return what a reference without a target means; None when nothing fits it."""
+    path = Path(reference)
+    if reference and _is_file(path):
+        if _is_results_file(path):
+            return _run_of(path, "last", reference)
+        from seatrial.importers import read_results  # noqa: PLC0415 - only for foreign files
+
+        foreign = read_results(path)
+        return Source(name=reference, run=foreign.run, samples=foreign.samples)
+    file, _, run = reference.rpartition(":")
+    if file and _is_file(Path(file)) and _is_results_file(Path(file)):
+        return _run_of(Path(file), run, reference, optional=True)
+    if reference and results.exists():
+        return _run_of(results, reference, reference, optional=True)
+    return None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long for a name, or with a NUL in it
+        return False
+
+
+def _is_results_file(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(SQLITE_HEAD)) == SQLITE_HEAD
+    except OSError:
+        return False
+
+
+def _run_of(file: Path, run: str, name: str, *, optional: bool = False) -> Source | None:
+    """Return a run of a results file; None where ``optional`` and none fits."""
+    with ResultsFile.open(file, read_only=True) as store:
+        fitting = [
+            each for each in store.runs() if run == each.label or each.id.startswith(run or "-")
+        ]
+        if optional and not fitting and run != "last":
+            return None
+        found = store.run(run)
+        return Source(name=name, run=found, samples=store.samples(found.id))
+
+
+def _of_target(source: Source, target: str, name: str) -> Source:
+    """Return one target of a run.
+
+    Raises:
+        UsageError: The run has no such target.
+    """
+    samples = [sample for sample in source.samples if sample.cell.target == target]
+    if samples:
+        return Source(name=name, run=source.run, samples=samples, target=target)
+    targets = list(dict.fromkeys(sample.cell.target for sample in source.samples))
+    raise UsageError(
+        seen=f"No run is named {name!r}, and {source.name} has no target {target!r}",
+        cause=f"Its targets are {', '.join(map(repr, targets))}"
+        if targets
+        else "It holds no samples",
+        next_step="Name one of them behind the colon, or none to take them all",
+    )
+
+
+def _nothing_fits(reference: str, results: Path) -> SeatrialError:
+    """Return the error for a reference that is neither a file nor a run."""
+    if not results.exists():
+        seen = f"There is no file {reference!r}, and no results file {results} to seek a run in"
+    else:
+        seen = f"There is no file {reference!r}, and {results} holds no run of that name"
+    return UsageError(
+        seen=seen,
+        cause="A result is a file, or a run named by its id, the beginning of its id, its label, "
+        "or last",
+        next_step="List the runs with `seatrial list`, or name another results file with --results",
+    )

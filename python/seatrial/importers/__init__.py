@@ -3,3 +3,8 @@
 What a source does not tell stays absent: no histogram is made of a mean, no blank cell of a table
 becomes a zero. An imported run says so in its study: ``study["imported"]`` (see results/origin.py).
 """
+
+from seatrial.importers.model import Imported
+from seatrial.importers.recognise import read_results
+
+__all__ = ["Imported", "read_results"]

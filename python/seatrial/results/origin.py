@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from seatrial.results.model import Run
+from seatrial.results.model import Run, Sample
+
+ASSUMED_DURATION: Final = "assumed_duration_s"
+"""Counter of a sample whose duration only stands in for one that its source does not tell."""
 
 
 class BlankCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,3 +54,8 @@ def origin_of(run: Run) -> Origin | None:
     """Return where an imported run comes from; None for a run that was measured here."""
     told: Any = run.study.get("imported")
     return None if told is None else msgspec.convert(told, Origin)
+
+
+def known_duration_s(sample: Sample) -> float | None:
+    """Return how long a sample lasted; None where a foreign result told its rate and no time."""
+    return None if ASSUMED_DURATION in sample.counters else sample.duration_s

@@ -1,0 +1,158 @@
+"""Seatrial's own CSV (``export --format csv``), read back.
+
+The export holds counts and rates of all rounds together, so a cell comes back as one sample: its
+requests over the time in which they give its rate. Intervals and rounds stay behind; the results
+file itself, or its JSON, keeps them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from seatrial.importers.building import Draft, imported, told_operation
+from seatrial.importers.document import Document, no_number
+from seatrial.importers.model import Imported
+from seatrial.results.model import OPERATIONS, OperationResult
+from seatrial.results.origin import Origin
+from seatrial.study.cell import FactorValue
+
+NEEDED: Final = (
+    "cell_key",
+    "kind",
+    "target",
+    "workload",
+    "operation",
+    "block_size_bytes",
+    "threads",
+    "depth",
+    "completed_per_s",
+    "request",
+    "completed",
+    "failed",
+    "transferred_bytes",
+)
+KINDS: Final = ("fill", "matrix", "sequential", "copy", "map", "commit", "four", "mix", "io")
+CELL_OPERATIONS: Final = ("read", "write", "mixed", "commit", "copy")
+LATENCIES: Final = {
+    "mean": "mean_ns",
+    "p50": "p50_ns",
+    "p90": "p90_ns",
+    "p99": "p99_ns",
+    "p99.9": "p99_9_ns",
+    "max": "max_ns",
+}
+COUNT_MAX: Final = 2**62
+Numbered = tuple[int, Mapping[str, str]]
+
+
+def is_own(headings: Sequence[str]) -> bool:
+    """Tell whether a table is an export of ours."""
+    return set(NEEDED) <= set(headings)
+
+
+def read(document: Document, rows: Sequence[Numbered]) -> Imported:
+    """Return the run of our own CSV.
+
+    Args:
+        document: The file.
+        rows: Each line's number and its fields by heading.
+
+    Raises:
+        UsageError: A text stands where a figure should be; line and column are named.
+    """
+    by_key: dict[str, list[Numbered]] = {}
+    for number, row in rows:
+        by_key.setdefault(row["cell_key"], []).append((number, row))
+    origin = Origin(
+        format="csv",
+        file=document.name,
+        tool="seatrial export --format csv",
+        notes=["The export holds no rounds, intervals and histograms; its figures stand alone."],
+    )
+    return imported(document, origin, [_draft(document, group) for group in by_key.values()])
+
+
+def _draft(document: Document, group: Sequence[Numbered]) -> Draft:
+    number, first = group[0]
+    operations = {row["request"]: _result(document, line, row) for line, row in group}
+    completed = sum(result.completed for result in operations.values())
+    rate_per_s = _number(document, number, first, "completed_per_s")
+    return Draft(
+        target=first["target"],
+        workload=first["workload"],
+        kind=_word(document, number, first, "kind", KINDS),
+        operation=_word(document, number, first, "operation", CELL_OPERATIONS),
+        block_size_bytes=_count(document, number, first, "block_size_bytes"),
+        threads=max(1, _count(document, number, first, "threads")),
+        depth=max(1, _count(document, number, first, "depth")),
+        factors=dict(_factors(first)),
+        key=first["cell_key"],
+        duration_s=completed / rate_per_s if completed and rate_per_s else 1.0,
+        operations=operations,
+        errors_count=sum(result.failed for result in operations.values()),
+    )
+
+
+def _result(document: Document, line: int, row: Mapping[str, str]) -> OperationResult:
+    _word(document, line, row, "request", (*OPERATIONS, "mixed"))
+    told = told_operation(
+        _count(document, line, row, "completed"),
+        _count(document, line, row, "transferred_bytes"),
+        {
+            name: _number(document, line, row, column)
+            for name, column in LATENCIES.items()
+            if row.get(column)
+        },
+    )
+    return OperationResult(
+        completed=told.completed,
+        failed=_count(document, line, row, "failed"),
+        transferred_bytes=told.transferred_bytes,
+        response=told.response,
+        told_ns=told.told_ns,
+    )
+
+
+def _factors(row: Mapping[str, str]) -> Iterator[tuple[str, FactorValue]]:
+    for heading, written in row.items():
+        if heading.startswith("factor_") and written:
+            yield heading.removeprefix("factor_"), _value(written)
+
+
+def _value(written: str) -> FactorValue:
+    """Return a factor as its study had it: True, 2, 0.67 or a word."""
+    if written in ("True", "False"):
+        return written == "True"
+    for kind in (int, float):
+        try:
+            value = kind(written)
+        except ValueError:
+            continue
+        if math.isfinite(value):
+            return value
+    return written
+
+
+def _number(document: Document, line: int, row: Mapping[str, str], column: str) -> float:
+    try:
+        value = float(row.get(column, ""))
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= COUNT_MAX:
+        raise no_number(document, line, column, row.get(column, ""), "a number")
+    return value
+
+
+def _count(document: Document, line: int, row: Mapping[str, str], column: str) -> int:
+    return int(_number(document, line, row, column))
+
+
+def _word(
+    document: Document, line: int, row: Mapping[str, str], column: str, known: Sequence[str]
+) -> str:
+    word = row.get(column, "")
+    if word not in known:
+        raise no_number(document, line, column, word, f"one of {', '.join(known)}")
+    return word

@@ -1,0 +1,36 @@
+"""Which reader a file is for, told by its content and never by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from seatrial.importers import bm_flash, csv_table
+from seatrial.importers.document import Document, open_document, unknown_format
+from seatrial.importers.model import Imported
+
+Reader = Callable[[Document], Imported]
+
+READERS: Final[tuple[tuple[Callable[[str], bool], Reader], ...]] = (
+    (bm_flash.is_bm_flash, bm_flash.read),
+    (csv_table.is_table, csv_table.read),
+)
+"""What tells each format by its text, and what reads it; the surest first."""
+
+
+def read_results(path: Path) -> Imported:
+    """Return the run of a foreign result.
+
+    Args:
+        path: The file; beside a JSON of fio, its logs are read as well.
+
+    Raises:
+        UsageError: It cannot be read, is in no known format, is cut off, or holds a text where a
+            figure should be.
+    """
+    document = open_document(path)
+    for is_it, read in READERS:
+        if is_it(document.text):
+            return read(document)
+    raise unknown_format(document)

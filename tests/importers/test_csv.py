@@ -1,0 +1,130 @@
+"""Tables as CSV: headings in many spellings, blanks, factors, matrices, and our own export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from report.sample_run import sample_summary
+from seatrial.analysis import summarise
+from seatrial.errors import UsageError
+from seatrial.importers import read_results
+from seatrial.importers.columns import column_of
+from seatrial.report.exports import export
+from seatrial.results.origin import origin_of
+
+from .published import PRINTS, TABLE, published
+
+
+def table(folder: Path, text: str) -> Path:
+    place = folder / "table.csv"
+    place.write_text(text, encoding="utf-8")
+    return place
+
+
+def test_the_published_table_is_read_with_a_target_for_each_configuration():
+    imported = read_results(TABLE)
+    assert {sample.cell.target for sample in imported.samples} == set(PRINTS)
+    for configuration in PRINTS:
+        told = {cell: iops for cell, (iops, _) in published(configuration).items()}
+        assert {
+            (s.cell.operation, s.cell.block_size_bytes, s.cell.threads): s.completed_per_s
+            for s in imported.samples
+            if s.cell.target == configuration
+        } == told
+
+
+@pytest.mark.parametrize(
+    ("heading", "role", "scale"),
+    [
+        ("Block Size (KiB)", "size", 1024),
+        ("bs", "size", 1),
+        ("NumJobs", "threads", 1),
+        ("iodepth", "depth", 1),
+        ("BW [MB/s]", "bandwidth", 1e6),
+        ("bandwidth_mib_per_s", "bandwidth", 1 << 20),
+        ("throughput_bytes_per_sec", "bandwidth", 1),
+        ("p99_us", "latency", 1e3),
+        ("clat_p99.9_ns", "latency", 1),
+        ("latency_ms", "latency", 1e6),
+        ("rw", "operation", 1),
+        ("remarks", "", 1),
+    ],
+)
+def test_headings_are_known_in_many_spellings(heading, role, scale):
+    column = column_of(heading)
+    assert (column.role, column.scale) == (role, scale)
+
+
+def test_units_factors_latencies_and_blanks(tmp_path):
+    imported = read_results(
+        table(
+            tmp_path,
+            "# by hand\nbs;threads;qd;rw;level;iops;bw (MiB/s);p99_us;temperature\n"
+            "4k;1;32;randread;raid5;1234,5;;250;30\n"
+            "8KiB;1;32;read;raid5;;100;;31\n"
+            "8KiB;2;32;randread;raid5;;;;32\n",
+        )
+    )
+    first, second = imported.samples
+    assert first.cell.key == "matrix/read/4096B/1t/32d/level=raid5"
+    assert first.completed_per_s == pytest.approx(1234.5, rel=1e-12)
+    assert first.operations["read"].told_ns == {"p99": 250_000.0}
+    assert second.cell.factors == {"pattern": "sequential", "level": "raid5"}
+    assert second.completed_per_s == pytest.approx(100 * 1024 / 8)
+    origin = origin_of(imported.run)
+    (blank,) = origin.blank_cells
+    assert (blank.block_size_bytes, blank.threads, blank.depth) == (8192, 2, 32)
+    assert any("'temperature'" in note for note in origin.notes)
+
+
+def test_lines_of_the_same_cell_are_its_rounds(tmp_path):
+    place = table(tmp_path, "size,threads,iops\n4096,1,100\n4096,1,110\n4096,1,120\n")
+    imported = read_results(place)
+    assert [sample.round for sample in imported.samples] == [0, 1, 2]
+    (cell,) = summarise(imported.run, imported.samples).cells
+    assert cell.iops.rounds == 3
+    assert cell.iops.low < cell.iops.value < cell.iops.high
+
+
+def test_a_matrix_of_sizes_against_threads(tmp_path):
+    imported = read_results(table(tmp_path, "size,1,10,40\n4K,100,200,\n8K,50,100,150\n"))
+    assert [sample.completed_per_s for sample in imported.samples] == [100, 200, 50, 100, 150]
+    assert imported.samples[1].cell.key == "matrix/read/4096B/10t/1d"
+    (blank,) = origin_of(imported.run).blank_cells
+    assert (blank.block_size_bytes, blank.threads) == (4096, 40)
+
+
+def test_our_own_export_comes_back_with_its_rates_and_counts(tmp_path):
+    summary = sample_summary()
+    imported = read_results(table(tmp_path, export(summary, "csv")))
+    back = {part.cell.key: part for part in summarise(imported.run, imported.samples).cells}
+    assert back.keys() == {part.cell.key for part in summary.cells}
+    for part in summary.cells:
+        other = back[part.cell.key]
+        assert other.cell.factors == part.cell.factors
+        assert other.iops.value == pytest.approx(part.iops.value, rel=1e-9)
+        assert other.completed == part.completed
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("size,threads,iops\n4096,1,12a4\n", ["line 2", "'iops'", "'12a4'"]),
+        ("size,threads,iops\n\n4096,one,12\n", ["line 3", "'threads'", "'one'"]),
+        ("size,threads,iops\n4 apples,1,12\n", ["line 2", "'size'", "4 apples"]),
+        ("size,threads,iops\n4kB,1,12\n", ["line 2", "'size'", "4kB"]),
+        ("size,threads,iops\n4096,1,-3\n", ["line 2", "'-3'"]),
+        ("size,threads,iops\n4096,1,inf\n", ["line 2", "'inf'"]),
+        ("size,rw,iops\n4096,erase,1\n", ["line 2", "'erase'"]),
+        ("size,threads,bw\n4096,1,12\n", ["'bw'", "no unit"]),
+        ("size,threads,iops\n", ["no line below"]),
+        ("size,threads,iops\n4096,1,\n", ["no figure"]),
+        ("size,1,10\n4K,100,x\n", ["line 2", "'10'", "'x'"]),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, text, named):
+    with pytest.raises(UsageError) as caught:
+        read_results(table(tmp_path, text))
+    assert all(part in str(caught.value) for part in named)

@@ -26,8 +26,8 @@ from seatrial.importers.building import (
     assumed,
     bytes_of,
     imported,
-    whole_requests,
     told_operation,
+    whole_requests,
 )
 from seatrial.importers.document import Document, no_number
 from seatrial.importers.model import Imported

@@ -20,7 +20,7 @@ import msgspec
 
 from seatrial.errors import UsageError
 from seatrial.importers import own_csv
-from seatrial.importers.building import Draft, assumed, imported, whole_requests, told_operation
+from seatrial.importers.building import Draft, assumed, imported, told_operation, whole_requests
 from seatrial.importers.columns import Column, column_of
 from seatrial.importers.document import Document, no_number
 from seatrial.importers.model import Imported

@@ -17,6 +17,7 @@ from seatrial.results.model import Sample
 BURST_RATIO_MIN = 1.3
 BASE_RATIO_MAX = 1.07
 WITNESSES_MIN = 2
+CELLS_SINCE_MIN = 3
 SAMPLES_AT_BASE_MIN = 3
 CREDIT_RATIO_MAX = 1.5
 
@@ -49,7 +50,7 @@ class Credit:
         base: The base rate, over the samples that came down to it.
         spent: Requests or bytes above the base rate, of each episode before it was spent.
         burst_s: How long the first episode lasted.
-        witnesses: Cells that were seen both above the base rate and at it.
+        witnesses: Cells that fell to the base rate, or were held at it ever since.
         recovers: Whether a later sample was above the base rate again.
     """
 
@@ -98,8 +99,13 @@ def _stretches(cells: Sequence[CellSummary], unit: str) -> list[Stretch]:
         for sample in counted(summary.samples)
         if sample.outcome.completed and sample.duration_s > 0
     ]
-    in_time = sorted(measured, key=lambda pair: pair[1].started_at)
+    in_time = sorted(measured, key=lambda pair: _order(pair[1]))
     return [stretch for summary, sample in in_time for stretch in _of_sample(summary, sample, unit)]
+
+
+def _order(sample: Sample) -> tuple[float, int, int]:
+    """Return when a sample was measured; simulated ones all start at 0 and go by their place."""
+    return (sample.started_at, sample.round, sample.position)
 
 
 def _is_scheduled(summary: CellSummary) -> bool:
@@ -119,7 +125,7 @@ def _of_sample(summary: CellSummary, sample: Sample, unit: str) -> list[Stretch]
         Stretch(
             start_s=sample.started_at + level.start * series.step_s,
             length_s=(level.end - level.start) * series.step_s,
-            per_s=float(series.rates[level.start : level.end].mean()) * scale,
+            per_s=level.rate_per_s * scale,
             summary=summary,
             sample=sample,
         )
@@ -130,7 +136,7 @@ def _of_sample(summary: CellSummary, sample: Sample, unit: str) -> list[Stretch]
 def _bases(stretches: Sequence[Stretch]) -> list[float]:
     """Return the rates that samples fell to and kept to their end, the candidates."""
     bases = []
-    for _, own in groupby(stretches, key=lambda stretch: stretch.sample.started_at):
+    for _, own in groupby(stretches, key=lambda stretch: _order(stretch.sample)):
         levels = list(own)
         if len(levels) > 1 and levels[-2].per_s >= BURST_RATIO_MIN * levels[-1].per_s:
             bases.append(levels[-1].per_s)
@@ -148,10 +154,14 @@ def _judge(stretches: Sequence[Stretch], base_per_s: float, unit: str) -> Credit
 
     at_base = [stretch for stretch in stretches if is_at_base(stretch)]
     witnesses = _witnesses(stretches, is_burst, is_at_base)
-    if len(at_base) < SAMPLES_AT_BASE_MIN or len(witnesses) < WITNESSES_MIN:
+    if len(at_base) < SAMPLES_AT_BASE_MIN or not witnesses:
         return None
-    if all(summary.cell.operation == "write" for summary in witnesses):
-        return None  # reads are spared: a cache for writes looks the same, and is likelier
+    if len(witnesses) < WITNESSES_MIN:
+        # The credit may be gone before a second cell could use it: then all that came after it
+        # must stand at the base rate or below, and nothing stood there before.
+        witnesses = _all_at_base_since(stretches, is_burst, is_at_base)
+    if len(witnesses) < WITNESSES_MIN or all(c.cell.operation == "write" for c in witnesses):
+        return None  # where reads are spared, a cache for writes is likelier
     episodes = _episodes(stretches, base_per_s, is_burst, is_at_base)
     full = [episode.spent for episode in episodes if episode.is_full]
     most = max((episode.spent for episode in episodes), default=0.0)
@@ -177,6 +187,20 @@ def _witnesses(
     above = {s.summary.cell.key for s in stretches if is_burst(s)}
     at_base = {s.summary.cell.key: s.summary for s in stretches if is_at_base(s)}
     return [summary for key, summary in at_base.items() if key in above]
+
+
+def _all_at_base_since(
+    stretches: Sequence[Stretch],
+    is_burst: Callable[[Stretch], bool],
+    is_at_base: Callable[[Stretch], bool],
+) -> list[CellSummary]:
+    """Return the cells at the base rate since one fall to it; none where any went above since."""
+    first = next(place for place, stretch in enumerate(stretches) if is_at_base(stretch))
+    fell = first > 0 and is_burst(stretches[first - 1])
+    if not fell or any(is_burst(stretch) for stretch in stretches[first:]):
+        return []
+    at_base = {s.summary.cell.key: s.summary for s in stretches[first:] if is_at_base(s)}
+    return list(at_base.values()) if len(at_base) >= CELLS_SINCE_MIN else []
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from seatrial.analysis.estimates import counted, rounds_needed
 from seatrial.analysis.findings.context import Context, identities, number
 from seatrial.analysis.model import CellSummary, Finding
+from seatrial.analysis.running import running_per_s
 from seatrial.analysis.wording import format_cell, format_count, format_iops, format_share
 
 SPREAD_RATIO_MAX = 1.5
@@ -26,9 +27,14 @@ def asked_precision_share(context: Context) -> float:
     return number(context.run.study, "rounds", "precision") or PRECISION_SHARE_DEFAULT
 
 
+def rates_of_rounds(summary: CellSummary) -> list[float]:
+    """Return the rate of each round in its running phase."""
+    return [running_per_s(sample) for sample in counted(summary.samples)]
+
+
 def spread_ratio(summary: CellSummary) -> float:
     """Return the fastest round over the slowest; infinite where a round completed nothing."""
-    rates = [sample.completed_per_s for sample in counted(summary.samples)]
+    rates = rates_of_rounds(summary)
     if max(rates) == 0:
         return 1.0
     return max(rates) / min(rates) if min(rates) > 0 else float("inf")
@@ -41,7 +47,7 @@ def _is_wide(summary: CellSummary, precision_share: float) -> bool:
 
 def _spread_finding(context: Context, concerned: list[CellSummary]) -> Finding:
     worst = max(concerned, key=spread_ratio)
-    rates = [sample.completed_per_s for sample in counted(worst.samples)]
+    rates = rates_of_rounds(worst)
     slowest, fastest = format_iops(min(rates)), format_iops(max(rates))
     return Finding(
         kind="not_repeatable",

@@ -10,6 +10,7 @@ from typing import Any
 from seatrial.analysis.estimates import counted, estimate_of_rounds, paired_ratio
 from seatrial.analysis.findings.context import Context, entries, identities
 from seatrial.analysis.model import CellSummary, Estimate, Finding
+from seatrial.analysis.running import running_per_s
 from seatrial.analysis.wording import format_estimate, format_interval, format_share
 
 ZONES_MIN = 4
@@ -36,7 +37,7 @@ def _of_map(context: Context, zones: list[CellSummary]) -> Finding | None:
     if trend is None or not _falls(trend):
         return None
     start, end = zones[0], zones[-1]
-    edges = paired_ratio(end.samples, start.samples, lambda sample: sample.completed_per_s)
+    edges = paired_ratio(end.samples, start.samples, running_per_s)
     disk_like = (
         _has_disk(context.before_of(start)) and DISK_RATIOS[0] <= trend.value <= DISK_RATIOS[1]
     )
@@ -72,7 +73,7 @@ def trend_over_zones(zones: list[CellSummary]) -> Estimate | None:
     slow zone is not mistaken for a slow end; the interval is over the rounds. None when no round
     measured every zone.
     """
-    by_zone = [{s.round: s.completed_per_s for s in counted(zone.samples)} for zone in zones]
+    by_zone = [{s.round: running_per_s(s) for s in counted(zone.samples)} for zone in zones]
     rounds = set.intersection(*(set(rates) for rates in by_zone))
     places = [index / (len(zones) - 1) for index in range(len(zones))]
     ratios = []

@@ -95,8 +95,7 @@ def _parts(series: Series, steps: int) -> tuple[list[float], list[float]]:
 def _of_rounds(summary: CellSummary, samples: Sequence[Sample]) -> list[SteadyState]:
     """Return the states of a cell over its rounds, by kind of request."""
     kinds = [name for name, part in samples[0].operations.items() if part.completed]
-    first_at = min(sample.started_at for sample in samples)
-    times_s = [sample.started_at + sample.duration_s - first_at for sample in samples]
+    times_s = _ends_s(samples)
     found = []
     for kind in kinds:
         rates = [_rate_per_s(sample, kind, len(kinds)) for sample in samples]
@@ -113,6 +112,19 @@ def _of_rounds(summary: CellSummary, samples: Sequence[Sample]) -> list[SteadySt
             )
         )
     return found
+
+
+def _ends_s(samples: Sequence[Sample]) -> list[float]:
+    """Return when each round ended, from the start of the first.
+
+    The clock of a simulated device starts anew with each sample: there rounds follow each other.
+    """
+    ends_s: list[float] = []
+    for sample in samples:
+        earliest_s = ends_s[-1] if ends_s else 0.0
+        start_s = max(earliest_s, sample.started_at - samples[0].started_at)
+        ends_s.append(start_s + sample.duration_s)
+    return ends_s
 
 
 def _rate_per_s(sample: Sample, kind: str, kinds: int) -> float:

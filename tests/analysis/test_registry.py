@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.analysis.findings import FROM_FINGERPRINT, FROM_SAMPLES, KINDS, SEVERITIES
+from seatrial.analysis.findings import (
+    FROM_COMPARISON,
+    FROM_FINGERPRINT,
+    FROM_SAMPLES,
+    KINDS,
+    SEVERITIES,
+)
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "findings.md"
@@ -24,7 +30,9 @@ def test_kinds_are_unique():
     assert len(set(KINDS)) == len(KINDS)
 
 
-@pytest.mark.parametrize("finder", [*FROM_SAMPLES, *FROM_FINGERPRINT], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "finder", [*FROM_SAMPLES, *FROM_FINGERPRINT, *FROM_COMPARISON], ids=lambda f: f.__name__
+)
 def test_a_finder_yields_its_own_kind(finder):
     source = (SOURCES / f"{finder.__module__.rpartition('.')[2]}.py").read_text(encoding="utf-8")
     kinds = re.findall(r'kind="(\w+)"', source)

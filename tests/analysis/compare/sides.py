@@ -14,6 +14,7 @@ EMPTY_HISTOGRAM = sample_of(completed=0).operations["read"].response
 
 
 def entrant_of(name, samples, *, run_id=None, target="", **run):
+    run = {"before": {"machine": {"kernel": "6.1"}}} | run
     own = msgspec.structs.replace(run_of(**run), id=run_id or f"run-{name}", label=name)
     return Entrant(side=Side(name=name, run=own, target=target), samples=samples)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -11,7 +11,10 @@ from seatrial.analysis.estimates import (
     PERCENTS,
     counted,
     percentile_ns,
+    phases_of,
+    rate_unit,
 )
+from seatrial.analysis.running import Running, response_histogram
 from seatrial.results.model import Sample
 
 RATE = "iops"
@@ -41,7 +44,7 @@ def is_rate(figure: str) -> bool:
 def figures_of(
     samples: Sequence[Sample], wanted: Collection[str] | None = None
 ) -> dict[str, Rounds]:
-    """Return what can be compared of one cell on one side, by figure.
+    """Return what can be compared of one cell on one side, by figure; of its running phases.
 
     A percentile is absent where any round had too few requests to know it: the rounds that know
     it would be the faster ones.
@@ -51,42 +54,54 @@ def figures_of(
         wanted: Names of figures; all unless given. ``p99`` stands for that of every kind.
     """
     own = counted(samples)
+    phases = phases_of(own)
+    numbers = [sample.round for sample in own]
     found = {}
-    for figure, read, unit, resolution_share in _readings(own):
-        if wanted is not None and not {figure, figure.rpartition(" ")[2]} & set(wanted):
-            continue
-        values = {sample.round: value for sample in own if (value := read(sample)) is not None}
-        if len(values) == len(own):
-            found[figure] = Rounds(values=values, unit=unit, resolution_share=resolution_share)
+    for figure, values, unit, resolution_share in _readings(own, phases, wanted):
+        known = {n: value for n, value in zip(numbers, values, strict=True) if value is not None}
+        if len(known) == len(own):
+            found[figure] = Rounds(values=known, unit=unit, resolution_share=resolution_share)
     return found
 
 
-_Reading = tuple[str, Callable[[Sample], float | None], str, float]
+_Reading = tuple[str, Sequence[float | None], str, float]
 
 
-def _readings(samples: Sequence[Sample]) -> Iterator[_Reading]:
-    """Yield name, reader, unit and resolution of each figure that the samples may have."""
-    cell = samples[0].cell
-    completed = sum(sample.outcome.completed for sample in samples) / len(samples)
-    count_share = min(1.0, 0.5 / completed) if completed else 0.0
-    unit = "commits/s" if cell.operation == "commit" else "IOPS"
-    yield RATE, lambda sample: sample.completed_per_s, unit, count_share
-    if cell.block_size_bytes == 0:
-        yield BANDWIDTH, lambda sample: sample.transferred_bytes_per_s, "B/s", count_share
+def _readings(
+    samples: Sequence[Sample], phases: Sequence[Running], wanted: Collection[str] | None
+) -> Iterator[_Reading]:
+    """Yield name, value of each round, unit and resolution of each figure that is wanted."""
+    completed_mean = sum(phase.completed for phase in phases) / len(phases)
+    count_share = min(1.0, 0.5 / completed_mean) if completed_mean else 0.0
+    if _is_wanted(RATE, wanted):
+        rates = [phase.completed_per_s for phase in phases]
+        yield RATE, rates, rate_unit(samples[0]), count_share
+    if samples[0].cell.block_size_bytes == 0 and _is_wanted(BANDWIDTH, wanted):
+        bandwidths = [phase.transferred_bytes_per_s for phase in phases]
+        yield BANDWIDTH, bandwidths, "B/s", count_share
     for kind in dict.fromkeys(kind for sample in samples for kind in sample.operations):
-        for name in PERCENTILES:
-            yield f"{kind} {name}", _percentile(kind, name), "ns", HISTOGRAM_RESOLUTION_SHARE
+        names = [name for name in PERCENTILES if _is_wanted(f"{kind} {name}", wanted)]
+        rounds = [
+            _percentiles_ns(sample, phase, kind, names)
+            for sample, phase in zip(samples, phases, strict=True)
+        ]
+        for place, name in enumerate(names):
+            values = [values_ns[place] for values_ns in rounds]
+            yield f"{kind} {name}", values, "ns", HISTOGRAM_RESOLUTION_SHARE
 
 
-def _percentile(kind: str, name: str) -> Callable[[Sample], float | None]:
-    """Return what reads a percentile (ns) of one kind of request from a sample."""
+def _is_wanted(figure: str, wanted: Collection[str] | None) -> bool:
+    return wanted is None or figure in wanted or figure.rpartition(" ")[2] in wanted
 
-    def read(sample: Sample) -> float | None:
-        part = sample.operations.get(kind)
-        if part is None:
-            return None
-        if part.told_ns:
-            return part.told_ns.get(name)
-        return percentile_ns(part.response_histogram(), PERCENTS[name], sample)
 
-    return read
+def _percentiles_ns(
+    sample: Sample, phase: Running, kind: str, names: Sequence[str]
+) -> list[float | None]:
+    """Return percentiles (ns) of one kind of request in a round; None where it is not known."""
+    part = sample.operations.get(kind)
+    if part is None or not names:
+        return [None] * len(names)
+    if part.told_ns:
+        return [part.told_ns.get(name) for name in names]
+    histogram = response_histogram(sample, kind, phase)
+    return [percentile_ns(histogram, PERCENTS[name], sample, phase) for name in names]

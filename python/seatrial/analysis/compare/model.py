@@ -52,7 +52,7 @@ class Entrant(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         side: What it is called and where it comes from.
-        samples: Of that side only; timelines are not looked at.
+        samples: Of that side only. Timelines of fewer than 20 slices are not looked at.
     """
 
     side: Side

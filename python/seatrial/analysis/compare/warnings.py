@@ -10,6 +10,7 @@ from seatrial.analysis.compare.model import Comparand, Comparison, Entrant
 from seatrial.analysis.compare.pairing import Matched, order_warning
 from seatrial.analysis.wording import format_duration_s, format_plural, format_share
 from seatrial.results.model import Sample
+from seatrial.results.origin import origin_of
 
 LENGTH_RATIO_MAX = 1.5
 NAMED_MAX = 3
@@ -27,6 +28,8 @@ def warnings_of(a: Entrant, b: Entrant, matched: Matched, told: Comparison) -> l
     found = [
         *_zeros(a, b, matched),
         "" if told.paired else order_warning(a, b),
+        _unknown_surroundings(a),
+        _unknown_surroundings(b),
         _unfinished(a),
         _unfinished(b),
         *_once(told.comparands),
@@ -52,6 +55,16 @@ def _zeros(a: Entrant, b: Entrant, matched: Matched) -> Iterator[str]:
                 f"{format_plural(len(blank), 'cell')} ({_listed(blank)}): a ratio of what is left "
                 "has no interval and no part in the overall ratio."
             )
+
+
+def _unknown_surroundings(entrant: Entrant) -> str:
+    if entrant.side.run.fingerprint_before:
+        return ""
+    imported = "it was imported" if origin_of(entrant.side.run) else "no fingerprint was taken"
+    return (
+        f"Nothing is known of the machine and target of {entrant.side.name}, as {imported}: what "
+        "differs there cannot be told."
+    )
 
 
 def _unfinished(entrant: Entrant) -> str:

@@ -2,13 +2,15 @@
 
 A finding's kind is the name of the function that finds it, and a section of docs/findings.md
 (kept equal by tests/analysis/test_registry.py). To add one: write the function, list it in one
-of the two registries below, write its section, and its tests.
+of the registries below, write its section, and its tests.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from seatrial.analysis.compare.model import Comparison
 from seatrial.analysis.findings import device, filesystem, machine
 from seatrial.analysis.findings.bound_broken import bound_broken
 from seatrial.analysis.findings.burst_credit import burst_credit
@@ -23,16 +25,19 @@ from seatrial.analysis.findings.corruption import corruption
 from seatrial.analysis.findings.device_cache_served import device_cache_served
 from seatrial.analysis.findings.errors import errors
 from seatrial.analysis.findings.generator_limited import generator_limited
+from seatrial.analysis.findings.improved import improved
 from seatrial.analysis.findings.interrupted import interrupted
 from seatrial.analysis.findings.kernel_errors import kernel_errors
 from seatrial.analysis.findings.late_requests import late_requests
 from seatrial.analysis.findings.left_steady_state import left_steady_state
+from seatrial.analysis.findings.leg_imbalance import imbalance, leg_imbalance
 from seatrial.analysis.findings.link_narrower import link_narrower
 from seatrial.analysis.findings.noisy_machine import noisy_machine
 from seatrial.analysis.findings.not_repeatable import not_repeatable
 from seatrial.analysis.findings.not_steady import not_steady
 from seatrial.analysis.findings.nothing_completed import nothing_completed
 from seatrial.analysis.findings.page_cache_served import page_cache_served
+from seatrial.analysis.findings.regressed import regressed
 from seatrial.analysis.findings.slow_device import slow_device
 from seatrial.analysis.findings.slower_at_end import slower_at_end
 from seatrial.analysis.findings.stall import stall
@@ -58,6 +63,7 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     changed_meanwhile,
     generator_limited,
     not_repeatable,
+    leg_imbalance,
     slower_at_end,
     start_up_phase,
     slow_device,
@@ -73,7 +79,10 @@ FROM_FINGERPRINT: tuple[FromFingerprint, ...] = (
 )
 """Findings from the fingerprint alone, known before anything is measured."""
 
-KINDS = tuple(finder.__name__ for finder in (*FROM_SAMPLES, *FROM_FINGERPRINT))
+FROM_COMPARISON: tuple[Callable[[Comparison], list[Finding]], ...] = (regressed, improved)
+"""Findings from a comparison of two sides; ``leg_imbalance`` takes their place where it fits."""
+
+KINDS = tuple(finder.__name__ for finder in (*FROM_SAMPLES, *FROM_FINGERPRINT, *FROM_COMPARISON))
 """Every kind of finding; stable names."""
 
 SEVERITIES = ("critical", "warning", "note")
@@ -89,6 +98,17 @@ def find(context: Context) -> list[Finding]:
         return _worst_first([finding for finder in finders for finding in finder(context)])
     found = [finding for finder in FROM_SAMPLES for finding in finder(context)]
     return _worst_first(found + preflight(context.before))
+
+
+def find_in_comparison(comparison: Comparison) -> list[Finding]:
+    """Return the findings of a comparison, the worst first.
+
+    Of targets that should be equal it is enough to say that they are not.
+    """
+    unequal = imbalance(comparison)
+    if unequal:
+        return unequal
+    return _worst_first([finding for finder in FROM_COMPARISON for finding in finder(comparison)])
 
 
 def preflight(fingerprint: dict[str, Any], *, trial_file_bytes: int | None = None) -> list[Finding]:

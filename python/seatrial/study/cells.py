@@ -12,7 +12,7 @@ from seatrial.study.schema import Study
 from seatrial.study.shapes import Factors, Shape, shapes_of
 from seatrial.study.units import format_factor
 from seatrial.study.values import many
-from seatrial.study.workloads import Workload, WorkloadBase
+from seatrial.study.workloads import Loadline, Workload, WorkloadBase
 
 
 def cells_of(
@@ -71,6 +71,8 @@ def _variations(workload: WorkloadBase) -> list[Factors]:
     names, values = [], []
     for attribute, name in _DRIVING:
         value = getattr(workload, attribute, None)
+        if attribute == "arrival" and isinstance(workload, Loadline):
+            value = "closed"  # for scale; the schedule comes with the rates that are sought
         if value is not None:
             names.append(name)
             values.append(many(value))

@@ -8,8 +8,9 @@ import msgspec
 
 from seatrial.analysis.estimate import Estimate
 
-Break = Literal["none", "knee", "cliff", "stalls"]
-"""How it breaks: not at all within what was tried, by latency that grows, at once, by freezes."""
+Break = Literal["none", "knee", "cliff", "stalls", "service"]
+"""How it breaks: not at all within what was tried, by latency that grows, at once, by freezes, or
+because one request alone takes longer than the limit, whatever the rate."""
 
 
 class LoadStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +23,9 @@ class LoadStep(msgspec.Struct, frozen=True, kw_only=True):
         response: By percentile name, response time from the intended start, in ns; a percentile
             is absent where it is not known (too few requests, or too many never ended).
         service: The same from the actual start.
+        above: Share of the offered requests that took longer than the limit, failed, were skipped
+            as too late or never ended (unit ``ratio``); of one round, its timeline gives the
+            interval.
         late_share: Share of the offered requests that were skipped as too late or never ended.
         stalls: Stalls over all rounds.
         holds: Whether the percentile is within the limit with confidence: True, False, or None
@@ -33,6 +37,7 @@ class LoadStep(msgspec.Struct, frozen=True, kw_only=True):
     completed_per_s: Estimate
     response: dict[str, Estimate]
     service: dict[str, Estimate]
+    above: Estimate
     late_share: float
     stalls: int
     holds: bool | None
@@ -46,11 +51,15 @@ class LoadLine(msgspec.Struct, frozen=True, kw_only=True):
         workload: Name of the workload.
         percentile: Name of the percentile that is limited, such as ``p99``.
         limit_ns: Its limit.
+        cell: Key of the closed loop that it began with; every step's key begins with it.
         steps: By offered rate, rising.
-        sustained: The highest rate at which the percentile holds with confidence, as an estimate
-            whose interval ends at the lowest rate that surely breaks it; None where none holds.
+        sustained: The most it sustains (``IOPS``): where the percentile crosses the limit, between
+            the highest rate that surely holds and the lowest that surely breaks, which are the ends
+            of the interval. ``high`` is None where no rate broke; None where none surely holds.
         closed_loop: What a closed loop reached first, for scale; None where it was not measured.
         breaks: How it breaks beyond.
+        knee_per_s: Where the percentile leaves its floor; None where it does not, or is not known.
+        generator: Why the load generator, not the target, was the limit; empty where it was not.
         sentence: The answer in one sentence.
         cause: How it breaks, in words, with figures.
     """
@@ -59,9 +68,12 @@ class LoadLine(msgspec.Struct, frozen=True, kw_only=True):
     workload: str
     percentile: str
     limit_ns: int
+    cell: str
     steps: list[LoadStep]
     sustained: Estimate | None
     closed_loop: Estimate | None
     breaks: Break
+    knee_per_s: float | None = None
+    generator: str = ""
     sentence: str
     cause: str

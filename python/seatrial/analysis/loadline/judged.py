@@ -1,0 +1,86 @@
+"""What is known of one offered rate from all its rounds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from seatrial.analysis.estimate import Estimate
+from seatrial.analysis.loadline.asked import Asked
+from seatrial.analysis.loadline.growth import grows
+from seatrial.analysis.loadline.share import above_share
+from seatrial.analysis.loadline.tally import Tally
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """One offered rate, judged.
+
+    Attributes:
+        rate_per_s: The rate.
+        rounds: How often it was measured.
+        above: Share of the requests that broke the limit.
+        grows: Whether a backlog grows.
+        holds: Whether the percentile is within the limit with confidence; None while the
+            interval of the share reaches across what is allowed.
+        leans: Whether it looks so, by most of its rounds.
+    """
+
+    rate_per_s: float
+    rounds: int
+    above: Estimate
+    grows: bool
+    holds: bool | None
+    leans: bool
+
+
+def judge(rate_per_s: float, tallies: Sequence[Tally], asked: Asked) -> Judged:
+    """Return what the rounds of one rate say.
+
+    Args:
+        rate_per_s: The rate.
+        tallies: One a round, at least one.
+        asked: What must hold.
+    """
+    above = above_share(tallies)
+    is_growing = grows(tallies, asked.limit_ns)
+    return Judged(
+        rate_per_s=rate_per_s,
+        rounds=len(tallies),
+        above=above,
+        grows=is_growing,
+        holds=_holds(above, is_growing, tallies, asked),
+        leans=not is_growing and _leans(above, tallies, asked),
+    )
+
+
+def judge_all(tallies: Iterable[tuple[float, Tally]], asked: Asked) -> list[Judged]:
+    """Return what is known of each rate, rising.
+
+    Args:
+        tallies: Of every sample under a schedule: its rate, and its tally.
+        asked: What must hold.
+    """
+    by_rate: dict[float, list[Tally]] = defaultdict(list)
+    for rate_per_s, part in tallies:
+        by_rate[rate_per_s].append(part)
+    return [judge(rate_per_s, parts, asked) for rate_per_s, parts in sorted(by_rate.items())]
+
+
+def _holds(
+    above: Estimate, is_growing: bool, tallies: Sequence[Tally], asked: Asked
+) -> bool | None:
+    if is_growing or (above.low or 0.0) > asked.allowed_share:
+        return False
+    enough = sum(part.requests_total for part in tallies) >= asked.requests_needed
+    surely = above.high is not None and above.high <= asked.allowed_share
+    return True if enough and surely else None
+
+
+def _leans(above: Estimate, tallies: Sequence[Tally], asked: Asked) -> bool:
+    """Tell what most rounds say, so that one freeze does not end the search; of a tie the sum."""
+    within = sum(part.above_share <= asked.allowed_share for part in tallies)
+    if within * 2 == len(tallies):
+        return above.value <= asked.allowed_share
+    return within * 2 > len(tallies)

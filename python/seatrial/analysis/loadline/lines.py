@@ -1,0 +1,127 @@
+"""The load lines of a run, made again from its stored samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seatrial.analysis.estimate import Estimate
+from seatrial.analysis.loadline.asked import Asked, asked_by
+from seatrial.analysis.loadline.breaks import generator_limit, how_it_breaks
+from seatrial.analysis.loadline.knee import hinge
+from seatrial.analysis.loadline.measured import MeasuredStep, closed_loop, measured_steps
+from seatrial.analysis.loadline.model import LoadLine
+from seatrial.analysis.loadline.telling import Outcome, cause, sentence
+from seatrial.results.model import Sample
+from seatrial.study.loadline import LOADLINE, template_key
+from seatrial.study.schema import Study
+from seatrial.study.workloads import Loadline
+
+
+def load_lines(study: Study, samples: Sequence[Sample]) -> list[LoadLine]:
+    """Return the load lines of a run, in the order of the study.
+
+    Args:
+        study: The run's study, which holds percentile and limit of each.
+        samples: All samples of the run.
+    """
+    found = []
+    for workload in study.workloads:
+        if isinstance(workload, Loadline):
+            asked = asked_by(workload, study.seed)
+            own: dict[str, list[Sample]] = {}
+            for sample in samples:
+                if sample.cell.kind == LOADLINE and sample.cell.workload == workload.label:
+                    own.setdefault(template_key(sample.cell), []).append(sample)
+            found += [load_line(key, part, asked) for key, part in own.items()]
+    return found
+
+
+def load_line(key: str, samples: Sequence[Sample], asked: Asked) -> LoadLine:
+    """Return one load line.
+
+    Args:
+        key: Of the closed loop.
+        samples: Of the closed loop and of each rate, at least one.
+        asked: What must hold.
+    """
+    steps = measured_steps(samples, asked)
+    holding, breaking = _divided(steps)
+    closed = closed_loop(samples)
+    knee = hinge(_points(steps, asked))
+    outcome = Outcome(
+        asked=asked,
+        steps=steps,
+        holding=holding,
+        breaking=breaking,
+        closed=closed,
+        sustained=_sustained(steps, holding, breaking),
+        breaks=how_it_breaks(steps, breaking, asked),
+        knee=knee,
+        generator=generator_limit(breaking[0] if breaking else None, asked),
+    )
+    return LoadLine(
+        target=samples[0].cell.target,
+        workload=samples[0].cell.workload,
+        percentile=asked.percentile,
+        limit_ns=asked.limit_ns,
+        cell=key,
+        steps=[step.step for step in steps],
+        sustained=outcome.sustained,
+        closed_loop=closed,
+        breaks=outcome.breaks,
+        knee_per_s=knee.rate_per_s if knee else None,
+        generator=outcome.generator,
+        sentence=sentence(outcome),
+        cause=cause(outcome),
+    )
+
+
+def _divided(
+    steps: Sequence[MeasuredStep],
+) -> tuple[MeasuredStep | None, list[MeasuredStep]]:
+    """Return the highest rate that seems to hold below the first that breaks, and those that do."""
+    first = next((place for place, step in enumerate(steps) if not step.judged.leans), len(steps))
+    breaking = [step for step in steps[first:] if not step.judged.leans]
+    return (steps[first - 1] if first else None), breaking
+
+
+def _sustained(
+    steps: Sequence[MeasuredStep], holding: MeasuredStep | None, breaking: Sequence[MeasuredStep]
+) -> Estimate | None:
+    """Return the most that is sustained: between what surely holds and what surely breaks.
+
+    The value lies in the middle of the two rates between which the percentile crosses the limit.
+    """
+    sure_breaks = [s.judged.rate_per_s for s in steps if s.judged.holds is False]
+    high = min(sure_breaks, default=None)
+    sure = [
+        step
+        for step in steps
+        if step.judged.holds and (high is None or step.judged.rate_per_s < high)
+    ]
+    if not sure or holding is None:
+        return None
+    low = sure[-1].judged.rate_per_s
+    value = holding.judged.rate_per_s
+    if breaking:
+        value = (value * breaking[0].judged.rate_per_s) ** 0.5
+    value = max(value, low)
+    return Estimate(
+        value=value if high is None else min(value, high),
+        low=low,
+        high=high,
+        rounds=sure[-1].judged.rounds,
+        unit="IOPS",
+    )
+
+
+def _points(steps: Sequence[MeasuredStep], asked: Asked) -> list[tuple[float, float]]:
+    """Return the rates whose percentile is known, up to the first that is far beyond the limit."""
+    points = []
+    for step in steps:
+        percentile_ns = step.percentile(asked.percentile)
+        if percentile_ns is not None:
+            points.append((step.judged.rate_per_s, percentile_ns))
+        if not step.judged.leans:
+            break
+    return points

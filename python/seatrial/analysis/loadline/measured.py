@@ -1,0 +1,112 @@
+"""The samples of one load line, sorted out: the closed loop, and the rounds of each rate."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from seatrial._core import Histogram
+from seatrial.analysis.estimate import Estimate
+from seatrial.analysis.estimates import (
+    HISTOGRAM_RESOLUTION_SHARE,
+    PERCENTS,
+    counted,
+    estimate_of_rounds,
+    percentile_ns,
+    rate_estimate,
+)
+from seatrial.analysis.loadline.asked import Asked
+from seatrial.analysis.loadline.judged import Judged, judge
+from seatrial.analysis.loadline.model import LoadStep
+from seatrial.analysis.loadline.tally import Tally, tally
+from seatrial.results.model import OperationResult, Sample
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    """One offered rate with all that was measured of it.
+
+    Attributes:
+        samples: One a round.
+        tallies: Of each sample, in the same order.
+        judged: What they say.
+        step: What is told of them.
+    """
+
+    samples: Sequence[Sample]
+    tallies: Sequence[Tally]
+    judged: Judged
+    step: LoadStep
+
+    def percentile(self, name: str) -> float | None:
+        """Return a percentile of the response times in ns; None where it is not known."""
+        return self.step.response[name].value if name in self.step.response else None
+
+
+def is_scheduled(sample: Sample) -> bool:
+    """Tell whether a sample is of an offered rate, not of the closed loop."""
+    return rate_of(sample) is not None
+
+
+def rate_of(sample: Sample) -> float | None:
+    """Return the offered rate (requests per second) of a sample; None in a closed loop."""
+    rate = sample.cell.spec["arrival"].get("rate_per_s")
+    return None if rate is None else float(rate)
+
+
+def closed_loop(samples: Sequence[Sample]) -> Estimate | None:
+    """Return what the closed loop reached; None where it was not measured."""
+    closed = [sample for sample in samples if not is_scheduled(sample)]
+    return rate_estimate(counted(closed)) if closed else None
+
+
+def measured_steps(samples: Sequence[Sample], asked: Asked) -> list[MeasuredStep]:
+    """Return each rate of a load line, rising."""
+    by_rate: dict[float, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        rate_per_s = rate_of(sample)
+        if rate_per_s is not None:
+            by_rate[rate_per_s].append(sample)
+    return [_measured(rate_per_s, own, asked) for rate_per_s, own in sorted(by_rate.items())]
+
+
+def _measured(rate_per_s: float, samples: Sequence[Sample], asked: Asked) -> MeasuredStep:
+    own = counted(samples)
+    tallies = [tally(sample, asked.limit_ns) for sample in own]
+    judged = judge(rate_per_s, tallies, asked)
+    offered = sum(sample.outcome.offered for sample in own)
+    missed = sum(s.outcome.late_skipped + s.outcome.in_flight_at_end for s in own)
+    step = LoadStep(
+        cell=own[0].cell.key,
+        offered_per_s=rate_per_s,
+        completed_per_s=rate_estimate(own),
+        response=_percentiles(own, [_merged(sample, of_response=True) for sample in own]),
+        service=_percentiles(own, [_merged(sample, of_response=False) for sample in own]),
+        above=judged.above,
+        late_share=missed / offered if offered else 0.0,
+        stalls=sum(len(sample.stalls) + sample.stalls_dropped for sample in own),
+        holds=judged.holds,
+    )
+    return MeasuredStep(samples=own, tallies=tallies, judged=judged, step=step)
+
+
+def _merged(sample: Sample, *, of_response: bool) -> Histogram:
+    """Return response or service times (ns) of all requests of a sample."""
+    read = OperationResult.response_histogram if of_response else OperationResult.service_histogram
+    parts = (read(operation) for operation in sample.operations.values())
+    return reduce(lambda merged, part: merged.merged(part), parts, Histogram.of([]))
+
+
+def _percentiles(samples: Sequence[Sample], times: Sequence[Histogram]) -> dict[str, Estimate]:
+    """Return the percentiles (ns) that every round knows."""
+    figures = {}
+    for name, percent in PERCENTS.items():
+        rounds_ns = [percentile_ns(one, percent, s) for one, s in zip(times, samples, strict=True)]
+        known_ns = [value_ns for value_ns in rounds_ns if value_ns is not None]
+        if len(known_ns) == len(samples):
+            figures[name] = estimate_of_rounds(
+                known_ns, "ns", resolution_share=HISTOGRAM_RESOLUTION_SHARE
+            )
+    return figures

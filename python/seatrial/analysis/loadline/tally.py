@@ -1,0 +1,84 @@
+"""What the requests of one sample did against a limit, along its timeline."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import msgspec
+
+from seatrial._core import Histogram
+from seatrial.results.model import Sample
+
+CLUSTERS_WANTED = 20
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """One sample against a limit, in clusters of neighbouring slices of its timeline.
+
+    Attributes:
+        requests: Requests that ended in each cluster; those that never did, in the last.
+        above: How many of them took longer than the limit, failed, or never ended.
+        mean_ns: Mean response time of those that ended in each cluster; NaN where none did.
+        schedule_s: How long requests came.
+        cluster_s: Length of a cluster.
+    """
+
+    requests: tuple[int, ...]
+    above: tuple[int, ...]
+    mean_ns: tuple[float, ...]
+    schedule_s: float
+    cluster_s: float
+
+    @property
+    def requests_total(self) -> int:
+        """All requests of the sample."""
+        return sum(self.requests)
+
+    @property
+    def above_share(self) -> float:
+        """Share of the requests that broke the limit; 1 where there was none at all."""
+        return sum(self.above) / self.requests_total if self.requests_total else 1.0
+
+
+def tally(sample: Sample, limit_ns: int) -> Tally:
+    """Return a sample's tally.
+
+    Neighbouring slices are put together until about twenty clusters are left, so that what one
+    queue does to the next request mostly stays within a cluster.
+    """
+    slice_ns = sample.timeline.slice_ns
+    slices = max(1, math.ceil(sample.duration_s * 1e9 / slice_ns))
+    together = max(1, slices // CLUSTERS_WANTED)
+    merged: dict[int, Histogram] = defaultdict(lambda: Histogram.of([]))
+    for part in sample.timeline.slices:
+        place = part.index // together
+        merged[place] = merged[place].merged(Histogram.decode(part.response))
+    count = max(math.ceil(slices / together), 1 + max(merged, default=0))
+    parts = [merged[place] for place in range(count)]
+    requests = [part.count for part in parts]
+    above = [above_limit(part, limit_ns) for part in parts]
+    outcome = sample.outcome
+    unanswered = outcome.failed + outcome.late_skipped + outcome.in_flight_at_end
+    requests[-1] += unanswered
+    above[-1] += unanswered
+    return Tally(
+        requests=tuple(requests),
+        above=tuple(above),
+        mean_ns=tuple(part.mean_ns if part.count else math.nan for part in parts),
+        schedule_s=float(sample.cell.spec["limit"]["duration_s"]),
+        cluster_s=together * slice_ns / 1e9,
+    )
+
+
+def above_limit(times: Histogram, limit_ns: int) -> int:
+    """Return how many entries are above a limit.
+
+    A bucket counts by its middle, as percentiles are read.
+    """
+    lows_ns, highs_ns, counts = times.buckets()
+    return sum(
+        count
+        for low_ns, high_ns, count in zip(lows_ns, highs_ns, counts, strict=True)
+        if (low_ns + high_ns) / 2 > limit_ns
+    )

@@ -1,0 +1,192 @@
+"""What ``seatrial audit`` prints: a page for a terminal, or one JSON document."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Final
+
+import click
+import msgspec
+
+from seatrial.analysis.audit.model import Gap, Prediction, TableAudit, TablePoint
+from seatrial.analysis.audit.predict import predict
+from seatrial.analysis.model import Estimate, Summary
+from seatrial.analysis.wording import format_estimate, format_iops, format_plural, format_size
+from seatrial.cli.outcome import WIDTH, finding_text
+from seatrial.errors import UsageError
+from seatrial.report.audit_tables import audit_name
+from seatrial.report.exports.json_document import as_text as json_text
+from seatrial.report.exports.json_document import document
+from seatrial.report.figures.overlay import KIND_WORDS, STATUS_WORDS
+from seatrial.report.tables import NO_FIGURE, Group, Table, as_text
+from seatrial.study.units import parse_size_bytes
+
+GAP_MARK: Final = "!"
+GRAVE: Final = ("collapse", "absent", "bound_broken")
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What one table says of a cell that was asked for.
+
+    Attributes:
+        target: Label of the table's target.
+        workload: Name of its workload.
+        operation: ``read`` or ``write``.
+        block_size_bytes: As asked.
+        concurrency: As asked.
+        prediction: None where the table must not be asked.
+        refusal: Why not; empty where it is answered.
+    """
+
+    target: str
+    workload: str
+    operation: str
+    block_size_bytes: int
+    concurrency: int
+    prediction: Prediction | None
+    refusal: str
+
+
+def asked_cell(written: str) -> tuple[int, int]:
+    """Return block size in bytes and concurrency from what ``--predict`` was given.
+
+    Raises:
+        UsageError: when it is not a size and a whole number above 0.
+    """
+    size, _, count = written.partition(",")
+    size_bytes = concurrency = 0
+    with contextlib.suppress(ValueError):
+        size_bytes, concurrency = parse_size_bytes(size.strip()), int(count)
+    if size_bytes <= 0 or concurrency <= 0:
+        raise UsageError(
+            seen=f"--predict cannot be read: {written!r}",
+            cause="It takes a block size and how many requests are in flight, with a comma between",
+            next_step="Write --predict 16k,20 for 16 KiB at 20 threads",
+        )
+    return size_bytes, concurrency
+
+
+def answers(audits: Sequence[TableAudit], cell: tuple[int, int]) -> list[Answer]:
+    """Return what each table says of a cell.
+
+    Raises:
+        UsageError: when every table refuses.
+    """
+    told: list[Answer] = []
+    refused: list[UsageError] = []
+    for audit in audits:
+        prediction, refusal = None, ""
+        try:
+            prediction = predict(audit, *cell)
+        except UsageError as error:
+            refused.append(error)
+            refusal = f"{error.seen} {error.cause}"
+        told.append(
+            Answer(
+                target=audit.table.target,
+                workload=audit.table.workload,
+                operation=audit.table.operation,
+                block_size_bytes=cell[0],
+                concurrency=cell[1],
+                prediction=prediction,
+                refusal=refusal,
+            )
+        )
+    if len(refused) == len(audits):
+        raise refused[0]
+    return told
+
+
+def audit_document(summary: Summary, answered: Sequence[Answer]) -> str:
+    """Return the audits of a run and its findings: docs/schema/audit.schema.json."""
+    return json_text(
+        document(
+            "audit",
+            run=summary.run,
+            audits=summary.audits,
+            findings=summary.findings,
+            answers=list(answered),
+        )
+    )
+
+
+def audit_page(summary: Summary, answered: Sequence[Answer]) -> str:
+    """Return the audits, what was asked, and the findings, for a terminal."""
+    blocks = [_audit_block(audit) for audit in summary.audits]
+    blocks += [_answer_text(answer) for answer in answered]
+    # The gaps are told above, each beside its table.
+    others = [finding for finding in summary.findings if finding.kind != "gap"]
+    blocks += [finding_text(finding) for finding in others if finding.severity != "note"]
+    notes = [_wrapped(finding.sentence, "   ") for finding in others if finding.severity == "note"]
+    blocks += ["\n".join(notes)] if notes else []
+    return "\n\n".join(block.rstrip() for block in blocks) + "\n"
+
+
+def _audit_block(audit: TableAudit) -> str:
+    lines = [as_text(_grid(audit)).rstrip(), "", _wrapped(audit.sentence, "  ")]
+    lines += [_wrapped(each.sentence, "  ") for each in audit.parameters if each.sentence]
+    lines += [_gap_text(gap) for gap in audit.gaps]
+    lines += [_wrapped(limit, "  ") for limit in audit.limits]
+    return "\n".join(lines)
+
+
+def _gap_text(gap: Gap) -> str:
+    mark = "!!" if gap.kind in GRAVE else " !"
+    told = f"{KIND_WORDS[gap.kind].capitalize()}, {STATUS_WORDS[gap.status]}. {gap.sentence}"
+    return "\n".join([_wrapped(told, f"{mark} "), _wrapped(f"why: {gap.cause}", "   ")])
+
+
+def _wrapped(text: str, indent: str) -> str:
+    blank = " " * len(indent)
+    return click.wrap_text(text, width=WIDTH, initial_indent=indent, subsequent_indent=blank)
+
+
+def _grid(audit: TableAudit) -> Table:
+    """Return observed and predicted rates: a row for each block size."""
+    points = audit.table.points
+    odd = {key for gap in audit.gaps for key in gap.keys}
+    columns = sorted({(point.concurrency, point.threads, point.depth) for point in points})
+    sizes = sorted({point.block_size_bytes for point in points})
+    at = {(p.block_size_bytes, p.concurrency, p.threads, p.depth): p for p in points}
+    return Table(
+        id=f"audit-{audit.table.target}-{audit.table.workload}-{audit.table.operation}",
+        title=f"{audit_name(audit)}: IOPS and what the model says ({GAP_MARK} is a gap)",
+        labels=1,
+        headers=["Block size", *["IOPS", "Model"] * len(columns)],
+        groups=[
+            Group("", 1),
+            *(Group(_column_title(threads, depth), 2) for _, threads, depth in columns),
+        ],
+        rows=[
+            [
+                format_size(size),
+                *(text for col in columns for text in _texts(at.get((size, *col)), audit, odd)),
+            ]
+            for size in sizes
+        ],
+    )
+
+
+def _column_title(threads: int, depth: int) -> str:
+    told = format_plural(threads, "thread")
+    return told if depth == 1 else f"{told}, depth {depth}"
+
+
+def _texts(point: TablePoint | None, audit: TableAudit, odd: set[str]) -> list[str]:
+    if point is None:
+        return [NO_FIGURE, NO_FIGURE]
+    observed = format_iops(point.iops.value) if point.iops else "absent"
+    mark = f"{GAP_MARK} " if point.key in odd else ""
+    said = audit.predictions.get(point.key)
+    return [f"{mark}{observed}", format_iops(said.iops) if said else NO_FIGURE]
+
+
+def _answer_text(answer: Answer) -> str:
+    name = f"{format_size(answer.block_size_bytes)} {answer.operation}s"
+    where = f"{name}, {answer.concurrency} in flight ({answer.workload} on {answer.target})"
+    if answer.prediction is None:
+        return _wrapped(f"{where}: not told. {answer.refusal}", "   ")
+    said = answer.prediction
+    estimate = Estimate(value=said.iops, low=said.low, high=said.high, rounds=0, unit="IOPS")
+    return _wrapped(f"{where}: {format_estimate(estimate)} would be measured.", "   ")

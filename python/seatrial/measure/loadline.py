@@ -1,0 +1,137 @@
+"""Load lines: offered rates one after the other, each decided from what was measured before."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from seatrial.measure.quiet import rest
+from seatrial.measure.recorder import (
+    COMPLETE,
+    INTERRUPTED,
+    Conductor,
+    Interrupted,
+    Recorder,
+    RoundsEnd,
+)
+from seatrial.measure.tally import Tally
+from seatrial.results.model import Sample
+from seatrial.study.cell import Cell
+from seatrial.study.loadline import LOADLINE, Done, NextStep, Offer, at_rate, template_key
+from seatrial.study.workloads import Loadline
+
+Decide = Callable[[Sequence[Sample]], NextStep]
+"""Tells from the samples of one load line, in the order of measurement, what comes next."""
+Decider = Callable[[Loadline, int], Decide]
+"""Makes the decisions of one load line from its workload and the study's seed."""
+
+
+def load_lines(decider: Decider, before: Conductor | None = None) -> Conductor:
+    """Return the way through the load lines of a plan, one after the other.
+
+    Args:
+        decider: Makes the decisions; the analysis's own rules.
+        before: The way through the cells that belong to none, which are measured first.
+    """
+
+    def conduct(recorder: Recorder) -> RoundsEnd:
+        reasons = []
+        if before is not None:
+            end = before(recorder)
+            if end.status != COMPLETE:
+                return end
+            reasons.append(end.reason)
+        try:
+            reasons += _all_lines(recorder, decider)
+        except Interrupted:
+            return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
+        return RoundsEnd(status=COMPLETE, reason=" ".join(reasons))
+
+    return conduct
+
+
+def _all_lines(recorder: Recorder, decider: Decider) -> list[str]:
+    """Measure every load line of the plan; return why each ended."""
+    plan = recorder.plan
+    workloads = {each.label: each for each in plan.study.workloads}
+    templates = [cell for cell in plan.cells if cell.kind == LOADLINE]
+    tally = Tally(recorder)
+    reasons = []
+    for template in templates:
+        workload = workloads[template.workload]
+        if isinstance(workload, Loadline):
+            line = _Line(recorder, tally, template, workload)
+            reason = line.measure(decider(workload, plan.study.seed))
+            reasons.append(reason if len(templates) == 1 else f"{template.key}: {reason}")
+    return reasons
+
+
+class _Line:
+    """Measures one load line and stores each sample as it ends."""
+
+    def __init__(
+        self, recorder: Recorder, tally: Tally, template: Cell, workload: Loadline
+    ) -> None:
+        self._tally = tally
+        self._template = template
+        self._workload = workload
+        self._target = recorder.plan.target(template.target)
+        self._deadline_s = time.monotonic() + workload.budget_s
+        self._samples = [
+            sample
+            for sample in recorder.earlier()
+            if sample.cell.kind == LOADLINE and template_key(sample.cell) == template.key
+        ]
+        self._rounds = Counter(sample.cell.key for sample in self._samples)
+
+    def measure(self, decide: Decide) -> str:
+        """Measure until it is decided or a budget ends; return why it ended.
+
+        Raises:
+            Interrupted: when the user ended it.
+        """
+        if not self._rounds[self._template.key]:
+            self._measure(self._template)
+        while True:
+            step = decide(self._samples)
+            if isinstance(step, Done):
+                return step.reason
+            cell = self._cell(step)
+            if exhausted := self._exhausted(step, cell):
+                return f"{exhausted} ended after {len(self._samples)} samples."
+            self._rest(step)
+            self._measure(cell)
+
+    def _cell(self, step: Offer) -> Cell:
+        cell = at_rate(self._template, self._workload.arrival, step.rate_per_s, step.sample_s)
+        if cell.spec["target"]["kind"] != "simulated":
+            return cell
+        # Time passes for a simulated device only where it is told so.
+        target = {**cell.spec["target"], "idle_s": step.rest_s}
+        return msgspec.structs.replace(cell, spec={**cell.spec, "target": target})
+
+    def _exhausted(self, step: Offer, cell: Cell) -> str:
+        needed_s = step.rest_s + step.sample_s if self._target.kind != "simulated" else 0.0
+        if time.monotonic() + needed_s > self._deadline_s:
+            return f"Its budget of {self._workload.budget_s:g} s"
+        return self._tally.exhausted(cell)
+
+    def _rest(self, step: Offer) -> None:
+        if self._target.kind == "simulated":
+            return
+        try:
+            rest(Path(self._target.path) if self._target.is_storage else None, step.rest_s)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+
+    def _measure(self, cell: Cell) -> None:
+        round_number = self._rounds[cell.key]
+        position = sum(sample.round == round_number for sample in self._samples)
+        left_s = max(0.0, self._deadline_s - time.monotonic())
+        sample = self._tally.measure(cell, round_number, position, time_left_s=left_s)
+        self._samples.append(sample)
+        self._rounds[cell.key] += 1

@@ -1,0 +1,85 @@
+"""A device that is a formula: what share of its requests is slow at a rate."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+from seatrial.analysis.loadline.asked import Asked
+from seatrial.analysis.loadline.decide import next_step
+from seatrial.analysis.loadline.judged import Judged, judge_all
+from seatrial.analysis.loadline.tally import Tally
+from seatrial.study.loadline import Done, Offer
+
+MS_NS = 1_000_000
+CLUSTERS = 20
+
+
+def asked_of(percentile="p99", limit_ns=5 * MS_NS, *, sample_s=2.0, budget_s=60.0, seed=1):
+    return Asked(
+        percentile=percentile,
+        limit_ns=limit_ns,
+        sample_s=sample_s,
+        budget_s=budget_s,
+        seed=seed,
+    )
+
+
+def tally_of(share, requests=20_000, *, means_ns=None, sample_s=2.0, draw=None):
+    """A sample in which a share of the requests is slow, in each cluster with luck of its own."""
+    each = requests // CLUSTERS
+    slow = [drawn(share, each, draw) for _ in range(CLUSTERS)]
+    return Tally(
+        requests=(each,) * CLUSTERS,
+        above=tuple(slow),
+        mean_ns=tuple(means_ns or [MS_NS] * CLUSTERS),
+        schedule_s=sample_s,
+        cluster_s=sample_s / CLUSTERS,
+    )
+
+
+def drawn(share, count, draw=None):
+    """How many of a count are slow; exactly the share of them where nothing is drawn."""
+    if draw is None or share in (0.0, 1.0):
+        return round(share * count)
+    wide = math.sqrt(count * share * (1 - share))
+    return min(count, max(0, round(draw.gauss(count * share, wide))))
+
+
+class Sought:
+    """A search on a fake device to its end: what was offered, and what is known then."""
+
+    def __init__(
+        self,
+        slow_share: Callable[[float, int], float],
+        closed_per_s: float,
+        asked: Asked,
+        *,
+        steps_max: int = 100,
+        luck: int | None = None,
+    ) -> None:
+        draw = None if luck is None else random.Random(luck)
+        self.offers: list[Offer] = []
+        scheduled: list[tuple[float, Tally]] = []
+        overloaded = False
+        for _ in range(steps_max):
+            judged = judge_all(scheduled, asked)
+            step = next_step(judged, closed_per_s, asked, after_overload=overloaded)
+            if isinstance(step, Done):
+                self.reason, self.judged = step.reason, judged
+                return
+            self.offers.append(step)
+            share = slow_share(step.rate_per_s, len(self.offers))
+            requests = round(step.rate_per_s * step.sample_s)
+            part = tally_of(share, requests, sample_s=step.sample_s, draw=draw)
+            scheduled.append((step.rate_per_s, part))
+            overloaded = part.above_share > asked.allowed_share
+        raise AssertionError(f"it did not end within {steps_max} steps")
+
+    @property
+    def rates(self) -> list[float]:
+        return [offer.rate_per_s for offer in self.offers]
+
+    def sure(self, *, holds: bool) -> list[Judged]:
+        return [step for step in self.judged if step.holds is holds]

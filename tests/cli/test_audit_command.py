@@ -1,0 +1,104 @@
+"""``seatrial audit`` on the article's printed tables, on own runs, and on bad input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from report.json_schema import breaches, load
+
+from .command import seatrial
+
+RAID5 = Path(__file__).parents[1] / "report" / "bm-flash-2009-raid5.txt"
+
+SIMULATED = """
+name = "simulated"
+[rounds]
+min = 2
+max = 2
+[[target]]
+kind = "simulated"
+[[workload]]
+kind = "matrix"
+operations = ["read"]
+block_sizes = ["512", "4KiB", "32KiB", "1MiB"]
+threads = [1, 8, 32]
+seconds = 0.2
+"""
+
+
+def test_the_articles_table_as_text(tmp_path):
+    ended = seatrial("audit", RAID5, "--predict", "16k,20", folder=tmp_path)
+    assert (ended.code, ended.err) == (0, "")
+    for told in (
+        "Random reads",
+        "! 24    21k",
+        "! absent    320",
+        "One I/O costs the host 15.9 µs",
+        "!! Collapse, seen once. Writes from 64 KiB to 1 MiB collapse: 8 cells",
+        "would have drained at 221 MiB/s",
+        "16 KiB reads, 20 in flight",
+        "62k IOPS (± ",
+    ):
+        assert told in ended.out, told
+    assert max(map(len, ended.out.splitlines())) <= 100
+
+
+def test_the_articles_table_as_a_document(tmp_path):
+    ended = seatrial("audit", RAID5, "--predict", "256,1", "--json", folder=tmp_path)
+    assert ended.code == 2, "no drive takes requests of less than a sector"
+    ended = seatrial("audit", RAID5, "--predict", "128M,10", "--json", folder=tmp_path)
+    assert (ended.code, ended.err) == (0, "")
+    schema = load("audit.schema.json")
+    assert list(breaches(ended.document, schema, schema)) == []
+    reads, writes = ended.document["audits"]
+    assert (reads["form"], writes["form"]) == ("read", "parity_write")
+    assert [gap["kind"] for gap in writes["gaps"]] == ["collapse", "absent"]
+    assert [answer["operation"] for answer in ended.document["answers"]] == ["read", "write"]
+
+
+def test_a_refusal_of_one_table_beside_the_answer_of_another(tmp_path):
+    table = RAID5.read_text().replace("\n 512B |", "\n; 512B |", 2)
+    rows = [line for line in table.splitlines() if not line.startswith("; 512B")]
+    cut = tmp_path / "without-512.txt"
+    cut.write_text("\n".join(rows) + "\n")
+    ended = seatrial("audit", cut, "--predict", "512,10", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    assert "512 B reads, 10 in flight" in ended.out
+    assert "not told. No prediction for 512 B at 10 in flight. Writes that pay for parity" in (
+        " ".join(ended.out.split())
+    )
+
+
+def test_a_run_of_ours_is_audited_by_default(tmp_path):
+    study = tmp_path / "simulated.toml"
+    study.write_text(SIMULATED, encoding="utf-8")
+    assert seatrial("study", study, folder=tmp_path).code == 0
+    ended = seatrial("audit", "--json", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    (audit,) = ended.document["audits"]
+    assert audit["holds"]
+    assert audit["rounds_share_median"] is not None
+    assert seatrial("audit", folder=tmp_path).code == 0
+
+
+@pytest.mark.parametrize("cell", ["16k", "16k,", "16k,0", "16k,-3", "big,1", "16k,two", ",", ""])
+def test_what_cannot_be_predicted_is_one_sentence(tmp_path, cell):
+    ended = seatrial("audit", RAID5, f"--predict={cell}", folder=tmp_path)
+    assert ended.code == 2
+    assert ended.err.startswith("seatrial: --predict cannot be read")
+
+
+def test_a_result_without_a_table_says_what_to_measure(tmp_path):
+    assert seatrial("io", "null", "--seconds", "0.1", folder=tmp_path).code == 0
+    ended = seatrial("audit", folder=tmp_path)
+    assert ended.code == 2
+    assert "holds no table that could be audited" in ended.err
+    assert "seatrial run DIR" in ended.err
+
+
+def test_nothing_of_that_name(tmp_path):
+    ended = seatrial("audit", "nowhere.json", "--json", folder=tmp_path)
+    assert ended.code != 0
+    assert ended.document["kind"] == "error"

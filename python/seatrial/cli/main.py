@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "check": "What could spoil a measurement here, before anything is measured.",
     "list": "The runs of a results file.",
     "show": "A run's tables, findings and verdict.",
+    "audit": "What the tables of a result say: model, limits, and the cells that do not fit.",
     "export": "A run in another format: json, csv, markdown, bm-flash, fio-json.",
     "report": "Make the HTML report of a run again.",
     "clean": "Undo whatever a killed run left behind.",

@@ -48,22 +48,22 @@ def parameters_of(fitted: Fit, operation: str) -> list[Parameter]:
     return told
 
 
-def _sentence(name: str, interval: tuple[float, float], fitted: Fit, operation: str) -> str:
+def _sentence(name: str, ends: tuple[float, float], fitted: Fit, operation: str) -> str:
     value = fitted.values[name]
     rates = fitted.observed.rate_per_s
     most_iops = float(rates.max())
     most_mib_per_s = float((rates * fitted.observed.size_bytes).max()) / MIB
-    if name in PER_REQUEST and most_iops > EXCEEDED_FACTOR * US_PER_S / interval[0]:
+    if name in PER_REQUEST and most_iops > EXCEEDED_FACTOR * US_PER_S / ends[0]:
         return (
-            f"One I/O costs {figure(value, interval, 'us')} on the whole; no hard limit, as single "
+            f"One I/O costs {figure(value, ends, 'us')} on the whole; no hard limit, as single "
             f"cells reached {format_iops(most_iops)} IOPS."
         )
-    if name == "link_mib_per_s" and most_mib_per_s > EXCEEDED_FACTOR * interval[1]:
+    if name == "link_mib_per_s" and most_mib_per_s > EXCEEDED_FACTOR * ends[1]:
         return (
-            f"Large {operation}s move {figure(value, interval, 'MiB/s')} on the whole; no hard "
+            f"Large {operation}s move {figure(value, ends, 'MiB/s')} on the whole; no hard "
             f"limit, as single cells reached {most_mib_per_s:,.0f} MiB/s."
         )
-    return _SENTENCES[name](value, interval, operation)
+    return _SENTENCES[name](value, ends, operation)
 
 
 def figure(value: float, interval: Interval, unit: str) -> str:

@@ -90,6 +90,19 @@ def test_a_resumed_round_goes_on_in_its_old_order(seed: int, drawn: random.Rando
     assert order(plan, 3, [cell.key for cell in left]) == left
 
 
+def test_a_fill_that_is_done_once_is_in_the_first_round_only_and_counted_once() -> None:
+    plan = plan_of(
+        "rounds = { min = 2, max = 5 }\n"
+        '[[workload]]\nkind = "fill"\nonce = true\n'
+        '[[workload]]\nkind = "io"\noperations = "write"\nlimit_bytes = "1MiB"'
+    )
+    orders = [[cell.kind for cell in order(plan, number, keys(plan))] for number in range(3)]
+    assert orders == [["fill", "io"], ["io"], ["io"]]
+    size_bytes = plan.targets[0].size_bytes
+    assert estimate(plan).write_bytes_max == size_bytes + 5 * (1 << 20)
+    assert estimate(plan).time_s_max == pytest.approx(size_bytes / 250e6 + 5 * 1.0, rel=0.1)
+
+
 def test_rounds_and_seeds_differ() -> None:
     plan, other = two_targets(1), two_targets(2)
     orders = [tuple(c.key for c in order(plan, number, keys(plan))) for number in range(20)]

@@ -17,7 +17,7 @@ from seatrial.measure.tally import Tally
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import cell_time_s
-from seatrial.study.plan import order
+from seatrial.study.plan import is_due, order
 
 Settled = Callable[[Sequence[Sample], float], bool]
 """Tells from a cell's samples whether its interval is within the asked share."""
@@ -111,6 +111,6 @@ class Rounds:
             cell_time_s(cell)
             for number in range(round_number, fewest)
             for cell in self._plan.cells
-            if not self._tally.has(cell.key, number)
+            if is_due(cell, number) and not self._tally.has(cell.key, number)
         )
         return due_s if round_number == 0 else self._tally.within_budget_s(due_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from seatrial.errors import StudyError
@@ -24,17 +25,15 @@ def estimate(plan: Plan) -> PlanEstimate:
     rounds, budget = plan.study.rounds, plan.study.budget
     prepare_bytes = prefill_bytes(plan)
     prepare_s = prepare_bytes / FILL_BYTES_PER_S
-    round_s = sum(cell_time_s(cell) for cell in plan.cells)
-    round_bytes = sum(cell_write_bytes(cell) for cell in plan.cells)
     time_s_bound = float("inf") if budget.time_s is None else budget.time_s
     return PlanEstimate(
         cells=len(plan.cells),
         rounds_min=rounds.min,
         rounds_max=rounds.max,
-        time_s_min=min(prepare_s + rounds.min * round_s, time_s_bound),
-        time_s_max=min(prepare_s + rounds.max * round_s, time_s_bound),
-        write_bytes_min=prepare_bytes + rounds.min * round_bytes,
-        write_bytes_max=prepare_bytes + rounds.max * round_bytes,
+        time_s_min=min(prepare_s + _rounds_s(plan, rounds.min), time_s_bound),
+        time_s_max=min(prepare_s + _rounds_s(plan, rounds.max), time_s_bound),
+        write_bytes_min=prepare_bytes + _rounds_bytes(plan.cells, rounds.min),
+        write_bytes_max=prepare_bytes + _rounds_bytes(plan.cells, rounds.max),
         file_bytes=sum(
             file.size_bytes for file in plan.files if plan.target(file.target).holds_files
         ),
@@ -88,5 +87,13 @@ def target_write_bytes(plan: Plan, label: str, rounds: int) -> int:
     prepare_bytes = sum(
         file.size_bytes for file in plan.files if file.prefill and file.target == label
     )
-    round_bytes = sum(cell_write_bytes(cell) for cell in plan.cells if cell.target == label)
-    return prepare_bytes + rounds * round_bytes
+    own = [cell for cell in plan.cells if cell.target == label]
+    return prepare_bytes + _rounds_bytes(own, rounds)
+
+
+def _rounds_s(plan: Plan, rounds: int) -> float:
+    return sum(cell_time_s(cell) * (1 if cell.once else rounds) for cell in plan.cells)
+
+
+def _rounds_bytes(cells: Sequence[Cell], rounds: int) -> int:
+    return sum(cell_write_bytes(cell) * (1 if cell.once else rounds) for cell in cells)

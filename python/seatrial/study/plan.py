@@ -85,7 +85,12 @@ def order(plan: Plan, round_number: int, pending_keys: Collection[str]) -> list[
     shuffled = draw.sample(plan.cells, len(plan.cells))
     shuffled.sort(key=lambda cell: cell.kind != "fill")
     pending = set(pending_keys)
-    return [cell for cell in shuffled if cell.key in pending]
+    return [cell for cell in shuffled if cell.key in pending and is_due(cell, round_number)]
+
+
+def is_due(cell: Cell, round_number: int) -> bool:
+    """Return whether a round, from 0, may measure a cell: some are measured once only."""
+    return round_number == 0 or not cell.once
 
 
 def writes(cell: Cell) -> bool:

@@ -164,19 +164,29 @@ class Fill(Concurrent, frozen=True, kw_only=True, tag="fill"):
             repetitions, so that flash ends as after endless random writes.
         over_provisioning_share: Flash beyond the file's size, as a share of it, that ``one_pass``
             takes to be there.
+        once: Only in the first round, so that later ones find what the other cells left.
     """
 
     duration_s: Seconds = field(default=3600.0, name="seconds")
     block_sizes: BlockSizes = BlockSizes((MIB,))
     pattern: Literal["sequential", "one_pass"] = "sequential"
     over_provisioning_share: OverProvisioning = 0.07
+    once: bool = False
 
 
 class Matrix(Patterned, frozen=True, kw_only=True, tag="matrix"):
-    """Block sizes against threads, read and write: the table of bm-flash."""
+    """Block sizes against threads, read and write: the table of bm-flash.
+
+    Attributes:
+        block_sizes: Sizes of one request.
+        threads: Concurrent workers.
+        adaptive: Measure some cells only, the most telling first, until the others can be
+            predicted to the asked precision.
+    """
 
     block_sizes: BlockSizes = BlockSizes(WHOLE_SWEEP)
     threads: ManyThreads = field(default_factory=lambda: list(ARTICLE_THREADS))
+    adaptive: bool = False
 
 
 class Sequential(Driven, frozen=True, kw_only=True, tag="sequential"):

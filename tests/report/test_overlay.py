@@ -88,7 +88,7 @@ def test_circles_stand_around_the_gaps_and_nothing_else(name: str):
 
 def test_absent_cells_are_marked_and_have_no_measured_point():
     panel = panel_of("write")
-    absent = {(mark.name, mark.x) for mark in panel.absent}
+    absent = {(mark.name, mark.x) for mark in panel.feet}
     assert absent == {
         ("40 threads", 256 * KIB), ("10 threads", 512 * KIB), ("40 threads", 512 * KIB),
         ("40 threads", 1024 * KIB),
@@ -97,8 +97,8 @@ def test_absent_cells_are_marked_and_have_no_measured_point():
         (line.name, point.x) for line in panel.lines if not line.of for point in line.points
     }
     assert not absent & measured
-    assert panel.absent[0].text == "absent"
-    assert not panel_of("read").absent
+    assert panel.feet[0].text == "absent"
+    assert not panel_of("read").feet
 
 
 def test_there_is_room_below_the_lowest_figure_for_two_rows_of_marks():
@@ -110,9 +110,9 @@ def test_there_is_room_below_the_lowest_figure_for_two_rows_of_marks():
 def test_gaps_are_told_in_order_with_how_often_they_were_seen():
     gaps = view_of().gaps
     assert len(gaps) == 3
-    assert gaps[0].startswith("Reads: 512 B with 1 and 10 threads did 24 and 28k IOPS")
+    assert gaps[0].startswith("512 B with 1 and 10 threads did 24 and 28k IOPS")
     assert "(seen once). They are the first cells" in gaps[0]
-    assert gaps[1].startswith("Writes: 8 cells from 64 KiB to 1 MiB collapse")
+    assert gaps[1].startswith("8 cells from 64 KiB to 1 MiB collapse")
     assert view_of().title.endswith("; 3 gaps are circled")
 
 
@@ -139,7 +139,7 @@ def test_a_cell_that_was_not_measured_is_hollow_and_never_a_measured_point():
     assert [point.x for point in foreseen.points] == [4096, 8192]
     [measured] = [line for line in lines if line.name == "10 threads"]
     assert not {4096, 8192} & {point.x for point in measured.points}
-    assert figure.views[0].panels[0].absent == []
+    assert figure.views[0].panels[0].feet == []
     rows = cells_table(audit).rows
     assert [row[2] for row in rows if row[:2] == ["4 KiB", "10"]] == ["not measured"]
 
@@ -167,8 +167,8 @@ def test_a_line_of_which_every_cell_is_absent_is_marked_under_its_own_name():
     gap = make_gap("absent", "read", [(p.block_size_bytes, 10) for p in points if not p.iops])
     audit = make_audit("read", table=msgspec.structs.replace(table, points=points), gaps=[gap])
     panel = figures_of(cells, audits=[audit])[0].views[0].panels[0]
-    assert {mark.name for mark in panel.absent} == {"10 threads"}
-    assert len(panel.absent) == len(panel.rings) == 14
+    assert {mark.name for mark in panel.feet} == {"10 threads"}
+    assert len(panel.feet) == len(panel.rings) == 14
 
 
 def test_the_table_says_observed_predicted_ratio_class_and_status():

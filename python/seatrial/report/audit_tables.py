@@ -15,9 +15,8 @@ from seatrial.analysis.wording import (
 )
 from seatrial.report.figures.naming import capitalized, requests_word
 from seatrial.report.figures.overlay import KIND_WORDS, STATUS_WORDS
-from seatrial.report.tables import NO_FIGURE, NOT_MEASURED, Table, doubt_text, rate_text
+from seatrial.report.table import ABSENT, NO_FIGURE, NOT_MEASURED, Table, doubt_text, rate_text
 
-ABSENT: Final = "absent"
 NOT_DETERMINED: Final = "not determined by this table"
 
 _UNIT_ENDINGS: Final = ("_us_per_mib", "_mib_per_s", "_us", "_kib", "_ratio", "_count")

@@ -23,7 +23,7 @@ from seatrial.report.sections.comparison import (
 from seatrial.report.sections.machine import fingerprints
 from seatrial.report.sections.study import study_parts
 from seatrial.report.sections.tables import tables_section
-from seatrial.report.tables import moment
+from seatrial.report.table import moment
 from seatrial.results.model import Run
 
 _ROWS_MAX = (5_000, 1_000, 200)

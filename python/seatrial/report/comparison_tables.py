@@ -10,7 +10,7 @@ from seatrial.analysis.model import Estimate
 from seatrial.analysis.wording import UNKNOWN, format_plural, format_share, format_value
 from seatrial.report.facts import fact_text
 from seatrial.report.figures.naming import cell_name
-from seatrial.report.tables import ONCE, Group, Table, doubt_text
+from seatrial.report.table import ONCE, Group, Table, doubt_text
 
 FIGURE_NAMES: Final = {"iops": "IOPS", "bandwidth": "bandwidth"}
 

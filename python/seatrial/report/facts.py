@@ -14,7 +14,7 @@ from seatrial.analysis.wording import (
     format_size,
 )
 from seatrial.report.markup import Markup, element, escape
-from seatrial.report.tables import moment
+from seatrial.report.table import moment
 
 _EXACT = 0.0  # a reading, not an estimate: all three digits may be shown
 _SHORT_MAX = 48

@@ -76,7 +76,7 @@ def render(summary: Summary, *, tables: Sequence[Table] | None = None) -> str:
 
 
 def _rendered(summary: Summary, plain: Sequence[Table], detail: _Detail) -> str:
-    figures = figures_of(summary.cells, detail.heat_views_max, summary.audits)
+    figures = figures_of(summary.cells, detail.heat_views_max, summary.audits, summary.load_lines)
     run = summary.run
     numbers = [
         *table_sections(summary.cells, plain, every_figure=detail.every_figure),

@@ -1,30 +1,50 @@
-"""The plain tables: what the terminal shows and the Markdown export holds.
+"""The tables of a run: what the terminal shows and the Markdown export holds.
 
-A table is data first (headings and rows of text) and drawn last. The matrix is laid out as
-bm-flash prints it: a row for each block size, a group of columns for each number of threads.
-Its third column says how sure the other two are, because in one cell bandwidth is IOPS times the
-block size and both are in the same doubt.
+The matrix is laid out as bm-flash prints it: a row for each block size, a group of columns for
+each number of threads. Its third column says how sure the other two are, because in one cell
+bandwidth is IOPS times the block size and both are in the same doubt.
 """
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from seatrial.analysis.model import CellSummary, Estimate, Summary
-from seatrial.analysis.wording import format_interval, format_size, format_value
+from seatrial.analysis.model import CellSummary, Summary
+from seatrial.analysis.wording import format_size
 from seatrial.report.figures.naming import capitalized, grouped, varying
+from seatrial.report.load_line_tables import load_line_table
+from seatrial.report.steady_tables import steady_table, telling
+from seatrial.report.table import (
+    ABSENT,
+    NO_FIGURE,
+    NOT_MEASURED,
+    Group,
+    Table,
+    as_text,
+    doubt_text,
+    latency_text,
+    moment,
+    rate_text,
+)
 from seatrial.results.model import Run
+from seatrial.results.origin import origin_of
 from seatrial.study.cell import FactorValue
 from seatrial.study.cells import usual_factors
 
-ONCE = "(1 round)"
-NOT_MEASURED = "not measured"
-NO_FIGURE = "–"
-TOO_FEW = "too few"
-HARDLY_KNOWN = "over ± 100 %"
+__all__ = [
+    "NO_FIGURE",
+    "Group",
+    "Table",
+    "as_text",
+    "doubt_text",
+    "moment",
+    "rate_text",
+    "runs_table",
+    "tables",
+]
+
 PERCENTILES = ("p50", "p99", "p99.9")
 PERCENTILES_FEW = ("p50", "p99")
 TITLES = {
@@ -37,35 +57,9 @@ TITLES = {
     "four": "The four 4 KiB numbers",
     "mix": "Mixed access",
     "io": "Single workloads",
+    "loadline": "Latency against load",
 }
 """Heading of the tables of each kind of workload, in the order in which they are shown."""
-
-
-class Group(msgspec.Struct, frozen=True):
-    """A heading above several columns; ``title`` is empty above the labels of the rows."""
-
-    title: str
-    columns: int
-
-
-class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """One table.
-
-    Attributes:
-        id: Unique within a summary, made of kind, target and what else tells it apart.
-        title: What it shows.
-        labels: How many columns, from the left, name the row; the others hold figures.
-        headers: One for each column.
-        groups: Headings above the headers, which cover all columns; empty where there are none.
-        rows: As many texts as headers, none of them empty.
-    """
-
-    id: str
-    title: str
-    labels: int
-    headers: list[str]
-    groups: list[Group] = []
-    rows: list[list[str]]
 
 
 class _Figures(msgspec.Struct, frozen=True):
@@ -77,14 +71,28 @@ class _Figures(msgspec.Struct, frozen=True):
 
 def tables(summary: Summary) -> list[Table]:
     """Return the tables of a run: for each kind of workload, one or more a target."""
+    load_lines = {(line.target, line.workload): line for line in summary.load_lines}
     found = []
     for kind, heading in TITLES.items():
         members = [part for part in summary.cells if part.cell.kind == kind]
         targets = grouped(members, lambda part: (part.cell.target, part.cell.workload))
         for (target, workload), cells in sorted(targets.items()):
+            if kind == "loadline" and (target, workload) in load_lines:
+                found.append(load_line_table(load_lines[target, workload]))
+                continue
             name = heading if workload == kind else f"{heading} ({workload})"
             found += _BUILDERS[kind](f"{kind}-{target}-{workload}", f"{name}, {target}", cells)
+    if origin_of(summary.run) is not None:
+        found = [_as_imported(table) for table in found]
+    if lasting := telling(summary.steady):
+        found.append(steady_table(lasting, summary.cells))
     return found
+
+
+def _as_imported(table: Table) -> Table:
+    """Return a table of a foreign result, which nobody here can complete: cells are absent."""
+    rows = [[ABSENT if text == NOT_MEASURED else text for text in row] for row in table.rows]
+    return msgspec.structs.replace(table, rows=rows)
 
 
 def runs_table(runs: Sequence[Run]) -> Table:
@@ -99,89 +107,6 @@ def runs_table(runs: Sequence[Run]) -> Table:
             for run in runs
         ],
     )
-
-
-def moment(unix_s: float) -> str:
-    """Return a time of the clock in UTC, such as ``2026-11-21 07:45 UTC``."""
-    return datetime.datetime.fromtimestamp(unix_s, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def as_text(table: Table) -> str:
-    """Return a table in a fixed-width font, laid out as bm-flash lays out its own."""
-    widths = _widths(table)
-    lines = [table.title, ""]
-    if any(group.title for group in table.groups):
-        lines.append(_group_line(table, widths))
-    lines += [_line(table, widths, row) for row in (table.headers, *table.rows)]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
-
-
-def _widths(table: Table) -> list[int]:
-    """Return the width of each column; a group's last column makes room for its title."""
-    columns = zip(table.headers, *table.rows, strict=True)
-    widths = [max(len(text) for text in column) for column in columns]
-    for first, group in _group_starts(table):
-        inside = widths[first : first + group.columns]
-        missing = len(group.title) - (sum(inside) + 2 * (group.columns - 1))
-        widths[first + group.columns - 1] += max(0, missing)
-    return widths
-
-
-def _group_starts(table: Table) -> list[tuple[int, Group]]:
-    groups = table.groups or [Group("", len(table.headers))]
-    starts = [sum(group.columns for group in groups[:place]) for place in range(len(groups))]
-    return list(zip(starts, groups, strict=True))
-
-
-def _group_line(table: Table, widths: Sequence[int]) -> str:
-    parts = []
-    for first, group in _group_starts(table):
-        inside = widths[first : first + group.columns]
-        parts.append(group.title.center(sum(inside) + 2 * (group.columns - 1)))
-    return " | ".join(parts)
-
-
-def _line(table: Table, widths: Sequence[int], texts: Sequence[str]) -> str:
-    """Return one line: labels to the left of their columns, figures to the right."""
-    aligned = [
-        text.ljust(width) if column < table.labels else text.rjust(width)
-        for column, (text, width) in enumerate(zip(texts, widths, strict=True))
-    ]
-    return " | ".join(
-        "  ".join(aligned[first : first + group.columns]) for first, group in _group_starts(table)
-    )
-
-
-def rate_text(estimate: Estimate) -> str:
-    """Return a rate without its unit, which the heading states: ``74k`` IOPS, ``410`` MB/s."""
-    return format_value(estimate).partition(" ")[0]
-
-
-def doubt_text(estimate: Estimate) -> str:
-    """Return how sure a figure is: ``± 3 %``, its two ends, ``over ± 100 %``, ``(1 round)``.
-
-    What one round knows of itself alone says so: ``± 3 %, 1 round``.
-    """
-    if estimate.low is None and estimate.rounds <= 1:
-        return ONCE
-    share = estimate.half_width_share
-    within = msgspec.structs.replace(estimate, over="rounds")
-    told = HARDLY_KNOWN if share is not None and share > 1 else format_interval(within)
-    return f"{told}, 1 round" if estimate.over == "timeline" else told
-
-
-def latency_text(latency: dict[str, Estimate], name: str) -> str:
-    """Return a percentile with its doubt, ``1.24 ms ± 3 %`` or ``3 ms (1.2 ms to 4 ms)``.
-
-    The largest value has no interval: it was seen, and it grows with the time that one looks.
-    """
-    if name not in latency:
-        return TOO_FEW
-    estimate = latency[name]
-    if estimate.low is None:
-        return format_value(estimate)
-    doubt = doubt_text(estimate)
-    return f"{format_value(estimate)} {doubt if doubt.endswith('%') else f'({doubt})'}"
 
 
 def _rates(summary: CellSummary) -> list[str]:
@@ -431,4 +356,5 @@ _BUILDERS: dict[str, Callable[[str, str, Sequence[CellSummary]], list[Table]]] =
     "four": _io,
     "mix": _io,
     "io": _io,
+    "loadline": _io,
 }

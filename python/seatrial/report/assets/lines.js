@@ -17,6 +17,7 @@ const BAND_OF_MODEL_OPACITY = 0.07;
 const LOOKS = {
   measured: { width: 2, opacity: 1, symbol_px: 7 },
   dots: { width: 0, opacity: 0, symbol_px: 9 },
+  course: { width: 2, opacity: 0.8, symbol_px: 0 },
   thin: { width: 1, opacity: 0.45, symbol_px: 7 },
   model: { width: 1.2, opacity: 0.95, symbol_px: 0 },
   foreseen: { width: 0, opacity: 0, symbol_px: 7 },
@@ -51,8 +52,8 @@ function linesOption(view, width_px, colours) {
 /** Return the legend's entries: what was measured by style, then models, then circles. */
 function legendEntries(view, colours) {
   const lines = view.panels.flatMap((panel) => panel.lines);
-  const order = (line) => (isModel(line) ? 1000 : 0) + line.style;
-  const ordered = [...lines].sort((a, b) => order(a) - order(b));
+  const rank = (line) => (isModel(line) ? 2 : Number(line.look === 'dots'));
+  const ordered = [...lines].sort((a, b) => rank(a) - rank(b) || a.style - b.style);
   const names = [...new Set(ordered.map((line) => line.name))];
   const looks = new Map(lines.map((line) => [line.name, line.look]));
   const entries = names.map((name) => legendEntry(name, looks.get(name), colours));
@@ -63,6 +64,7 @@ function legendEntries(view, colours) {
 /** Return one entry of the legend; what all lines have alike stands there without a colour. */
 function legendEntry(name, look, colours) {
   const quiet = { lineStyle: { color: colours.muted }, itemStyle: { color: colours.muted } };
+  if (look === 'course') return { name, icon: PLAIN_LINE_ICON };
   if (look === 'model') return { name, icon: PLAIN_LINE_ICON, ...quiet };
   return look === 'foreseen' ? { name, ...quiet } : { name };
 }
@@ -134,6 +136,7 @@ function addPanel(option, panel, colours, { index, left_px, top_px, width_px, he
 /** Return a line's colour, dash and marker: a model's line is solid, what is foreseen hollow. */
 function styleOf(line, colours) {
   const style = lineStyle(line.style, colours);
+  if (line.look === 'course') return { ...style, marker: 'none' };
   if (line.look === 'model') return { ...style, dash: 'solid', marker: 'none' };
   if (line.look === 'foreseen') return { ...style, marker: hollow(style.marker) };
   return line.marker ? { ...style, marker: line.marker } : style;
@@ -213,7 +216,7 @@ function linesTip(view, parameters, colours) {
   const rows = new Map();
   for (const { color, data: { line, point } } of marks) {
     const name = line.of || line.name;
-    const text = line.of ? `${line.name} ${point[4]}` : point[4];
+    const text = line.of ? `${line.name} ${point[4]}`.trim() : point[4];
     const known = rows.get(name);
     rows.set(name, { name, color, text: known ? `${known.text}; ${text}` : text });
   }

@@ -1,28 +1,27 @@
-// What stands in a panel beside its lines: circles around what needs a look, cells that are
-// absent, straight guides and bands.
+// What stands in a panel beside its lines: circles around what needs a look, marks at the bottom
+// of what is absent or stood still, straight guides and bands.
 
 const RING_PX = 8.5;
 const RING_LABEL_PX = 15; // from a circle's centre to its number
-const ABSENT_STEP_PX = 2 * RING_PX + 1;
-const ABSENT_CROSS_PX = 3.5;
+const FOOT_STEP_PX = 2 * RING_PX + 1;
+const FOOT_PX = 3.5;
 const RING_NAME = 'gap';
-const RING_ICON = 'path://M6,0A6,6,0,1,1,6,12A6,6,0,1,1,6,0Z'
-  + 'M6,1.6A4.4,4.4,0,1,0,6,10.4A4.4,4.4,0,1,0,6,1.6Z';
+const LOW_PX = 58;
 
 /** Return the legend's entry of the circles. */
 const ringLegend = (colours) => ({
-  name: RING_NAME, icon: RING_ICON, itemStyle: { color: colours.alarm },
+  name: RING_NAME, icon: MARKER_PATHS.emptyCircle, itemStyle: { color: colours.alarm },
 });
 
 /** Return the series of all that a panel has beside its lines. */
 function overlaySeries(panel, axis, colours) {
-  const { rings = [], absent = [], guides = [] } = panel;
+  const { rings = [], feet = [], guides = [] } = panel;
   const found = [];
   if (guides.length) {
     found.push(drawnSeries((api) => guideShapes(panel, api, colours), { axis, z: 1 }));
   }
-  if (absent.length) {
-    const shapes = (api) => absentShapes(panel, api, colours);
+  if (feet.length) {
+    const shapes = (api) => footShapes(panel, api, colours);
     found.push({ ...drawnSeries(shapes, { axis, z: 4 }), clip: false });
   }
   if (rings.length) {
@@ -33,47 +32,54 @@ function overlaySeries(panel, axis, colours) {
   return found;
 }
 
-/** Return where an absent cell is marked: at the bottom, above those of the same place. */
-function absentPlace(panel, at, name, api) {
-  const same = panel.absent.filter(([x]) => x === at);
+/** Return where a mark at the bottom stands: above those of the same place. */
+function footPlace(panel, at, name, api) {
+  const same = panel.feet.filter(([x]) => x === at);
   const index = Math.max(same.findIndex(([, known]) => known === name), 0);
   const [x, bottom] = api.coord([place(panel.x, at), place(panel.y, panel.y.low)]);
-  return [x, bottom - RING_PX - 2 - index * ABSENT_STEP_PX];
+  return [x, bottom - RING_PX - 2 - index * FOOT_STEP_PX];
 }
 
-/** Return a cross for each absent cell, and the word beside the first of each row. */
-function absentShapes(panel, api, colours) {
-  const crosses = panel.absent.flatMap(([at, name, style]) => {
-    const [x, y] = absentPlace(panel, at, name, api);
+/** Return the marks at the bottom, and the word of each sort beside its first. */
+function footShapes(panel, api, colours) {
+  const marks = panel.feet.flatMap(([at, name, style, , sort]) => {
+    const [x, y] = footPlace(panel, at, name, api);
     const stroke = lineStyle(style, colours).color;
-    return [1, -1].map((slope) => ({
-      type: 'line',
-      shape: {
-        x1: x - ABSENT_CROSS_PX, x2: x + ABSENT_CROSS_PX,
-        y1: y - slope * ABSENT_CROSS_PX, y2: y + slope * ABSENT_CROSS_PX,
-      },
-      style: { stroke, lineWidth: 1.8 },
-    }));
+    const across = { x1: x - FOOT_PX, x2: x + FOOT_PX };
+    if (sort === 'absent') {
+      return [1, -1].map((slope) => ({
+        type: 'line',
+        shape: { ...across, y1: y - slope * FOOT_PX, y2: y + slope * FOOT_PX },
+        style: { stroke, lineWidth: 1.8 },
+      }));
+    }
+    const points = [[x - 6, y + 5], [x + 6, y + 5], [x, y - 6]];
+    return [{ type: 'polygon', shape: { points }, style: { fill: stroke } }];
   });
-  const first = panel.absent.reduce((a, b) => (b[0] < a[0] ? b : a));
-  const [x, y] = absentPlace(panel, first[0], '', api);
-  const word = {
-    type: 'text',
-    x: x - RING_PX - 6,
-    y,
-    style: {
-      text: 'absent', align: 'right', verticalAlign: 'middle',
-      fill: colours.muted, fontSize: 11, fontFamily: FONT,
-    },
-  };
-  return [...crosses, word];
+  const sorts = [...new Set(panel.feet.map(([, , , , sort]) => sort))];
+  const words = sorts.map((sort) => {
+    const first = panel.feet.filter((foot) => foot[4] === sort).reduce(
+      (a, b) => (b[0] < a[0] ? b : a),
+    );
+    const [x, y] = footPlace(panel, first[0], '', api);
+    return {
+      type: 'text',
+      x: x - RING_PX - 6,
+      y,
+      style: {
+        text: sort, align: 'right', verticalAlign: 'middle',
+        fill: colours.muted, stroke: colours.paper, lineWidth: 3, fontSize: 11, fontFamily: FONT,
+      },
+    };
+  });
+  return [...marks, ...words];
 }
 
 /** Return a circle around each point that needs a look, with its number where there is room. */
 function ringShapes(panel, api, colours) {
   const rings = panel.rings.map(([at, value, label, , name]) => {
     const centre = value === null
-      ? absentPlace({ absent: [], ...panel }, at, name, api)
+      ? footPlace({ feet: [], ...panel }, at, name, api)
       : api.coord([place(panel.x, at), place(panel.y, value)]);
     return { centre, label };
   });
@@ -116,8 +122,9 @@ function ringLabels(rings, colours) {
 }
 
 /** Return the tooltip's rows on the cells that are absent at a place. */
-function absentRows({ absent = [] }, at, colours) {
-  return absent.filter(([x]) => x === at).map(([, name, style, text]) => ({
+function absentRows({ feet = [] }, at, colours) {
+  const absent = feet.filter(([x, , , , sort]) => x === at && sort === 'absent');
+  return absent.map(([, name, style, text]) => ({
     name, text, color: lineStyle(style, colours).color,
   }));
 }
@@ -152,7 +159,10 @@ function guideShapes(panel, api, colours) {
     const shape = guide.high === undefined
       ? straight(upright, from, { left, right, top, bottom }, colour)
       : { type: 'rect', shape: box, style: { fill: colour, opacity: 0.13 } };
-    return guide.label ? [shape, guideLabel(guide, box, colour, colours)] : [shape];
+    if (!guide.label) return [shape];
+    // What is told for scale stands low, out of the way of what rises to the right.
+    const label_box = upright && guide.tone === undefined ? { ...box, y: bottom - LOW_PX } : box;
+    return [shape, guideLabel(guide, label_box, [left, right], colour, colours)];
   });
 }
 
@@ -163,15 +173,17 @@ function straight(upright, at, { left, right, top, bottom }, colour) {
   return { type: 'line', shape, style: { stroke: colour, lineWidth: 1.4, lineDash: [6, 4] } };
 }
 
-/** Return a guide's label: above a level line at its left end, on top of an upright one. */
-function guideLabel({ axis, label }, box, colour, colours) {
+/** Return a guide's label: above a level line at its left end, beside an upright one's top. */
+function guideLabel({ axis, label }, box, [left, right], colour, colours) {
   const upright = axis === 'x';
+  const toTheLeft = upright && box.x > (left + right) / 2;
   return {
     type: 'text',
-    x: upright ? box.x + Math.max(box.width, 0) / 2 : box.x + 6,
-    y: upright ? box.y + 4 : box.y - 3,
+    x: toTheLeft ? box.x - 5 : box.x + (upright ? box.width : 0) + 5,
+    y: upright ? box.y + 3 : box.y - 3,
     style: {
-      text: label, align: upright ? 'center' : 'left',
+      text: label,
+      align: toTheLeft ? 'right' : 'left',
       verticalAlign: upright ? 'top' : 'bottom',
       fill: colour, stroke: colours.paper, lineWidth: 3, fontSize: 11.5, fontFamily: FONT,
     },

@@ -6,9 +6,13 @@ const DASHES = ['solid', [7, 4], [2, 3], [10, 4, 2, 4], [4, 2], [12, 4]];
 const MARKERS = ['circle', 'rect', 'triangle', 'diamond', 'emptyCircle', 'emptyRect'];
 const COLOURS = 7;
 
-// Markers that ECharts has no name for.
+// Markers that ECharts has no name for, and hollow ones that are hollow in the dark too.
 const MARKER_PATHS = {
   cross: 'path://M0,1.4L1.4,0L5,3.6L8.6,0L10,1.4L6.4,5L10,8.6L8.6,10L5,6.4L1.4,10L0,8.6L3.6,5Z',
+  emptyCircle: 'path://M6,0A6,6,0,1,1,6,12A6,6,0,1,1,6,0ZM6,2A4,4,0,1,0,6,10A4,4,0,1,0,6,2Z',
+  emptyDiamond: 'path://M6,0L12,6L6,12L0,6ZM6,2.8L2.8,6L6,9.2L9.2,6Z',
+  emptyRect: 'path://M0,0H12V12H0ZM2,2V10H10V2Z',
+  emptyTriangle: 'path://M6,0L12,12H0ZM6,4.4L3.2,10H8.8Z',
 };
 
 // Viridis (van der Walt and Smith, 2015), every eighth of it; between them it is linear enough.

@@ -57,9 +57,10 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
         return cls(x, estimate.value, estimate.low, estimate.high, text)
 
 
-Look = Literal["measured", "dots", "thin", "model", "foreseen"]
+Look = Literal["measured", "dots", "thin", "course", "model", "foreseen"]
 """How a line is drawn: ``measured``, joined markers; ``dots``, markers alone; ``thin``, a narrow
-line with small markers; ``model``, a narrow line without; ``foreseen``, hollow markers alone."""
+line with markers; ``course``, a line without; ``model``, a narrow line without, which belongs to
+another; ``foreseen``, hollow markers alone."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -100,20 +101,22 @@ class Ring(msgspec.Struct, frozen=True, array_like=True):
     name: str
 
 
-class Absent(msgspec.Struct, frozen=True, array_like=True):
-    """A cell that has no figure, marked at the bottom of its panel.
+class Foot(msgspec.Struct, frozen=True, array_like=True):
+    """A mark at the bottom of a panel, of what has no height.
 
     Attributes:
         x: Its place.
-        name: Name of the line that it would belong to.
+        name: Name of the line that it belongs to.
         style: Of that line.
         text: What the tooltip says of it.
+        sort: ``absent``, a cross, or ``stalls``, a triangle; the word stands beside the first.
     """
 
     x: float
     name: str
     style: int
     text: str
+    sort: Literal["absent", "stalls"] = "absent"
 
 
 class Guide(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -143,7 +146,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         y: Vertical axis.
         lines: What is drawn in it.
         rings: Around points that need a look.
-        absent: Cells without a figure.
+        feet: Marks at its bottom.
         guides: Straight lines and bands.
         below: Whether it stands below the panel before it, on the same horizontal axis.
     """
@@ -153,7 +156,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     y: Axis
     lines: list[Line]
     rings: list[Ring] = []
-    absent: list[Absent] = []
+    feet: list[Foot] = []
     guides: list[Guide] = []
     below: bool = False
 

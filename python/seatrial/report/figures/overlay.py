@@ -10,8 +10,8 @@ from typing import Final
 from seatrial.analysis.audit.model import CellTable, Gap, Prediction, TableAudit, TablePoint
 from seatrial.analysis.model import Estimate
 from seatrial.analysis.wording import format_share
-from seatrial.report.figures.model import Absent, Line, Point, Ring
-from seatrial.report.figures.naming import Identity, capitalized, grouped, requests_word
+from seatrial.report.figures.model import Foot, Line, Point, Ring
+from seatrial.report.figures.naming import Identity, grouped, requests_word
 from seatrial.study.cell import FactorValue
 
 MODEL: Final = "model"
@@ -55,7 +55,7 @@ class PanelOverlay:
     """What one panel gets besides the measured lines."""
 
     lines: list[Line] = field(default_factory=list)
-    absent: list[Absent] = field(default_factory=list)
+    feet: list[Foot] = field(default_factory=list)
     rings: list[Ring] = field(default_factory=list)
 
 
@@ -104,10 +104,7 @@ class Overlay:
     @property
     def gaps(self) -> list[str]:
         """A sentence for each gap, in order of the numbers that stand beside the rings."""
-        return [
-            f"{capitalized(requests_word(audit.table.operation))}: {gap_text(gap)}"
-            for _, audit, gap in self._numbered()
-        ]
+        return [gap_text(gap) for _, _, gap in self._numbered()]
 
     @property
     def notes(self) -> list[str]:
@@ -163,8 +160,8 @@ class Overlay:
             made.lines.append(
                 Line(name=FORESEEN, style=style, points=foreseen, look="foreseen", of=name)
             )
-        made.absent += [
-            Absent(point.block_size_bytes, name, style, "absent")
+        made.feet += [
+            Foot(point.block_size_bytes, name, style, "absent")
             for point in points
             if point.key in absent
         ]

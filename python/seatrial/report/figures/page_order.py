@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seatrial.analysis.audit.model import TableAudit
+from seatrial.analysis.loadline.model import LoadLine
 from seatrial.analysis.model import CellSummary
 from seatrial.report.figures.addresses import address_figures
 from seatrial.report.figures.bars import four_figures, mix_figures, whole_file_figures
 from seatrial.report.figures.heatmap import COLUMNS_MAX, heat_figures
 from seatrial.report.figures.latency import commit_figures, matrix_latency, other_latency
+from seatrial.report.figures.loadline import load_line_figures
 from seatrial.report.figures.model import Figure
 from seatrial.report.figures.rates import matrix_figures, sequential_figures
 
@@ -28,6 +30,7 @@ def figures_of(
     cells: Sequence[CellSummary],
     heat_views_max: int = COLUMNS_MAX,
     audits: Sequence[TableAudit] = (),
+    load_lines: Sequence[LoadLine] = (),
 ) -> list[Figure]:
     """Return the charts that these cells give, in the page's order; none is ever empty.
 
@@ -35,8 +38,10 @@ def figures_of(
         cells: The cells.
         heat_views_max: How many cells may have their latency over time drawn.
         audits: Of the tables among the cells.
+        load_lines: Of the workloads that sought one.
     """
     return [
+        *load_line_figures(load_lines),
         *matrix_figures(cells, audits),
         *matrix_latency(cells),
         *heat_figures(cells, views_max=heat_views_max),

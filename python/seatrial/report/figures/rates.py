@@ -112,7 +112,7 @@ def _view(
                 y=y_axis,
                 lines=[*lines, *more.lines],
                 rings=more.rings,
-                absent=more.absent,
+                feet=more.feet,
             )
         )
     title = _title(cells, measure)

@@ -14,7 +14,7 @@ from seatrial.report.comparison_tables import (
 from seatrial.report.markup import Markup, element
 from seatrial.report.sections.findings import finding_list
 from seatrial.report.sections.tables import plain_table
-from seatrial.report.tables import Table
+from seatrial.report.table import Table
 
 
 def differences_section(comparison: Comparison, identifier: str) -> Markup:

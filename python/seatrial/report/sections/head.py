@@ -12,7 +12,7 @@ from seatrial.analysis.model import Summary
 from seatrial.analysis.wording import format_count, format_duration_s, format_plural
 from seatrial.report.document import page_head
 from seatrial.report.markup import Markup
-from seatrial.report.tables import moment
+from seatrial.report.table import moment
 from seatrial.results.model import Run
 
 _STATUS = {

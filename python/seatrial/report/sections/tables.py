@@ -13,7 +13,8 @@ from seatrial.analysis.wording import (
 )
 from seatrial.report.figures.naming import grouped, name_by, varying
 from seatrial.report.markup import Markup, element, join
-from seatrial.report.tables import TITLES, TOO_FEW, Table, doubt_text, start_bytes
+from seatrial.report.table import TOO_FEW, Table, doubt_text
+from seatrial.report.tables import TITLES, start_bytes
 
 _ON_ONE_LINE_MAX = 26
 _PERCENTILES = ("p50", "p90", "p99", "p99.9")

@@ -1,0 +1,131 @@
+"""The plain table: data first (headings and rows of text), drawn last.
+
+Terminal, Markdown export, notebook and page all show these.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+import msgspec
+
+from seatrial.analysis.model import Estimate
+from seatrial.analysis.wording import format_interval, format_value
+
+ONCE = "(1 round)"
+NOT_MEASURED = "not measured"
+ABSENT = "absent"
+NO_FIGURE = "–"
+TOO_FEW = "too few"
+HARDLY_KNOWN = "over ± 100 %"
+
+
+class Group(msgspec.Struct, frozen=True):
+    """A heading above several columns; ``title`` is empty above the labels of the rows."""
+
+    title: str
+    columns: int
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """One table.
+
+    Attributes:
+        id: Unique within a summary, made of kind, target and what else tells it apart.
+        title: What it shows.
+        labels: How many columns, from the left, name the row; the others hold figures.
+        headers: One for each column.
+        groups: Headings above the headers, which cover all columns; empty where there are none.
+        rows: As many texts as headers, none of them empty.
+    """
+
+    id: str
+    title: str
+    labels: int
+    headers: list[str]
+    groups: list[Group] = []
+    rows: list[list[str]]
+
+
+def moment(unix_s: float) -> str:
+    """Return a time of the clock in UTC, such as ``2026-11-21 07:45 UTC``."""
+    return datetime.datetime.fromtimestamp(unix_s, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def as_text(table: Table) -> str:
+    """Return a table in a fixed-width font, laid out as bm-flash lays out its own."""
+    widths = _widths(table)
+    lines = [table.title, ""]
+    if any(group.title for group in table.groups):
+        lines.append(_group_line(table, widths))
+    lines += [_line(table, widths, row) for row in (table.headers, *table.rows)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _widths(table: Table) -> list[int]:
+    """Return the width of each column; a group's last column makes room for its title."""
+    columns = zip(table.headers, *table.rows, strict=True)
+    widths = [max(len(text) for text in column) for column in columns]
+    for first, group in _group_starts(table):
+        inside = widths[first : first + group.columns]
+        missing = len(group.title) - (sum(inside) + 2 * (group.columns - 1))
+        widths[first + group.columns - 1] += max(0, missing)
+    return widths
+
+
+def _group_starts(table: Table) -> list[tuple[int, Group]]:
+    groups = table.groups or [Group("", len(table.headers))]
+    starts = [sum(group.columns for group in groups[:place]) for place in range(len(groups))]
+    return list(zip(starts, groups, strict=True))
+
+
+def _group_line(table: Table, widths: Sequence[int]) -> str:
+    parts = []
+    for first, group in _group_starts(table):
+        inside = widths[first : first + group.columns]
+        parts.append(group.title.center(sum(inside) + 2 * (group.columns - 1)))
+    return " | ".join(parts)
+
+
+def _line(table: Table, widths: Sequence[int], texts: Sequence[str]) -> str:
+    """Return one line: labels to the left of their columns, figures to the right."""
+    aligned = [
+        text.ljust(width) if column < table.labels else text.rjust(width)
+        for column, (text, width) in enumerate(zip(texts, widths, strict=True))
+    ]
+    return " | ".join(
+        "  ".join(aligned[first : first + group.columns]) for first, group in _group_starts(table)
+    )
+
+
+def rate_text(estimate: Estimate) -> str:
+    """Return a rate without its unit, which the heading states: ``74k`` IOPS, ``410`` MB/s."""
+    return format_value(estimate).partition(" ")[0]
+
+
+def doubt_text(estimate: Estimate) -> str:
+    """Return how sure a figure is: ``± 3 %``, its two ends, ``over ± 100 %``, ``(1 round)``.
+
+    What one round knows of itself alone says so: ``± 3 %, 1 round``.
+    """
+    if estimate.low is None and estimate.rounds <= 1:
+        return ONCE
+    share = estimate.half_width_share
+    within = msgspec.structs.replace(estimate, over="rounds")
+    told = HARDLY_KNOWN if share is not None and share > 1 else format_interval(within)
+    return f"{told}, 1 round" if estimate.over == "timeline" else told
+
+
+def latency_text(latency: dict[str, Estimate], name: str) -> str:
+    """Return a percentile with its doubt, ``1.24 ms ± 3 %`` or ``3 ms (1.2 ms to 4 ms)``.
+
+    The largest value has no interval: it was seen, and it grows with the time that one looks.
+    """
+    if name not in latency:
+        return TOO_FEW
+    estimate = latency[name]
+    if estimate.low is None:
+        return format_value(estimate)
+    doubt = doubt_text(estimate)
+    return f"{format_value(estimate)} {doubt if doubt.endswith('%') else f'({doubt})'}"

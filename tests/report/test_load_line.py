@@ -1,0 +1,140 @@
+"""The load line as a chart and a table: what holds, what breaks, and what is not known."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+from exports_hand import estimate, make_cell, make_summary, summary_with
+from loadline_hand import LIMIT_NS, RATES_PER_S, make_load_line, make_step
+from page_reader import read
+
+from seatrial.analysis.wording import format_estimate
+from seatrial.report.exports import export
+from seatrial.report.figures.loadline import load_line_figures
+from seatrial.report.load_line_tables import exact_duration, load_line_table
+from seatrial.report.page import render
+from seatrial.report.tables import as_text, tables
+
+LINE = make_load_line()
+
+
+def panel_of(line=LINE):
+    [figure] = load_line_figures([line])
+    [panel] = figure.views[0].panels
+    return panel
+
+
+def summary_of(line=LINE):
+    cell = make_cell("mixed", 8192, 16, kind="loadline", arrival="poisson", rate=2000.0)
+    summary = make_summary([summary_with(cell, (2000.0, 1990.0, 2010.0))])
+    return msgspec.structs.replace(summary, load_lines=[line])
+
+
+def test_the_answer_is_the_title_and_how_it_breaks_the_note():
+    [figure] = load_line_figures([LINE])
+    assert figure.title == LINE.sentence
+    assert figure.views[0].notes == [LINE.cause]
+    generator = make_load_line(generator="The generator's own limit is near")
+    assert load_line_figures([generator])[0].views[0].notes[1] == (
+        "The generator's own limit is near."
+    )
+
+
+def test_every_step_is_a_point_with_its_interval():
+    response, service = panel_of().lines[:2]
+    assert (response.name, service.name) == ("p99, response time", "p99, service time")
+    assert [point.x for point in response.points] == list(RATES_PER_S[:-1])
+    assert [point.x for point in service.points] == list(RATES_PER_S)
+    third = LINE.steps[2].response["p99"]
+    assert response.points[2].text == format_estimate(third)
+    assert (response.points[2].low, response.points[2].high) == (third.low, third.high)
+
+
+def test_the_shape_of_a_mark_says_whether_the_step_holds():
+    marks = {line.name: line for line in panel_of().lines if line.look == "dots"}
+    places = {name: [point.x for point in line.points] for name, line in marks.items()}
+    assert places == {
+        "holds": [2_000, 6_000, 10_000, 14_000, 16_000, 17_000],
+        "undecided": [17_500],
+        "breaks": [18_000, 19_500, 22_000],
+    }
+    assert len({line.marker for line in marks.values()}) == 3
+
+
+def test_a_percentile_that_is_not_known_is_at_the_top_and_says_why():
+    panel = panel_of()
+    [breaks] = [line for line in panel.lines if line.name == "breaks"]
+    last = breaks.points[-1]
+    assert panel.y.high / 1.3 < last.y < panel.y.high
+    assert last.text == "not known, 21 % skipped as too late or never ended"
+
+
+def test_limit_sustained_rate_closed_loop_and_stalls_are_marked():
+    panel = panel_of()
+    limit, sustained, closed = panel.guides
+    assert (limit.axis, limit.low, limit.label) == ("y", LIMIT_NS, "limit: p99 5 ms")
+    assert (sustained.axis, sustained.low, sustained.high) == ("x", 16_000, 18_000)
+    assert (closed.axis, closed.low, closed.high) == ("x", 20_400, None)
+    assert [(foot.x, foot.text, foot.sort) for foot in panel.feet] == [
+        (18_000, "2 stalls", "stalls")
+    ]
+    assert panel.x.high >= 22_000
+    assert panel.y.low < LIMIT_NS < panel.y.high
+
+
+def test_a_line_that_never_broke_says_at_least():
+    known = msgspec.structs.replace(estimate((9000, 9000, 9000), "IOPS"), high=None)
+    line = make_load_line(sustained=known, closed_loop=None)
+    guides = panel_of(line).guides
+    assert len(guides) == 2
+    assert (guides[1].low, guides[1].high) == (9000, None)
+    assert guides[1].label.startswith("at least ")
+
+
+def test_no_chart_where_nothing_is_known():
+    assert load_line_figures([]) == []
+    assert load_line_figures([make_load_line(steps=[])]) == []
+    assert load_line_figures([make_load_line(steps=[make_step(2000, response={})])]) == []
+
+
+def test_the_table_has_a_row_for_each_offered_rate():
+    table = load_line_table(LINE)
+    assert table.title == "Latency against load (loadline), ssd: p99 within 5 ms"
+    assert [row[0] for row in table.rows][:3] == ["2,000", "6,000", "10.0k"]
+    assert [row[-1] for row in table.rows].count("breaks") == 3
+    assert table.rows[-1][3:6] == ["not known"] * 3
+    assert table.rows[-1][7] == "21 %"
+    assert table.rows[-3][8] == "2"
+    assert as_text(table).count("\n") == len(table.rows) + 3
+
+
+def test_a_limit_is_told_with_all_its_digits():
+    assert exact_duration(5_000_000) == "5 ms"
+    assert exact_duration(1_500_000) == "1,500 µs"
+    assert exact_duration(2_000_000_000) == "2 s"
+    assert exact_duration(1_001) == "1,001 ns"
+
+
+def test_terminal_markdown_and_page_show_the_steps():
+    summary = summary_of()
+    assert [table.id for table in tables(summary)] == ["loadline-ssd-loadline"]
+    assert "| 17.5k | 17.5k |" in export(summary, "markdown")
+    document = read(render(summary))
+    rows = document.one(id="table-loadline").all("tbody")[0].all("tr")
+    assert len(rows) == len(LINE.steps)
+    assert document.one(id="figure-loadline").one("a", class_="numbers").attributes["href"] == (
+        "#table-loadline"
+    )
+
+
+def test_cells_without_their_load_line_are_still_listed():
+    summary = msgspec.structs.replace(summary_of(), load_lines=[])
+    [table] = tables(summary)
+    assert "2,000" in as_text(table)
+
+
+def test_json_tells_undecided_from_broken():
+    document = json.loads(export(summary_of(), "json"))
+    answers = {step["offered_per_s"]: step["holds"] for step in document["load_lines"][0]["steps"]}
+    assert (answers[17_000], answers[17_500], answers[18_000]) == (True, None, False)

@@ -111,6 +111,6 @@ class Rounds:
             cell_time_s(cell)
             for number in range(round_number, fewest)
             for cell in self._plan.cells
-            if is_due(cell, number) and not self._tally.has(cell.key, number)
+            if is_due(self._plan, cell, number) and not self._tally.has(cell.key, number)
         )
         return due_s if round_number == 0 else self._tally.within_budget_s(due_s)

@@ -26,7 +26,6 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         factors: Everything else that varies, such as ``pattern``, ``file``, ``zone``, ``method``.
         spec: What the engine is told, ready for ``_core.start`` but for the target's path,
             the seed and the duration, which the measuring room fills in.
-        once: Whether it is measured in the first round only.
     """
 
     key: str
@@ -39,7 +38,6 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 1
     factors: dict[str, FactorValue] = {}
     spec: dict[str, Any] = {}
-    once: bool = False
 
     def identity(self) -> dict[str, FactorValue]:
         """Return the cell's factors as one flat mapping, without what the engine is told."""

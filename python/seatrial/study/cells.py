@@ -12,7 +12,7 @@ from seatrial.study.schema import Study
 from seatrial.study.shapes import Factors, Shape, shapes_of
 from seatrial.study.units import format_factor
 from seatrial.study.values import many
-from seatrial.study.workloads import Fill, Loadline, Workload, WorkloadBase
+from seatrial.study.workloads import Loadline, Workload, WorkloadBase
 
 
 def cells_of(
@@ -41,7 +41,6 @@ def cells_of(
                 depth=shape.depth,
                 factors=factors,
                 spec=_spec(workload, shape, variation, target),
-                once=isinstance(workload, Fill) and workload.once,
             )
 
 

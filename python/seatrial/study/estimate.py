@@ -8,7 +8,7 @@ from typing import Final
 from seatrial.errors import StudyError
 from seatrial.study.cell import Cell
 from seatrial.study.model import Plan, PlanEstimate
-from seatrial.study.plan import writes
+from seatrial.study.plan import is_done_once, writes
 from seatrial.study.units import format_size
 
 OVERHEAD_S: Final = 0.05  # opening, starting threads, draining, and committing the sample
@@ -32,8 +32,8 @@ def estimate(plan: Plan) -> PlanEstimate:
         rounds_max=rounds.max,
         time_s_min=min(prepare_s + _rounds_s(plan, rounds.min), time_s_bound),
         time_s_max=min(prepare_s + _rounds_s(plan, rounds.max), time_s_bound),
-        write_bytes_min=prepare_bytes + _rounds_bytes(plan.cells, rounds.min),
-        write_bytes_max=prepare_bytes + _rounds_bytes(plan.cells, rounds.max),
+        write_bytes_min=prepare_bytes + _rounds_bytes(plan, plan.cells, rounds.min),
+        write_bytes_max=prepare_bytes + _rounds_bytes(plan, plan.cells, rounds.max),
         file_bytes=sum(
             file.size_bytes for file in plan.files if plan.target(file.target).holds_files
         ),
@@ -88,12 +88,17 @@ def target_write_bytes(plan: Plan, label: str, rounds: int) -> int:
         file.size_bytes for file in plan.files if file.prefill and file.target == label
     )
     own = [cell for cell in plan.cells if cell.target == label]
-    return prepare_bytes + _rounds_bytes(own, rounds)
+    return prepare_bytes + _rounds_bytes(plan, own, rounds)
 
 
 def _rounds_s(plan: Plan, rounds: int) -> float:
-    return sum(cell_time_s(cell) * (1 if cell.once else rounds) for cell in plan.cells)
+    return sum(cell_time_s(cell) * _times(plan, cell, rounds) for cell in plan.cells)
 
 
-def _rounds_bytes(cells: Sequence[Cell], rounds: int) -> int:
-    return sum(cell_write_bytes(cell) * (1 if cell.once else rounds) for cell in cells)
+def _rounds_bytes(plan: Plan, cells: Sequence[Cell], rounds: int) -> int:
+    return sum(cell_write_bytes(cell) * _times(plan, cell, rounds) for cell in cells)
+
+
+def _times(plan: Plan, cell: Cell, rounds: int) -> int:
+    """Return how often so many rounds measure a cell."""
+    return 1 if is_done_once(plan, cell) else rounds

@@ -24,7 +24,7 @@ from seatrial.study.model import (
 from seatrial.study.problems import DOCS, suggestion
 from seatrial.study.schema import DEFAULT_SIZE_BYTES, Study, Target
 from seatrial.study.units import format_size
-from seatrial.study.workloads import Copy, Workload
+from seatrial.study.workloads import Copy, Fill, Workload
 
 CELLS_MAX: Final = 10_000
 DEVICE_GRANULE_BYTES: Final = 1 << 20
@@ -85,12 +85,20 @@ def order(plan: Plan, round_number: int, pending_keys: Collection[str]) -> list[
     shuffled = draw.sample(plan.cells, len(plan.cells))
     shuffled.sort(key=lambda cell: cell.kind != "fill")
     pending = set(pending_keys)
-    return [cell for cell in shuffled if cell.key in pending and is_due(cell, round_number)]
+    return [cell for cell in shuffled if cell.key in pending and is_due(plan, cell, round_number)]
 
 
-def is_due(cell: Cell, round_number: int) -> bool:
-    """Return whether a round, from 0, may measure a cell: some are measured once only."""
-    return round_number == 0 or not cell.once
+def is_due(plan: Plan, cell: Cell, round_number: int) -> bool:
+    """Return whether a round, from 0, may measure a cell: some fills are done once only."""
+    return round_number == 0 or not is_done_once(plan, cell)
+
+
+def is_done_once(plan: Plan, cell: Cell) -> bool:
+    """Return whether only the first round measures a cell."""
+    return any(
+        isinstance(workload, Fill) and workload.once and workload.label == cell.workload
+        for workload in plan.study.workloads
+    )
 
 
 def writes(cell: Cell) -> bool:

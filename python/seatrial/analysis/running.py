@@ -15,7 +15,12 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from seatrial._core import Histogram
-from seatrial.analysis.steady.change_points import CHANCE_MAX, best_split, logarithms
+from seatrial.analysis.steady.change_points import (
+    CHANCE_MAX,
+    STRETCH_MIN,
+    best_split,
+    logarithms,
+)
 from seatrial.analysis.timeline import SLICES_MIN, is_long_enough, series_of
 from seatrial.results.model import Sample
 
@@ -114,25 +119,25 @@ def start_up_steps(rates: Array) -> int:
     A start-up phase is a stretch at the beginning, at most half of all, whose rate differs from
     that of the rest by a ratio of at least 1.2 (of the medians) and by more than autocorrelated
     noise makes in 1 % of the cases. The rest must be at one level: a rate that keeps falling has
-    no running phase. A slower beginning in which some step saw no completion at all is a freeze,
-    and no freeze is ever cut off.
+    no running phase. A freeze is never cut off: a start-up phase ends before the first step in
+    which nothing completed.
 
     Args:
         rates: Completed requests per second in each step, at least 20 of them.
     """
-    if len(rates) < SLICES_MIN:
+    present = rates > 0  # a freeze is no level: levels are judged on what lies around it
+    if present.sum() < SLICES_MIN:
         return 0
-    values = logarithms(rates)
-    longest = math.floor(len(rates) * START_UP_SHARE_MAX)
+    values = logarithms(rates[present])
+    longest = int(present[: math.floor(len(rates) * START_UP_SHARE_MAX)].sum())
     end = 0
     while place := _sure_split(values[end:], longest - end):
         end += place
-    if end == 0 or _sure_split(values[end:], None):
+    if end == 0 or _sure_split(values[end:], None) or not _differ(values[:end], values[end:]):
         return 0
-    if not _differ(values[:end], values[end:]):
-        return 0
-    is_freeze = rates[:end].min() == 0 and rates[:end].mean() < rates[end:].mean()
-    return 0 if is_freeze else end
+    until_freeze = len(rates) if present.all() else int((~present).argmax())
+    end = min(end, until_freeze)
+    return end if end >= STRETCH_MIN else 0
 
 
 def _sure_split(values: Array, place_max: int | None) -> int:

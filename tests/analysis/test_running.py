@@ -1,0 +1,155 @@
+"""The start-up phase: cut by its fixed rule, and by nothing else."""
+
+import numpy as np
+import pytest
+
+from seatrial._core import Histogram
+from seatrial.analysis.estimates import latency_estimates, rate_estimate
+from seatrial.analysis.findings.context import Context
+from seatrial.analysis.findings.start_up_phase import start_up_phase
+from seatrial.analysis.running import response_histogram, running, running_per_s
+from seatrial.analysis.summary import summarise_cell
+
+from .builders import MS_NS, cell_of, run_of
+from .timed import noisy_counts, timed_sample
+
+
+def counts_with(start, ratio, values=50, **rest):
+    """A level of 100 whose first slices are so many times as fast."""
+    counts = noisy_counts(values, **rest)
+    counts[:start] = np.rint(counts[:start] * ratio)
+    return counts
+
+
+@pytest.mark.parametrize("ratio", [4.0, 1.5, 0.5])
+def test_a_start_that_differs_is_cut_where_it_ends(ratio):
+    phase = running(timed_sample(counts_with(10, ratio)))
+    assert phase.from_s == pytest.approx(1.0)
+    assert phase.start_up_ratio == pytest.approx(ratio, rel=0.1)
+    assert phase.completed_per_s == pytest.approx(1000, rel=0.05)
+
+
+def test_a_ratio_below_one_point_two_is_left_in():
+    sample = timed_sample(counts_with(20, 1.15, spread=0.01))
+    assert running(sample).from_s == 0
+    assert running_per_s(sample) == sample.completed_per_s
+
+
+def test_a_ratio_of_one_point_two_five_is_cut():
+    assert running(timed_sample(counts_with(20, 1.25, spread=0.01))).from_s == pytest.approx(2.0)
+
+
+def test_more_than_half_is_never_cut():
+    assert running(timed_sample(counts_with(24, 3.0))).from_s == pytest.approx(2.4)
+    assert running(timed_sample(counts_with(30, 3.0))).from_s == 0
+
+
+def test_nineteen_slices_are_too_few():
+    assert running(timed_sample(counts_with(8, 4.0, values=19))).from_s == 0
+    assert running(timed_sample(counts_with(8, 4.0, values=20))).from_s == pytest.approx(0.8)
+
+
+def test_a_rate_that_keeps_falling_has_no_running_phase():
+    counts = np.rint(noisy_counts(100) * np.linspace(3, 1, 100))
+    assert running(timed_sample(counts)).from_s == 0
+
+
+def test_a_decay_is_cut_as_far_as_it_surely_reaches():
+    counts = noisy_counts(100).astype(float)
+    counts[:30] *= np.linspace(4, 1, 30)
+    assert 1.8 <= running(timed_sample(np.rint(counts))).from_s <= 3.2
+
+
+@pytest.mark.parametrize(("start", "end"), [(20, 35), (5, 25), (40, 50)])
+def test_a_freeze_in_the_middle_is_never_cut(start, end):
+    counts = noisy_counts(50)
+    counts[start:end] = 0
+    sample = timed_sample(counts)
+    assert running(sample).from_s == 0
+    assert running_per_s(sample) == sample.completed_per_s
+
+
+def test_a_freeze_at_the_beginning_is_never_cut():
+    counts = noisy_counts(50)
+    counts[:10] = 0
+    assert running(timed_sample(counts)).from_s == 0
+
+
+def test_a_fast_start_is_cut_although_a_freeze_follows():
+    counts = counts_with(10, 4.0)
+    counts[10:13] = 0
+    assert running(timed_sample(counts)).from_s == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("arrival", [{"kind": "fixed", "rate_per_s": 10}, {"kind": "poisson"}])
+def test_under_a_schedule_nothing_is_cut(arrival):
+    sample = timed_sample(counts_with(10, 4.0), cell_of(arrival=arrival))
+    assert running(sample).from_s == 0
+
+
+def test_a_foreign_timeline_that_does_not_hold_every_request_cuts_nothing():
+    import msgspec
+
+    sample = timed_sample(counts_with(10, 4.0))
+    outcome = msgspec.structs.replace(sample.outcome, completed=sample.outcome.completed + 1)
+    assert running(msgspec.structs.replace(sample, outcome=outcome)).from_s == 0
+
+
+def test_a_slow_device_is_judged_by_longer_steps():
+    counts = [6] * 30 + [2] * 90  # 8 completions take 4 slices
+    phase = running(timed_sample(counts))
+    assert phase.from_s == pytest.approx(3.0, abs=0.4)
+
+
+def test_rate_and_percentiles_rest_on_the_running_phase():
+    counts = counts_with(10, 4.0)
+    times = [
+        [MS_NS if index < 10 else 5 * MS_NS] * int(count) for index, count in enumerate(counts)
+    ]
+    times[3][0] = 900 * MS_NS  # the slowest of all is in the start-up phase
+    sample = timed_sample(counts, latency_ns=times)
+    assert rate_estimate([sample]).value == pytest.approx(1000, rel=0.05)
+    figures = latency_estimates([sample])["read"]
+    assert figures["p50"].value == pytest.approx(5 * MS_NS, rel=0.005)
+    assert figures["max"].value == 900 * MS_NS
+
+
+def test_what_was_cut_and_what_is_left_make_the_whole():
+    sample = timed_sample(counts_with(10, 4.0), tail_s=0.03)
+    phase = running(sample)
+    before = [part for part in sample.timeline.slices if part.index < phase.from_slice]
+    assert sum(part.completed for part in before) + phase.completed == sample.outcome.completed
+    assert phase.from_s + phase.duration_s == pytest.approx(sample.duration_s)
+    merged = response_histogram(sample, "read", phase)
+    for part in before:
+        merged = merged.merged(Histogram.decode(part.response))
+    assert merged.encode() == sample.operations["read"].response
+
+
+def test_the_finding_names_what_was_left_out():
+    steady = cell_of(block_size_bytes=4096)
+    cells = [
+        summarise_cell([timed_sample(counts_with(10, 4.0, seed=n), round=n) for n in range(3)]),
+        summarise_cell([timed_sample(noisy_counts(50), steady)]),
+    ]
+    (finding,) = start_up_phase(Context(run_of(), cells))
+    assert finding.severity == "note"
+    assert finding.cells == [cells[0].cell.identity()]
+    assert "4" in finding.sentence
+    assert "up to 1.0 s" in finding.sentence
+    assert "faster" in finding.sentence
+    assert finding.evidence["samples_cut_count"] == 3
+    assert cells[0].running_from_s == pytest.approx(1.0)
+    assert cells[1].running_from_s == 0
+
+
+def test_no_finding_where_nothing_was_cut():
+    cells = [summarise_cell([timed_sample(noisy_counts(50))])]
+    assert start_up_phase(Context(run_of(), cells)) == []
+
+
+def test_a_slow_start_says_so():
+    cells = [summarise_cell([timed_sample(counts_with(10, 0.4))])]
+    (finding,) = start_up_phase(Context(run_of(), cells))
+    assert "slower" in finding.sentence
+    assert "woke" in finding.cause

@@ -1,0 +1,73 @@
+"""Finding ``gap``: cells far below what the rest of their table says."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from seatrial.analysis.audit.gaps import gap_limit_log
+from seatrial.analysis.audit.model import Gap, GapKind, TableAudit, TablePoint
+from seatrial.analysis.audit.tables import identity_of
+from seatrial.analysis.findings.context import Context
+from seatrial.analysis.model import Finding
+from seatrial.analysis.wording import format_size
+
+NOTES: Final[tuple[GapKind, ...]] = ("start_transient", "noise")
+"""Classes that explain figures; the others may change a decision."""
+
+
+def gap(context: Context) -> list[Finding]:
+    """Find the gaps of all audited tables, one finding for each."""
+    return [
+        _finding(audit, each)
+        for audit in context.audits
+        for each in audit.gaps
+        if _is_told(audit, each)
+    ]
+
+
+def _is_told(audit: TableAudit, each: Gap) -> bool:
+    """Tell whether a gap is told here: ``nothing_completed`` tells of cells that were measured."""
+    return each.kind != "bound_broken" and (each.kind != "absent" or audit.table.imported)
+
+
+def _finding(audit: TableAudit, each: Gap) -> Finding:
+    points = [point for point in audit.table.points if point.key in each.keys]
+    is_note = each.kind in NOTES and each.status != "persistent"
+    return Finding(
+        kind="gap",
+        severity="note" if is_note else "warning",
+        cells=[identity_of(audit.table, point) for point in points],
+        sentence=each.sentence,
+        cause=each.cause,
+        evidence={
+            "class": each.kind,
+            "status": each.status,
+            "cells_count": len(points),
+            "observed_over_predicted_ratio": each.ratio,
+            "gap_limit_log": None if audit.scale_log is None else gap_limit_log(audit.scale_log),
+            "scale_log": audit.scale_log,
+            "rounds_share_median": audit.rounds_share_median,
+            "is_by_model": audit.holds,
+            "drain_mib_per_s": each.drain_mib_per_s,
+        },
+        next=_next(audit, each, points[0]),
+    )
+
+
+def _next(audit: TableAudit, each: Gap, point: TablePoint) -> str:
+    if each.kind == "start_transient":
+        return (
+            "Leave some time between the fill and the first cell, or measure in several rounds, "
+            "whose order differs."
+        )
+    if each.status == "persistent":
+        return (
+            "Look at the timeline, the stalls and the slowest requests of these cells in the "
+            "report ('seatrial report')."
+        )
+    again = (
+        f"seatrial io TARGET --operation {audit.table.operation} --block-size "
+        f"{format_size(point.block_size_bytes).replace(' ', '')} --threads {point.threads}"
+    )
+    depth = f" --depth {point.depth}" if point.depth > 1 else ""
+    return f"Measure it again before it is believed: {again}{depth} --rounds 5"

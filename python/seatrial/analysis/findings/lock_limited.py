@@ -1,0 +1,76 @@
+"""Finding ``lock_limited``: more threads do not help, because requests pass one lock."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from seatrial.analysis.audit.model import TableAudit
+from seatrial.analysis.audit.tables import identity_of
+from seatrial.analysis.estimates import estimate_of_rounds
+from seatrial.analysis.findings.context import Context
+from seatrial.analysis.findings.limits import parameter_of, sound_points
+from seatrial.analysis.model import Estimate, Finding
+from seatrial.analysis.wording import format_interval, format_plural, format_value
+
+GAIN_RATIO_MAX: Final = 1.25
+SIZES_MIN: Final = 3
+
+
+def lock_limited(context: Context) -> list[Finding]:
+    """Find tables that one lock describes best, and whose threads gain surely next to nothing."""
+    found = []
+    for audit in context.audits:
+        gain = _gain_of_threads(audit) if audit.form == "locked_write" else None
+        if gain is not None and gain.high is not None and gain.high < GAIN_RATIO_MAX:
+            found.append(_finding(audit, gain))
+    return found
+
+
+def _gain_of_threads(audit: TableAudit) -> Estimate | None:
+    """Return the rate at the most concurrency over that at the least, over the block sizes."""
+    points = sound_points(audit)
+    rates = {(p.block_size_bytes, p.concurrency): p.iops.value for p in points if p.iops}
+    least, most = (pick(p.concurrency for p in points) for pick in (min, max))
+    sizes = sorted({p.block_size_bytes for p in points})
+    ratios = [
+        rates[size, most] / rates[size, least]
+        for size in sizes
+        if (size, most) in rates and (size, least) in rates
+    ]
+    return estimate_of_rounds(ratios, "ratio") if len(ratios) >= SIZES_MIN else None
+
+
+def _finding(audit: TableAudit, gain: Estimate) -> Finding:
+    operation = audit.table.operation
+    points = sound_points(audit)
+    least, most = (pick(p.concurrency for p in points) for pick in (min, max))
+    lock = parameter_of(audit, "locked_us")
+    return Finding(
+        kind="lock_limited",
+        severity="warning",
+        cells=[identity_of(audit.table, point) for point in points if point.concurrency > least],
+        sentence=(
+            f"Threads do not help the {operation}s: {most} requests in flight do "
+            f"{format_value(gain)} of what {least} does ({format_interval(gain)}, over "
+            f"{format_plural(gain.rounds, 'block size')}). {lock.sentence if lock else ''}"
+        ).rstrip(),
+        cause=(
+            f"The {operation}s pass one by one: a lock of the file (its inode, as most file "
+            "systems take for writes), of the file system's journal, or of a driver; the drives "
+            "wait for it."
+        ),
+        evidence={
+            "gain_ratio": gain.value,
+            "gain_ratio_low": gain.low,
+            "gain_ratio_high": gain.high,
+            "gain_ratio_allowed": GAIN_RATIO_MAX,
+            "concurrency_most": most,
+            "locked_us": lock.value if lock else None,
+            "iops_limit": math.floor(1e6 / lock.value) if lock else None,
+        },
+        next=(
+            "Spread the data over several files, use direct I/O, or another file system (XFS "
+            "writes one file in parallel with direct I/O); measure the device itself to compare."
+        ),
+    )

@@ -1,0 +1,67 @@
+"""Finding ``saturated``: from so many requests in flight on, more of them give no more rate."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from seatrial.analysis.audit.model import TableAudit
+from seatrial.analysis.audit.tables import identity_of
+from seatrial.analysis.findings.context import Context
+from seatrial.analysis.findings.limits import parameter_of, sound_points
+from seatrial.analysis.model import Finding
+from seatrial.analysis.saturation import NO_GAIN_RATIO, Saturation, saturation
+from seatrial.analysis.wording import format_interval, format_value
+
+ADMITTED: Final = "admitted_count"
+
+
+def saturated(context: Context) -> list[Finding]:
+    """Find tables whose rate grows with concurrency up to a count that was measured, not beyond."""
+    found = []
+    for audit in context.audits:
+        by_count: dict[int, dict[object, float]] = {}
+        for point in sound_points(audit):
+            if point.iops:
+                series = by_count.setdefault(point.concurrency, {})
+                series[point.block_size_bytes] = point.iops.value
+        reached = saturation({count: dict(series) for count, series in by_count.items()})
+        if reached is not None:
+            found.append(_finding(audit, reached))
+    return found
+
+
+def _finding(audit: TableAudit, reached: Saturation) -> Finding:
+    table = audit.table
+    admitted = parameter_of(audit, ADMITTED)
+    operation = table.operation
+    return Finding(
+        kind="saturated",
+        severity="note",
+        cells=[
+            identity_of(table, point)
+            for point in sound_points(audit)
+            if point.concurrency > reached.count
+        ],
+        sentence=(
+            f"{operation.capitalize()}s gain nothing beyond {reached.count} in flight: "
+            f"{reached.most} do {format_value(reached.gain_beyond)} of that rate "
+            f"({format_interval(reached.gain_beyond)}). "
+            f"{admitted.sentence if admitted else ''}"
+        ).rstrip(),
+        cause=(
+            "Something is always busy by then: the link for large blocks, what a request costs "
+            "for small ones. More requests in flight only wait longer."
+        ),
+        evidence={
+            "saturated_from_count": reached.count,
+            "gain_before_ratio": reached.gain_before.value,
+            "gain_beyond_ratio": reached.gain_beyond.value,
+            "gain_beyond_ratio_high": reached.gain_beyond.high,
+            "gain_ratio_allowed": NO_GAIN_RATIO,
+            "admitted_count": admitted.value if admitted else None,
+        },
+        next=(
+            f"Let the database keep about {reached.count} requests in flight (its connections, "
+            "effective_io_concurrency, background writers), not more: they add latency alone."
+        ),
+    )

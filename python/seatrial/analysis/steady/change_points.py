@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from seatrial.analysis.timeline import median
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -53,10 +55,10 @@ def logarithms(rates: Array) -> Array:
     """
     import numpy as np  # noqa: PLC0415
 
-    median = float(np.median(rates)) or float(rates.mean())
-    if median <= 0:
+    middle = median(rates) or float(rates.mean())
+    if middle <= 0:
         return np.zeros(len(rates))
-    return np.log(np.maximum(rates, median / FLOOR_FACTOR))
+    return np.log(np.maximum(rates, middle / FLOOR_FACTOR))
 
 
 def best_split(values: Array, place_max: int | None = None) -> Split | None:
@@ -142,7 +144,7 @@ def _is_worth_a_look(values: Array) -> bool:
     blocks = min(_BLOCKS_LOOKED_AT, len(values) // 2)
     size = len(values) // blocks
     means = values[: blocks * size].reshape(blocks, size).mean(axis=1)
-    scale = float(np.median(np.abs(np.diff(means)))) / (0.6745 * math.sqrt(2))
+    scale = median(np.abs(np.diff(means))) / (0.6745 * math.sqrt(2))
     sums = np.concatenate([[0.0], (means - means.mean()).cumsum()])
     width = np.abs(np.subtract.outer(np.arange(blocks + 1), np.arange(blocks + 1)))
     inner = np.maximum(width * (blocks - width) / blocks, 0.5)
@@ -156,7 +158,7 @@ def _proposed(values: Array) -> list[int]:
     import ruptures  # noqa: PLC0415  (0.6 s to import; only a series that seems to change pays)
 
     steps = np.diff(values)
-    variance = (float(np.median(np.abs(steps))) / 0.6745) ** 2 / 2
+    variance = (median(np.abs(steps)) / 0.6745) ** 2 / 2
     variance = max(variance, 1e-4 * float(values.var()), 1e-12)
     search = ruptures.KernelCPD(kernel="linear", min_size=STRETCH_MIN)
     penalty = PENALTY_FACTOR * math.log(len(values)) * variance

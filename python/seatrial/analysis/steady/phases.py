@@ -19,6 +19,7 @@ from seatrial.analysis.block_bootstrap import half_width_of_mean
 from seatrial.analysis.estimate import Estimate
 from seatrial.analysis.steady.change_points import change_points, logarithms, sure_move
 from seatrial.analysis.steady.model import Phase, State
+from seatrial.analysis.timeline import median
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,9 +120,7 @@ def is_steady(values: Array) -> bool:
 
 def _level(values: Array, start: int, end: int) -> Level:
     """Return a stretch as a level: its median, which a freeze does not move."""
-    import numpy as np  # noqa: PLC0415
-
-    return Level(start, end, float(np.median(values[start:end])))
+    return Level(start, end, median(values[start:end]))
 
 
 def _states(values: Array, levels: Sequence[Level]) -> list[State]:

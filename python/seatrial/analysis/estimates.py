@@ -17,13 +17,14 @@ from collections.abc import Callable, Sequence
 from seatrial._core import Histogram
 from seatrial.analysis.estimate import Estimate, Spread
 from seatrial.analysis.running import Running, response_histogram, running
-from seatrial.analysis.student import t_of
+from seatrial.analysis.student import spread_correction, t_of
 from seatrial.analysis.within_round import with_bandwidth, with_latency, with_rate
 from seatrial.results.model import Sample
 
 ROUNDS_MIN_SETTLED = 3
 ENTRIES_BEYOND_PERCENTILE_MIN = 10
 HISTOGRAM_RESOLUTION_SHARE = 1 / 256  # half of a bucket's width, docs/engine.md
+FOREIGN_RESOLUTION_SHARE = 1 / 128  # half of a bin's width in fio's JSON+
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9}
 _EXP_ARGUMENT_MAX = 700.0  # exp(709.8) is the largest that a double holds
 
@@ -207,12 +208,13 @@ def _latency_of_kind(
 ) -> dict[str, Estimate]:
     """Return one kind's figures; percentiles and mean only where every round knows them."""
     told = [sample.operations[kind].told_ns for sample in samples if kind in sample.operations]
-    if any(told):
-        return _told_by_another_tool(told) if len(told) == len(samples) else {}
     histograms = [
         response_histogram(sample, kind, phase)
         for sample, phase in zip(samples, phases, strict=True)
     ]
+    if any(told) and not any(histogram.count for histogram in histograms):
+        return _told_by_another_tool(told) if len(told) == len(samples) else {}
+    resolution_share = FOREIGN_RESOLUTION_SHARE if any(told) else HISTOGRAM_RESOLUTION_SHARE
     figures = {}
     for name, percent in PERCENTS.items():
         rounds_ns = [
@@ -221,17 +223,25 @@ def _latency_of_kind(
         ]
         known_ns = [value_ns for value_ns in rounds_ns if value_ns is not None]
         if len(known_ns) == len(samples):
-            figures[name] = estimate_of_rounds(
-                known_ns, "ns", resolution_share=HISTOGRAM_RESOLUTION_SHARE
-            )
+            figures[name] = estimate_of_rounds(known_ns, "ns", resolution_share=resolution_share)
     if all(histogram.count for histogram in histograms):
-        figures["mean"] = estimate_of_rounds([h.mean_ns for h in histograms], "ns")
+        means_ns = [
+            _mean_ns(h, sample, kind) for h, sample in zip(histograms, samples, strict=True)
+        ]
+        figures["mean"] = estimate_of_rounds(means_ns, "ns")
     largest_ns = max(_largest_ns(sample, kind) for sample in samples)
     if largest_ns:
         figures["max"] = Estimate(
             value=largest_ns, low=None, high=None, rounds=len(samples), unit="ns"
         )
     return figures
+
+
+def _mean_ns(histogram: Histogram, sample: Sample, kind: str) -> float:
+    """Return a round's mean: of a foreign one as told, for its bins know it less exactly."""
+    told_ns = sample.operations[kind].told_ns.get("mean")
+    is_whole = histogram.count == sample.operations[kind].response_histogram().count
+    return told_ns if told_ns is not None and is_whole else histogram.mean_ns
 
 
 def _told_by_another_tool(told: Sequence[dict[str, float]]) -> dict[str, Estimate]:
@@ -305,12 +315,17 @@ def settled(samples: Sequence[Sample], precision_share: float) -> bool:
 def rounds_needed(estimate: Estimate, precision_share: float, rounds_max: int = 1000) -> int | None:
     """Return how many rounds the asked share would take if they spread as those measured.
 
+    So many reach it in about half of the cases or more (docs/method.md): the spread of few rounds
+    is mostly too small, and is taken as large as it would have to be to be too small and too
+    large equally often.
+
     None when it cannot be told: measured once, or more than ``rounds_max``.
     """
     share = estimate.half_width_share
     if share is None or estimate.rounds < 2 or precision_share <= 0:
         return None
     spread = share * math.sqrt(estimate.rounds) / t_quantile(estimate.rounds)
+    spread *= spread_correction(estimate.rounds)
     for rounds in range(ROUNDS_MIN_SETTLED, rounds_max + 1):
         if t_quantile(rounds) * spread / math.sqrt(rounds) <= precision_share:
             return rounds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 CONFIDENCE = 0.95
 
@@ -13,3 +14,11 @@ def t_of(degrees: float) -> float:
     from scipy.special import stdtrit  # noqa: PLC0415  (0.3 s to import; only an analysis pays)
 
     return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
+
+
+@functools.cache
+def spread_correction(values: int) -> float:
+    """Return the true spread over the median spread of so many normal values, at least 2."""
+    from scipy.special import chdtri  # noqa: PLC0415
+
+    return math.sqrt((values - 1) / float(chdtri(values - 1, 0.5)))

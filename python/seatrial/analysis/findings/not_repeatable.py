@@ -7,6 +7,7 @@ from seatrial.analysis.findings.context import Context, identities, number
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.running import running_per_s
 from seatrial.analysis.wording import format_cell, format_count, format_iops, format_share
+from seatrial.study.loadline import LOADLINE
 
 SPREAD_RATIO_MAX = 1.5
 PRECISION_SHARE_DEFAULT = 0.05
@@ -15,7 +16,9 @@ PRECISION_SHARE_DEFAULT = 0.05
 def not_repeatable(context: Context) -> list[Finding]:
     """Find cells whose rounds differ by half or more, and cells wider than was asked."""
     precision_share = asked_precision_share(context)
-    repeated = [c for c in context.cells if c.iops.rounds > 1]
+    # A load line offers more than a target can do on purpose, and judges its rounds itself.
+    own = [c for c in context.cells if c.cell.kind != LOADLINE]
+    repeated = [c for c in own if c.iops.rounds > 1]
     spread = [c for c in repeated if spread_ratio(c) > SPREAD_RATIO_MAX]
     wide = [c for c in repeated if c not in spread and _is_wide(c, precision_share)]
     found = [_spread_finding(context, spread)] if spread else []
@@ -27,14 +30,14 @@ def asked_precision_share(context: Context) -> float:
     return number(context.run.study, "rounds", "precision") or PRECISION_SHARE_DEFAULT
 
 
-def rates_of_rounds(summary: CellSummary) -> list[float]:
+def rounds_per_s(summary: CellSummary) -> list[float]:
     """Return the rate of each round in its running phase."""
     return [running_per_s(sample) for sample in counted(summary.samples)]
 
 
 def spread_ratio(summary: CellSummary) -> float:
     """Return the fastest round over the slowest; infinite where a round completed nothing."""
-    rates = rates_of_rounds(summary)
+    rates = rounds_per_s(summary)
     if max(rates) == 0:
         return 1.0
     return max(rates) / min(rates) if min(rates) > 0 else float("inf")
@@ -47,7 +50,7 @@ def _is_wide(summary: CellSummary, precision_share: float) -> bool:
 
 def _spread_finding(context: Context, concerned: list[CellSummary]) -> Finding:
     worst = max(concerned, key=spread_ratio)
-    rates = rates_of_rounds(worst)
+    rates = rounds_per_s(worst)
     slowest, fastest = format_iops(min(rates)), format_iops(max(rates))
     return Finding(
         kind="not_repeatable",

@@ -43,11 +43,13 @@ class Level:
     rate_per_s: float
 
 
-def phases(rates: Sequence[float], times_s: Sequence[float], unit: str = "IOPS") -> list[Phase]:
+def phases(
+    rates_per_s: Sequence[float], times_s: Sequence[float], unit: str = "IOPS"
+) -> list[Phase]:
     """Return the states of a series in order of time, at least one.
 
     Args:
-        rates: Requests per second, none negative, at least two, equally far apart.
+        rates_per_s: Requests per second, none negative, at least two, equally far apart.
         times_s: The end of each value, from the start of the series.
         unit: Of the rates.
 
@@ -56,9 +58,9 @@ def phases(rates: Sequence[float], times_s: Sequence[float], unit: str = "IOPS")
     """
     import numpy as np  # noqa: PLC0415
 
-    if len(rates) < 2 or len(times_s) != len(rates):
-        raise ValueError(f"{len(rates)} rates and {len(times_s)} times make no series")
-    values = np.asarray(rates, dtype=float)
+    if len(rates_per_s) < 2 or len(times_s) != len(rates_per_s):
+        raise ValueError(f"{len(rates_per_s)} rates and {len(times_s)} times make no series")
+    values = np.asarray(rates_per_s, dtype=float)
     levels = levels_of(values)
     states = _states(values, levels)
     edges_s = [max(0.0, 2 * times_s[0] - times_s[1]), *times_s]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,14 +10,15 @@ from typing import Any, Final
 
 import msgspec
 
-from seatrial import context
 from seatrial.measure.io import measure_cell
 from seatrial.measure.limits import OwnLimits
 from seatrial.measure.progress import Silent, Watcher
+from seatrial.measure.quiet import rest
 from seatrial.measure.stage import Stage
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
 from seatrial.study.cell import Cell
+from seatrial.study.loadline import LOADLINE
 from seatrial.study.model import Plan
 
 COMPLETE: Final = "complete"
@@ -76,7 +78,8 @@ class Recorder:
     ) -> Sample:
         """Measure one cell and store the sample.
 
-        The sample of a run's only cell is kept even when it is cut short.
+        The sample of a run's only cell is kept even when it is cut short, but not of a load line,
+        which has others.
 
         Args:
             cell: Of the plan, or one like those of the plan.
@@ -97,7 +100,7 @@ class Recorder:
             position=position,
             watcher=self.watcher,
         )
-        is_only_cell = len(self.plan.cells) == 1
+        is_only_cell = len(self.plan.cells) == 1 and cell.kind != LOADLINE
         if sample.status == INTERRUPTED and not is_only_cell:
             raise Interrupted
         goes_on = sample.status != INTERRUPTED
@@ -132,26 +135,40 @@ class Recorder:
             raise Interrupted
         return sample
 
-    def rest(self, cell: Cell, rest_s: float) -> None:
-        """Leave the target of a cell alone for so many seconds.
+    def discard(self, label: str) -> int:
+        """Trim what the plan uses of a device; return how many bytes were, 0 where none can be.
 
-        For a simulated device they pass on its own clock, before its next request.
+        Raises:
+            TargetError: when the device fails.
+        """
+        discarded_bytes = self._stage.discard(label)
+        told = "is trimmed" if discarded_bytes else "cannot be trimmed, and is taken as it is"
+        self.watcher.stage(f"{self.plan.target(label).path or label} {told}")
+        return discarded_bytes
+
+    def rest(self, cell: Cell, rest_s: float) -> float:
+        """Leave the target of a cell alone for so many seconds, and on until it is quiet.
+
+        Returns the seconds that it took.
+
+        What the page cache still holds of its file is written first. For a simulated device the
+        seconds pass on its own clock, before its next request.
 
         Raises:
             Interrupted: when the user ended the run.
         """
         if cell.spec["target"]["kind"] == "simulated":
             self._rested_s[cell.target] = self._rested_s.get(cell.target, 0.0) + rest_s
-            return
+            return rest_s
+        path = self._stage.spec(cell, 0)["target"].get("path")
+        began_s = time.monotonic()
         try:
-            time.sleep(rest_s)
+            if path and not cell.spec["target"]["direct"]:
+                _write_back(Path(path))
+            rest(Path(path) if path else None, rest_s)
         except KeyboardInterrupt:
             raise Interrupted from None
-
-    def readings(self, cell: Cell) -> dict[str, float]:
-        """Return the counters of the machine and of the device below a cell, as they stand now."""
-        path = self._stage.spec(cell, 0)["target"].get("path")
-        return context.counters(Path(path)) if path else {}
+        return time.monotonic() - began_s
 
     def _spec(self, cell: Cell, number: int) -> dict[str, Any]:
         spec = self._stage.spec(cell, number)
@@ -168,6 +185,21 @@ class Recorder:
         limit_per_s = self._limits.null_limit_per_s(sample.engine, cell.threads, cell.depth)
         counters = sample.counters | {"null_limit_per_s": limit_per_s}
         return msgspec.structs.replace(sample, counters=counters)
+
+
+def _write_back(path: Path) -> None:
+    """Have the page cache write what it holds of a file; one that is gone holds nothing."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        # The next sample meets the same error and tells of it.
+        return
+    finally:
+        os.close(handle)
 
 
 Conductor = Callable[[Recorder], RoundsEnd]

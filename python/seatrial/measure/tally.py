@@ -99,12 +99,36 @@ class Tally:
         self._take_in(sample)
         return sample
 
+    def probe(self, cell: Cell, number: int) -> Sample:
+        """Measure a cell without storing it; what it writes counts as spent.
+
+        Raises:
+            Interrupted: when the user ended it.
+            TargetError: when a target goes away.
+        """
+        sample = self._recorder.probe(cell, number)
+        self._count_written(sample)
+        return sample
+
+    def rest(self, cell: Cell, rest_s: float) -> float:
+        """Leave the target of a cell alone for so many seconds, and on until it is quiet.
+
+        Returns the seconds that it took.
+
+        Raises:
+            Interrupted: when the user ended the run.
+        """
+        return self._recorder.rest(cell, rest_s)
+
     def _take_in(self, sample: Sample) -> None:
         # Decisions need counts and durations only: timelines would fill memory.
         slim = msgspec.structs.replace(
             sample, timeline=msgspec.structs.replace(sample.timeline, slices=[])
         )
         self._samples[sample.cell.key].append(slim)
+        self._count_written(sample)
+
+    def _count_written(self, sample: Sample) -> None:
         if sample.cell.spec["target"]["kind"] == "file":
             self._written_bytes += sum(
                 part.transferred_bytes for name, part in sample.operations.items() if name != "read"

@@ -22,6 +22,7 @@ from seatrial.study.workloads import (
     Fill,
     Loadline,
     Map,
+    Matrix,
     Mix,
     Patterned,
     Sequential,
@@ -231,6 +232,26 @@ def _named(workload: WorkloadBase, accesses: list[str]) -> Iterator[MisfitError]
         yield MisfitError("is true", "verify needs data = 'verifiable'", "verify")
 
 
+def _adaptive(study: Study) -> Iterator[MisfitError]:
+    """Yield what no model describes, in matrices of which cells are to be predicted."""
+    for index, workload in enumerate(study.workloads):
+        if not (isinstance(workload, Matrix) and workload.adaptive):
+            continue
+        reads_or_writes = [each for each in many(workload.operations) if each != "mixed"]
+        if (
+            len(reads_or_writes) < len(many(workload.operations))
+            or not only(workload.pattern, "random")
+            or not only(workload.arrival, "closed")
+        ):
+            yield MisfitError(
+                "is true",
+                "Only random reads or writes in a closed loop are predicted from each other",
+                "workload",
+                index,
+                "adaptive",
+            )
+
+
 def _load_lines(study: Study) -> Iterator[MisfitError]:
     """Yield what a load line cannot have, and limits that are none."""
     for index, workload in enumerate(study.workloads):
@@ -241,6 +262,15 @@ def _load_lines(study: Study) -> Iterator[MisfitError]:
             if getattr(workload, attribute) is not None:
                 yield MisfitError(
                     "has no effect here", "A load line seeks its rates itself", *place, key
+                )
+        for attribute, key in _keys(workload):
+            values = getattr(workload, attribute)
+            if attribute != "targets" and isinstance(values, list | tuple) and len(values) > 1:
+                yield MisfitError(
+                    f"holds {len(values)} values",
+                    "A load line has one value of each; give each a [[workload]] of its own",
+                    *place,
+                    key,
                 )
         try:
             parse_latency_ns(workload.limit)
@@ -316,6 +346,21 @@ def _thresholds(study: Study) -> Iterator[MisfitError]:
                 "thresholds",
                 threshold.name,
             )
+        elif not _fits(threshold.quantity, study.workloads[names.index(threshold.workload)]):
+            yield MisfitError(
+                f"speaks of {threshold.quantity!r}",
+                "A load line keeps to sustained_per_s, stalls or errors; no other workload has "
+                "sustained_per_s",
+                "thresholds",
+                threshold.name,
+            )
+
+
+def _fits(quantity: str, workload: WorkloadBase) -> bool:
+    """Return whether a quantity is one of a workload: a load line breaks its latency on purpose."""
+    if isinstance(workload, Loadline):
+        return quantity in ("sustained", "stalls", "stall_max", "errors")
+    return quantity != "sustained"
 
 
 _CHECKS: Final[tuple[Check, ...]] = (
@@ -324,6 +369,7 @@ _CHECKS: Final[tuple[Check, ...]] = (
     _names,
     _accesses,
     _workloads,
+    _adaptive,
     _load_lines,
     _verifying,
     _keeping,

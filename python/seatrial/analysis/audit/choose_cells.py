@@ -59,7 +59,7 @@ def next_cells(table: CellTable, all_points: Sequence[Point], count: int) -> lis
         all_points: All cells of the table.
         count: How many to choose at most.
     """
-    measured = {point.key for point in table.points}
+    measured = {point.key for point in table.points if point.measured}
     left = [point for point in all_points if point[0] not in measured]
     if len(known_points(table)) < MODEL_POINTS_MIN:
         return _spread(all_points, measured, left, count)

@@ -70,7 +70,7 @@ def find_gaps(
         is_collapse = len({point.block_size_bytes for point in group}) >= COLLAPSE_SIZES_MIN
         told = _collapse if is_collapse else _noise
         gaps.append(told(table, group, predicted_per_s, limit_log))
-    absent = [point for point in table.points if point.iops is None]
+    absent = [point for point in table.points if point.measured and point.iops is None]
     gaps += [_absent(table, absent)] if absent else []
     gaps += _bound_broken(table, bound_bytes_per_s)
     return sorted(gaps, key=lambda gap: ORDER.index(gap.kind))

@@ -36,6 +36,8 @@ class TablePoint(msgspec.Struct, frozen=True, kw_only=True):
         rounds_per_s: Each round's rate, in order of rounds; empty where absent.
         place: Place in the order in which the cells were first measured, from 0.
         duration_s: Mean length of its samples; None where it is not known.
+        measured: Whether anybody tried to measure it; not so for a cell that an adaptive plan
+            leaves to be predicted, which is no gap.
     """
 
     key: str
@@ -46,6 +48,7 @@ class TablePoint(msgspec.Struct, frozen=True, kw_only=True):
     rounds_per_s: list[float]
     place: int
     duration_s: float | None
+    measured: bool = True
 
     @property
     def concurrency(self) -> int:

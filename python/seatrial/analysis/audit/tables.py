@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from seatrial.analysis.audit.model import CellTable, TablePoint
+from seatrial.analysis.audit.planned import left_out_cells
 from seatrial.analysis.estimates import counted, phases_of
 from seatrial.results.model import Run, Sample
 from seatrial.results.origin import BlankCell, Origin, origin_of
-from seatrial.study.cell import Cell
+from seatrial.study.cell import Cell, FactorValue
 
 if TYPE_CHECKING:
     from seatrial.analysis.model import CellSummary
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 AUDITED_POINTS_MIN = 7
 OPERATIONS = ("read", "write")
 KINDS = ("matrix", "io")
+NO_PLACE = 1_000_000  # no plan has so many cells
 
-_Group = tuple[str, str, str, tuple[tuple[str, object], ...]]
+Group = tuple[str, str, str, tuple[tuple[str, object], ...]]
 
 
 def tables_of(run: Run, cells: Sequence[CellSummary]) -> list[CellTable]:
@@ -28,20 +30,23 @@ def tables_of(run: Run, cells: Sequence[CellSummary]) -> list[CellTable]:
 
     Cells that differ in anything but block size and concurrency are in tables of their own.
     Cells that a foreign table names without a figure are points without one, and so are cells
-    in which nothing completed.
+    in which nothing completed. Cells that an adaptive plan left out are points that were not
+    measured.
 
     Args:
-        run: The run, for what an imported one tells of its origin.
+        run: The run, for what an imported one tells of its origin, and for what was planned.
         cells: Its cells, in any order.
     """
     origin = origin_of(run)
     chosen = [cell for cell in cells if _belongs(cell, imported=origin is not None)]
     places = _places(cells)
-    groups: dict[_Group, list[CellSummary]] = {}
+    groups: dict[Group, list[CellSummary]] = {}
     for summary in chosen:
-        groups.setdefault(_group(summary.cell), []).append(summary)
+        groups.setdefault(group_of(summary.cell), []).append(summary)
     tables = []
-    for (target, workload, operation, _), members in groups.items():
+    left_out = left_out_cells(run, cells)
+    for group, members in groups.items():
+        target, workload, operation, _ = group
         points = [
             _point(summary, places[summary.cell.key], is_timed=_is_timed(origin))
             for summary in members
@@ -49,6 +54,7 @@ def tables_of(run: Run, cells: Sequence[CellSummary]) -> list[CellTable]:
         blanks = origin.blank_cells if origin else []
         named = [b for b in blanks if (b.workload, b.operation) == (workload, operation)]
         points += _blank_points(named, members, first_place=len(places))
+        points += [_planned_point(cell) for cell in left_out if group_of(cell) == group]
         tables.append(
             CellTable(
                 target=target,
@@ -72,6 +78,19 @@ def is_large_enough(table: CellTable) -> bool:
 def known_points(table: CellTable) -> list[TablePoint]:
     """Return the points that have a figure above 0, in the table's order."""
     return [point for point in table.points if point.iops is not None and point.iops.value > 0]
+
+
+def identity_of(table: CellTable, point: TablePoint) -> dict[str, FactorValue]:
+    """Return the factors of a table's cell, measured or not, as ``Cell.identity`` has them."""
+    fixed: dict[str, FactorValue] = {
+        "target": table.target,
+        "workload": table.workload,
+        "operation": table.operation,
+        "block_size_bytes": point.block_size_bytes,
+        "threads": point.threads,
+        "depth": point.depth,
+    }
+    return fixed | table.factors
 
 
 def observed_of(table: CellTable) -> Observed:
@@ -101,7 +120,8 @@ def _belongs(summary: CellSummary, *, imported: bool) -> bool:
     return cell.kind in KINDS and not is_engine_alone
 
 
-def _group(cell: Cell) -> _Group:
+def group_of(cell: Cell) -> Group:
+    """Return what the cells of one table have in common."""
     others = tuple(sorted(cell.factors.items(), key=lambda item: item[0]))
     return cell.target, cell.workload, cell.operation, others
 
@@ -138,6 +158,21 @@ def _point(summary: CellSummary, place: int, *, is_timed: bool) -> TablePoint:
 def _rounds_per_s(samples: Sequence[Sample]) -> list[float]:
     """Return the rate of each round's running phase, as the cell's figure rests on them."""
     return [phase.completed_per_s for phase in phases_of(samples)]
+
+
+def _planned_point(cell: Cell) -> TablePoint:
+    """Return the point of a cell that was left to be predicted; its place is past all others."""
+    return TablePoint(
+        key=cell.key,
+        block_size_bytes=cell.block_size_bytes,
+        threads=cell.threads,
+        depth=cell.depth,
+        iops=None,
+        rounds_per_s=[],
+        place=NO_PLACE,
+        duration_s=None,
+        measured=False,
+    )
 
 
 def _blank_points(

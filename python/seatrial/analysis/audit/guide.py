@@ -1,0 +1,107 @@
+"""Which cells of an adaptive matrix to measure next, and when the others are known well enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from seatrial.analysis.audit.audit import audit_table
+from seatrial.analysis.audit.choose_cells import Point, first_cells, next_cells
+from seatrial.analysis.audit.model import CellTable, Prediction
+from seatrial.analysis.audit.tables import group_of, tables_of
+from seatrial.analysis.summary import summarise_cell
+from seatrial.results.model import Run, Sample
+from seatrial.study.cell import Cell
+
+FIRST_COUNT: Final = 8
+STEP_COUNT: Final = 2
+"""Few at a time: each new figure changes where the model is most in doubt."""
+
+
+class Guidance(NamedTuple):
+    """What to measure next, and what is known of the rest.
+
+    Attributes:
+        keys: Cells to measure next; none when the rest is known to the asked precision.
+        predicted_count: Cells that were not measured and are predicted to that precision.
+        within_share: Half of the widest interval of these over its figure; None without any.
+    """
+
+    keys: list[str]
+    predicted_count: int
+    within_share: float | None
+
+
+def guide(
+    run: Run, cells: Sequence[Cell], samples: Sequence[Sample], precision_share: float
+) -> Guidance:
+    """Return the cells to measure next.
+
+    Of each table a few first; then, while the interval of some cell that was not measured is wider
+    than asked, or no model holds, the cells that would teach most.
+
+    Args:
+        run: The run; its study tells which matrices are adaptive.
+        cells: All cells of these.
+        samples: What was measured so far, of any cells.
+        precision_share: Half of an interval over its figure that is narrow enough.
+    """
+    tables = _tables(run, samples)
+    keys: list[str] = []
+    known: list[float] = []
+    for group in _grouped(cells):
+        table = tables.get(group_of(group[0]))
+        told = _of_table(group, table, precision_share)
+        keys += told.keys
+        known += told.known
+    return Guidance(keys, len(known), max(known, default=None))
+
+
+class _OfTable(NamedTuple):
+    keys: list[str]
+    known: list[float]
+
+
+def _of_table(cells: Sequence[Cell], table: CellTable | None, precision_share: float) -> _OfTable:
+    """Return what to measure next of one table, and how well each of the rest is known."""
+    points: list[Point] = [(c.key, c.block_size_bytes, c.threads, c.depth) for c in cells]
+    measured = {p.key for p in table.points if p.measured} if table else set()
+    first = [key for key in first_cells(points, FIRST_COUNT) if key not in measured]
+    if table is None or first:
+        return _OfTable(first, [])
+    left = [cell.key for cell in cells if cell.key not in measured]
+    if not left:
+        return _OfTable([], [])
+    audit = audit_table(table)
+    if not audit.holds:
+        return _OfTable(next_cells(table, points, STEP_COUNT), [])
+    widths = {key: _half_width_share(audit.predictions[key]) for key in left}
+    known = [width for width in widths.values() if width <= precision_share]
+    unknown_count = len(left) - len(known)
+    keys = next_cells(table, points, min(STEP_COUNT, unknown_count)) if unknown_count else []
+    return _OfTable(keys, known)
+
+
+def _half_width_share(prediction: Prediction) -> float:
+    return (prediction.high - prediction.low) / 2 / prediction.iops
+
+
+def _tables(run: Run, samples: Sequence[Sample]) -> dict[object, CellTable]:
+    """Return the tables of what was measured so far, by their group."""
+    by_cell: dict[str, list[Sample]] = {}
+    for sample in samples:
+        by_cell.setdefault(sample.cell.key, []).append(sample)
+    summaries = [summarise_cell(group) for group in by_cell.values()]
+    by_key = {key: group[0].cell for key, group in by_cell.items()}
+    return {
+        group_of(next(by_key[point.key] for point in table.points if point.key in by_key)): table
+        for table in tables_of(run, summaries)
+    }
+
+
+def _grouped(cells: Iterable[Cell]) -> list[list[Cell]]:
+    """Return cells by table."""
+    groups: dict[object, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(group_of(cell), []).append(cell)
+    return list(groups.values())

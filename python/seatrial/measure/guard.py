@@ -1,0 +1,160 @@
+"""Before a cell: is the target as it was when the first cell found it?
+
+A write cache that still drains, or a credit that is spent, lowers the cells that come next, and a
+plan of few cells has no second look at them. A short probe at one place of the table, measured
+before the first cell and again before each one, tells: where it has fallen, the target is left
+alone until it is back, for a bounded time. What the guard cannot see, it cannot wait for: room in
+a cache that takes probes as fast half full as empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from seatrial.measure.tally import Tally
+from seatrial.results.model import Sample
+from seatrial.study.cell import Cell
+from seatrial.study.plan import writes
+
+GUARD_NS: Final = "guard_ns"
+"""Counter: what the guard took before the sample, rests and probes."""
+REST_NS: Final = "guard_rest_ns"
+"""Counter: for how much of that the target was left alone."""
+PROBE_RATIO: Final = "guard_probe_ratio"
+"""Counter: the last probe before the sample over the first one of the run."""
+
+LEVEL_SHARE_MIN: Final = 0.8
+"""Of the probe's level, the least that is the same level: less than noise of a short probe."""
+RISING_FACTOR: Final = 1.1
+AFTER_WRITES_S: Final = 0.1
+RESTS_S: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""How long a fallen target is left alone, again and again: 7.75 s before one cell at most."""
+MISSES_MAX: Final = 2
+"""So often in a row a target is waited for in vain before its new level is taken as lasting."""
+
+PROBE_SHARE: Final = 0.1
+PROBE_S_MIN: Final = 0.02
+PROBE_S_MAX: Final = 0.2
+PROBE_WRITES_BYTES_MAX: Final = 4 << 20
+NS_PER_S: Final = 1e9
+
+Place = tuple[str, str]
+"""Target and operation: each has a probe of its own."""
+
+
+class Guard:
+    """Sees to it that cells find their target at the level of the first probe.
+
+    Args:
+        tally: Measures probes and lets targets rest.
+        cells: Of the plan, in the order of choice: the first of each target and operation is
+            the place that its probe is measured at.
+    """
+
+    def __init__(self, tally: Tally, cells: Iterable[Cell]) -> None:
+        self._tally = tally
+        self._probes: dict[Place, Cell] = {}
+        for cell in cells:
+            self._probes.setdefault(_place(cell), _as_probe(cell))
+        self._first_per_s: dict[Place, float] = {}
+        self._level_per_s: dict[Place, float] = {}
+        self._misses: dict[Place, int] = {}
+        self._written: set[str] = set()
+        self._number = 0
+        self._spent_s = 0.0
+        self._rested_s = 0.0
+
+    def before(self, cell: Cell) -> dict[str, float]:
+        """Wait until a cell's target is as it was at first; return notes for its sample.
+
+        Raises:
+            Interrupted: when the user ended it.
+            TargetError: when a target goes away.
+        """
+        probe = self._probes.get(_place(cell))
+        if probe is None:
+            return {}
+        spent_before_s, rested_before_s = self._spent_s, self._rested_s
+        if cell.target in self._written:
+            self._rest(probe, AFTER_WRITES_S)
+            self._written.discard(cell.target)
+        if _place(cell) not in self._level_per_s:
+            self._find_level(probe)
+        rate_per_s = self._measure(probe)
+        for rest_s in RESTS_S:
+            if self._is_at_level(probe, rate_per_s):
+                break
+            self._rest(probe, rest_s)
+            rate_per_s = self._measure(probe)
+        self._judge(probe, rate_per_s)
+        first_per_s = self._first_per_s[_place(probe)]
+        return {
+            GUARD_NS: (self._spent_s - spent_before_s) * NS_PER_S,
+            REST_NS: (self._rested_s - rested_before_s) * NS_PER_S,
+            PROBE_RATIO: rate_per_s / first_per_s if first_per_s > 0 else 1.0,
+        }
+
+    def after(self, sample: Sample) -> None:
+        """Take note of a sample: after writes the target is left alone for a moment."""
+        if writes(sample.cell):
+            self._written.add(sample.cell.target)
+
+    def _find_level(self, probe: Cell) -> None:
+        """Set the level of a probe, once it no longer rises."""
+        rate_per_s = self._measure(probe)
+        for rest_s in RESTS_S:
+            self._rest(probe, rest_s)
+            before_per_s, rate_per_s = rate_per_s, self._measure(probe)
+            if rate_per_s <= before_per_s * RISING_FACTOR:
+                break
+        self._first_per_s[_place(probe)] = self._level_per_s[_place(probe)] = rate_per_s
+
+    def _is_at_level(self, probe: Cell, rate_per_s: float) -> bool:
+        return rate_per_s >= LEVEL_SHARE_MIN * self._level_per_s[_place(probe)]
+
+    def _judge(self, probe: Cell, rate_per_s: float) -> None:
+        """Count a wait in vain; after some in a row the new level is the level."""
+        place = _place(probe)
+        if self._is_at_level(probe, rate_per_s):
+            self._misses[place] = 0
+            return
+        self._misses[place] = self._misses.get(place, 0) + 1
+        if self._misses[place] >= MISSES_MAX:
+            self._level_per_s[place] = rate_per_s
+            self._misses[place] = 0
+
+    def _measure(self, probe: Cell) -> float:
+        """Return the requests per second of a probe."""
+        self._number += 1
+        if writes(probe):
+            self._written.add(probe.target)
+        sample = self._tally.probe(probe, self._number)
+        self._spent_s += sample.duration_s
+        return sample.completed_per_s
+
+    def _rest(self, probe: Cell, rest_s: float) -> None:
+        rested_s = self._tally.rest(probe, rest_s)
+        self._spent_s += rested_s
+        self._rested_s += rested_s
+
+
+def _place(cell: Cell) -> Place:
+    return cell.target, cell.operation
+
+
+def _as_probe(cell: Cell) -> Cell:
+    """Return a cell so short that its own requests hardly spend what it probes for."""
+    limit = cell.spec["limit"]
+    duration_s = min(max(limit["duration_s"] * PROBE_SHARE, PROBE_S_MIN), PROBE_S_MAX)
+    allowed_bytes = limit["bytes"]
+    if writes(cell):
+        # At least one request, whatever its size.
+        bound_bytes = max(PROBE_WRITES_BYTES_MAX, cell.block_size_bytes)
+        allowed_bytes = min(allowed_bytes or bound_bytes, bound_bytes)
+    shorter = limit | {"duration_s": duration_s, "bytes": allowed_bytes}
+    return msgspec.structs.replace(
+        cell, key=f"{cell.key} probe", spec=cell.spec | {"limit": shorter}
+    )

@@ -21,6 +21,7 @@ from seatrial.results.model import (
     Run,
     Sample,
     Stall,
+    Timeline,
     Verification,
 )
 from seatrial.study.cell import Cell
@@ -83,22 +84,32 @@ def part_columns(sample: Sample) -> Iterable[tuple[str, Columns]]:
         yield "counter", {"name": name, "value": value}
 
 
-def sample_of(row: Row, parts: dict[str, list[Row]]) -> Sample:
-    """Return the sample of a row of ``sample`` joined with its cell.
+def cell_of(row: Row) -> Cell:
+    """Return the cell of a row of ``sample`` joined with it; raises ValueError when damaged.
+
+    Its columns have ``cell_`` before their names.
+    """
+    cell = {key[5:]: value for key, value in _parsed(row).items() if key.startswith("cell_")}
+    return msgspec.convert(cell, Cell)
+
+
+def sample_of(row: Row, cell: Cell, parts: dict[str, list[Row]], *, slices_min: int = 0) -> Sample:
+    """Return the sample of a row of ``sample``.
 
     Args:
-        row: Columns of ``sample``, and those of ``cell`` with ``cell_`` before their names.
+        row: Columns of ``sample``, and ``cell_run_id``.
+        cell: Its cell; samples of one cell share it.
         parts: The rows of each table of :data:`PARTS`, in the order in which they were added.
+        slices_min: A timeline of a sample that lasted for fewer slices is left empty.
 
     Raises:
         ValueError: The row or one of its parts is damaged.
     """
     columns = dict(row)
-    cell = {key[5:]: value for key, value in _parsed(row).items() if key.startswith("cell_")}
     return Sample(
         id=columns["id"],
         run_id=columns["cell_run_id"],
-        cell=msgspec.convert(cell, Cell),
+        cell=cell,
         round=columns["round"],
         position=columns["position"],
         started_at=columns["started_at"],
@@ -108,7 +119,7 @@ def sample_of(row: Row, parts: dict[str, list[Row]]) -> Sample:
         engine_reason=columns["engine_reason"],
         outcome=msgspec.convert(columns, Outcome),
         operations={part["operation"]: _operation_of(part) for part in parts["operation"]},
-        timeline=blobs.unpack_timeline(columns["slice_ns"], columns["timeline"]),
+        timeline=_timeline_of(columns, slices_min),
         stalls=[msgspec.convert(_parsed(part), Stall) for part in parts["stall"]],
         stalls_dropped=columns["stalls_dropped"],
         oldest_in_flight_ns=columns["oldest_in_flight_ns"],
@@ -117,6 +128,13 @@ def sample_of(row: Row, parts: dict[str, list[Row]]) -> Sample:
         counters={part["name"]: part["value"] for part in parts["counter"]},
         verification=_verification_of(columns, parts["corruption"]),
     )
+
+
+def _timeline_of(columns: Columns, slices_min: int) -> Timeline:
+    slice_ns = columns["slice_ns"]
+    if slices_min and columns["duration_s"] * 1e9 < slices_min * slice_ns:
+        return Timeline(slice_ns=slice_ns, slices=[])
+    return blobs.unpack_timeline(slice_ns, columns["timeline"])
 
 
 def _operation_columns(operation: str, result: OperationResult) -> Columns:

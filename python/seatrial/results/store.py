@@ -20,6 +20,7 @@ import msgspec
 from seatrial.errors import ResultsFileError, UsageError
 from seatrial.results import opening, rows
 from seatrial.results.model import Run, Sample
+from seatrial.study.cell import Cell
 
 # The columns of a cell beside those of its sample: results/rows.py takes them apart again.
 _CELL_COLUMNS = ", ".join(
@@ -178,21 +179,30 @@ class ResultsFile:
             raise self._no_single_run(reference, begun)
         return begun[0]
 
-    def samples(self, run_id: str, workload: str | None = None) -> list[Sample]:
+    def samples(
+        self, run_id: str, workload: str | None = None, *, slices_min: int = 0
+    ) -> list[Sample]:
         """Return the samples of a run in the order in which they were measured.
 
         Args:
             run_id: The full id of a run; one that is not stored has no samples.
             workload: Only those of this workload of the study.
+            slices_min: The timeline of a sample that lasted for fewer slices is left empty, for
+                those whom it tells nothing: it is most of what there is to read.
         """
         query = f"SELECT sample.*, {_CELL_COLUMNS} FROM sample {_OF_RUN_AND_WORKLOAD}"  # noqa: S608
         with self._reading():
             parts = {table: self._parts(table, run_id, workload) for table in rows.PARTS}
             found = self._connection.execute(f"{query} ORDER BY sample.id", (run_id, workload))
-            return [
-                rows.sample_of(row, {table: parts[table][row["id"]] for table in rows.PARTS})
-                for row in found
-            ]
+            cells: dict[int, Cell] = {}
+            samples = []
+            for row in found:
+                cell = cells.get(row["cell_id"]) or cells.setdefault(
+                    row["cell_id"], rows.cell_of(row)
+                )
+                own = {table: parts[table][row["id"]] for table in rows.PARTS}
+                samples.append(rows.sample_of(row, cell, own, slices_min=slices_min))
+            return samples
 
     def done(self, run_id: str) -> set[tuple[str, int]]:
         """Return the cell keys and rounds that a run has samples of, for a resume."""

@@ -18,18 +18,17 @@ from seatrial.analysis.estimates import (
 from seatrial.analysis.findings import find
 from seatrial.analysis.findings.context import Context
 from seatrial.analysis.findings.errors import name_of
+from seatrial.analysis.loadline.lines import load_lines
 from seatrial.analysis.model import CellSummary, Summary
+from seatrial.analysis.order import natural_order
 from seatrial.analysis.thresholds import evaluate
 from seatrial.analysis.verdict import verdict
 from seatrial.analysis.wording import format_count, format_duration_ns
 from seatrial.errors import SeatrialError
 from seatrial.results.model import Run, Sample
-from seatrial.study.cell import Cell
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan
 from seatrial.study.schema import Study
-
-OPERATIONS = ("read", "write", "mixed", "commit", "copy")
 
 
 def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
@@ -43,19 +42,22 @@ def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
         (summarise_cell(group) for group in by_cell.values()),
         key=lambda summary: (
             places.get(summary.cell.key, len(places)),
-            _natural_order(summary.cell),
+            natural_order(summary.cell),
         ),
     )
     audits = audit_tables(run, cells)
-    context = Context(run, cells, audits)
+    stored = [sample for part in cells for sample in part.samples]
+    lines = load_lines(study, stored) if study else []
+    context = Context(run, cells, audits, lines)
     findings = find(context)
     summary = Summary(
         run=run,
         cells=cells,
         findings=findings,
-        verdict=verdict(cells, findings),
+        verdict=verdict(cells, findings, lines),
         audits=audits,
         steady=context.steady,
+        load_lines=lines,
     )
     judged = evaluate(study.thresholds, summary) if study else []
     return msgspec.structs.replace(summary, thresholds=judged)
@@ -115,14 +117,3 @@ def _places(study: Study) -> dict[str, int]:
     except SeatrialError:
         return {}
     return {cell.key: place for place, cell in enumerate(plan.cells)}
-
-
-def _natural_order(cell: Cell) -> tuple[object, ...]:
-    """Return a key that sorts cells as a reader expects them where no plan tells the order."""
-    known = cell.operation in OPERATIONS
-    rank = OPERATIONS.index(cell.operation) if known else len(OPERATIONS)
-    factors = tuple(
-        (name, isinstance(value, str), value) for name, value in sorted(cell.factors.items())
-    )
-    size_bytes = cell.block_size_bytes
-    return (cell.workload, cell.target, rank, size_bytes, cell.threads, cell.depth, factors)

@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from seatrial.analysis.compare.model import Comparison, Side
 from seatrial.analysis.model import Finding
 from seatrial.analysis.wording import format_size
+from seatrial.cli.precondition_cost import Cost
 from seatrial.report.exports.json_document import as_text, document
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate
@@ -73,6 +77,38 @@ def clean_document(undone: Sequence[Undone]) -> str:
 def report_document(run_id: str, place: Path) -> str:
     """Return where the report of a run was written: docs/schema/report.schema.json."""
     return as_text(document("report", run_id=run_id, path=str(place)))
+
+
+def comparison_document(comparisons: Sequence[Comparison]) -> str:
+    """Return comparisons with one and the same A: docs/schema/comparison.schema.json."""
+    return as_text(
+        document(
+            "comparison",
+            a=_side(comparisons[0].a),
+            comparisons=[_comparison(each) for each in comparisons],
+        )
+    )
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {
+        "name": side.name,
+        "target": side.target,
+        "run_id": side.run.id,
+        "label": side.run.label,
+        "started_at": side.run.started_at,
+    }
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(comparison)
+    del told["a"]
+    return told | {"b": _side(comparison.b)}
+
+
+def precondition_document(cost: Cost) -> str:
+    """Return what conditioning would cost: docs/schema/precondition.schema.json."""
+    return as_text(document("precondition", **msgspec.to_builtins(cost)))
 
 
 def stack_text(fingerprint: Mapping[str, Any]) -> str:

@@ -101,7 +101,7 @@ def test_an_undecided_cell_says_how_many_rounds_would_settle_it():
     assert (open_cell.answer, sure.answer) == ("undecided", "higher")
     assert 1 <= open_cell.rounds_more <= 100
     assert told.verdict.endswith(
-        f"1 figure is undecided, {open_cell.rounds_more} more rounds would settle 1 of them."
+        f"1 figure is undecided, which {open_cell.rounds_more} more rounds would settle."
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from seatrial.analysis.compare.model import Difference, Entrant
+from seatrial.analysis.compare.pairing import VIRTUAL_ENGINES
 
 LIKELY = (
     (r"engine", "engine"),
@@ -78,16 +79,13 @@ def facts_of(entrant: Entrant) -> dict[str, Any]:
     before = entrant.side.run.fingerprint_before
     if not before:
         return {}
-    own = target_facts(before, _label(entrant))
     engines = sorted({sample.engine for sample in entrant.samples})
-    model = _simulated_model(entrant)
-    facts = {
-        "engine": ", ".join(engines),
-        "machine": before.get("machine"),
-        "target": own,
-        "seatrial": before.get("seatrial"),
-    }
-    return facts | ({"simulated": model} if model else {})
+    told = {"engine": ", ".join(engines), "seatrial": before.get("seatrial")}
+    if engines and set(engines) <= set(VIRTUAL_ENGINES):
+        # It stands on virtual time: what this machine is like does not touch it.
+        return told | {"simulated": _simulated_model(entrant)}
+    own = target_facts(before, _label(entrant))
+    return told | {"machine": before.get("machine"), "target": own}
 
 
 def _label(entrant: Entrant) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from seatrial.analysis.compare.model import Entrant
+from seatrial.analysis.order import natural_order
 from seatrial.analysis.wording import format_plural
 from seatrial.errors import UsageError
 from seatrial.results.model import Sample
@@ -43,7 +44,7 @@ class Matched(msgspec.Struct, frozen=True, kw_only=True):
     """The cells of two sides.
 
     Attributes:
-        cells: Those that both have, in A's order.
+        cells: Those that both have, in the order that a reader expects.
         only_a: Keys, without the target, of those that B lacks.
         only_b: Keys, without the target, of those that A lacks.
         by_identity: Whether cells were matched by what they do, not by their keys.
@@ -102,11 +103,17 @@ def match_regardless(a: Entrant, b: Entrant) -> Matched:
     return _joined(cells_a, cells_b, pairs, by_identity=True)
 
 
-def _by_key(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-    """Return the samples by key without target, in the order in which cells first appear."""
+def _by_key(samples: Sequence[Sample]) -> dict[str, list[Sample]]:
+    """Return the samples by key, in the order in which cells first appear.
+
+    The target is left out of the key, but of a side with several targets, whose cells it tells
+    apart.
+    """
+    has_several_targets = len({sample.cell.target for sample in samples}) > 1
     found: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
-        found[key_without_target(sample.cell)].append(sample)
+        cell = sample.cell
+        found[cell.key if has_several_targets else key_without_target(cell)].append(sample)
     return dict(found)
 
 
@@ -127,7 +134,9 @@ def _joined(
                 a=samples,
                 b=cells_b[pairs[key]],
             )
-            for key, samples in cells_a.items()
+            for key, samples in sorted(
+                cells_a.items(), key=lambda item: natural_order(item[1][0].cell)
+            )
             if key in pairs
         ],
         only_a=[key for key in cells_a if key not in pairs],
@@ -187,12 +196,23 @@ def _nothing_common(
             cause=f"{_telling(first, second)}: they measured different things",
             next_step="Measure both the same way, or compare them regardless with --anyway",
         )
+    several = [each.side.name for each in (a, b) if _targets_count(each) > 1]
+    if len(several) == 1:
+        return UsageError(
+            seen=seen,
+            cause=f"{several[0]} has several targets, and the other side has one",
+            next_step=f"Name the target behind a colon, as in {several[0]}:TARGET",
+        )
     return UsageError(
         seen=seen,
         cause="Cells are the same when operation, block size, threads, depth and every other "
         "factor are",
         next_step="Look at the cells with `seatrial show`; measure both with one study",
     )
+
+
+def _targets_count(entrant: Entrant) -> int:
+    return len({sample.cell.target for sample in entrant.samples})
 
 
 def _telling(first: Cell, second: Cell) -> str:

@@ -105,7 +105,9 @@ def _open(comparands: Sequence[Comparand]) -> str:
     if not known:
         return ""
     rounds = known[(len(known) - 1) // 2]
+    if len(undecided) == 1:
+        return f"1 figure is undecided, which {format_plural(rounds, 'more round')} would settle"
     settled = sum(each <= rounds for each in known)
-    figures = format_plural(len(undecided), "figure is", "figures are")
+    figures = f"{format_count(len(undecided))} figures are"
     would = f"{format_plural(rounds, 'more round')} would settle {format_count(settled)}"
     return f"{figures} undecided, {would} of them"

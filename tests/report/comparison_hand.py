@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exports_hand import estimate, make_finding, make_run
 
-from seatrial.analysis.compare.model import Comparand, Comparison, Difference, Side
+from seatrial.analysis.compare.model import Comparand, Comparison, Difference, Overall, Side
 from seatrial.analysis.model import Estimate
 from seatrial.study.cell import FactorValue
 
@@ -113,6 +113,11 @@ def make_comparison(comparands: list[Comparand] | None = None, **changes) -> Com
         "differences": make_differences(),
         "comparands": [make_comparand()] if comparands is None else comparands,
         "overall": {"iops": ratio(1.12, 1.08, 1.17), "read p99": ratio(0.9, 0.84, 0.96)},
+        "overall_answers": {
+            "iops": Overall(cells=84, p_value=0.001, p_adjusted=0.004, answer="higher"),
+            "read p99": Overall(cells=42, p_value=0.01, p_adjusted=0.02, answer="lower"),
+        },
+        "paired": True,
         "only_a": [],
         "only_b": [],
         "noise_share": 0.021,

@@ -34,6 +34,7 @@ def test_a_row_says_cell_figure_both_sides_ratio_and_answer():
         ({"answer": "same", "within_share": 0.031}, "same within 4 %"),
         ({"answer": "same", "within_share": 0.03}, "same within 3 %"),
         ({"answer": "undecided"}, "undecided"),
+        ({"answer": "undecided", "below_noise": True}, "undecided, below the noise"),
         (
             {"answer": "undecided", "rounds_more": 1},
             "undecided, 1 more round would settle it",
@@ -63,9 +64,10 @@ def test_differences_bear_their_units_and_say_what_is_unknown():
 
 def test_all_cells_together():
     assert overall_table(make_comparison()).rows == [
-        ["IOPS", "1.12x", "± 5 %"],
-        ["read p99", "0.90x", "± 7 %"],
+        ["IOPS", "1.12x", "± 5 %", "higher"],
+        ["read p99", "0.90x", "± 7 %", "lower"],
     ]
+    assert overall_table(make_comparison(overall_answers={})).rows[0][3] == "–"
 
 
 def test_every_table_has_texts_everywhere_and_is_drawn():

@@ -24,7 +24,7 @@ from seatrial.study.plan import make_plan
 from seatrial.targets.undo import Undone
 from seatrial.targets.undoers import UNDOERS, Outcome
 
-KINDS = ("run", "runs", "plan", "check", "clean", "report", "error")
+KINDS = ("run", "runs", "plan", "precondition", "check", "clean", "report", "error")
 
 
 def assert_as_published(text: str) -> dict:

@@ -125,7 +125,7 @@ def test_a_cell_that_was_not_measured_is_hollow_and_never_a_measured_point():
     table = make_table("read")
     unmeasured = {key_of("read", 4096, 10), key_of("read", 8192, 10)}
     points = [
-        msgspec.structs.replace(point, iops=None, rounds_per_s=[])
+        msgspec.structs.replace(point, iops=None, rounds_per_s=[], measured=False)
         if point.key in unmeasured
         else point
         for point in table.points

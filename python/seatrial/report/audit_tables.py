@@ -116,7 +116,7 @@ def _figures(point: TablePoint, prediction: Prediction | None, gap: Gap | None) 
     """Return the texts of a cell beside its labels."""
     classed = [KIND_WORDS[gap.kind], STATUS_WORDS[gap.status]] if gap else [NO_FIGURE] * 2
     if point.iops is None:
-        observed = [ABSENT if gap else NOT_MEASURED, NO_FIGURE]
+        observed = [ABSENT if point.measured else NOT_MEASURED, NO_FIGURE]
     else:
         observed = [rate_text(point.iops), doubt_text(point.iops)]
     return [*observed, *_model_texts(point, prediction), *classed]

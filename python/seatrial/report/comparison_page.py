@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from seatrial.analysis.compare.model import Comparison, Side
 from seatrial.analysis.wording import format_plural, format_share
 from seatrial.report.document import BYTES_MAX, chapters, page_document, page_head
+from seatrial.report.figures.comparison import comparison_figures
 from seatrial.report.figures.model import Figure
 from seatrial.report.markup import Markup, element
 from seatrial.report.sections.charts import charts_section
@@ -18,6 +19,7 @@ from seatrial.report.sections.comparison import (
     comparison_findings,
     comparison_numbers,
     differences_section,
+    shortened,
     warnings_section,
 )
 from seatrial.report.sections.machine import fingerprints
@@ -50,8 +52,12 @@ def render(comparisons: Sequence[Comparison]) -> str:
 def _rendered(comparisons: Sequence[Comparison], rows_max: int) -> str:
     sides = [comparisons[0].a, *(each.b for each in comparisons)]
     name = " and ".join([", ".join(side.name for side in sides[:-1]), sides[-1].name])
-    figures: list[Figure] = []
     named = {f"pair-{number}": each for number, each in enumerate(comparisons, start=1)}
+    figures = [
+        figure
+        for identifier, each in named.items()
+        for figure in comparison_figures(shortened(each, rows_max), identifier)
+    ]
     body = [
         element("a", "Skip to what differs", href="#pair-1-differences", class_="skip"),
         page_head(name, " ".join(each.verdict for each in comparisons), _particulars(comparisons)),
@@ -96,14 +102,16 @@ def _particulars(comparisons: Sequence[Comparison]) -> dict[str, str]:
         f"{letter}: {side.name}": _side_text(side)
         for letter, side in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", sides, strict=False)
     }
-    first = comparisons[0]
-    cells = {part.key for part in first.comparands}
-    paired = any(part.paired for part in first.comparands)
-    manner = "round by round" if paired else "not paired by round"
-    told["Compared"] = f"{format_plural(len(cells), 'common cell')}, {manner}"
-    if first.noise_share is not None:
-        told["Noise floor"] = f"an A/A pair differed by up to {format_share(first.noise_share)}"
+    told["Compared"] = "; ".join(_manner(each) for each in comparisons)
+    if noise := comparisons[0].noise_share:
+        told["Noise floor"] = f"an A/A pair differed by up to {format_share(noise)}"
     return told
+
+
+def _manner(comparison: Comparison) -> str:
+    cells = len({part.key for part in comparison.comparands})
+    manner = "round by round" if comparison.paired else "not paired by round"
+    return f"{format_plural(cells, 'common cell')}, {manner}"
 
 
 def _side_text(side: Side) -> str:

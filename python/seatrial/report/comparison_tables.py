@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from seatrial.analysis.compare.model import Comparand, Comparison
+from seatrial.analysis.compare.model import Comparand, Comparison, Overall
 from seatrial.analysis.model import Estimate
 from seatrial.analysis.wording import UNKNOWN, format_plural, format_share, format_value
 from seatrial.report.facts import fact_text
 from seatrial.report.figures.naming import cell_name
-from seatrial.report.table import ONCE, Group, Table, doubt_text
+from seatrial.report.table import NO_FIGURE, ONCE, Group, Table, doubt_text
 
 FIGURE_NAMES: Final = {"iops": "IOPS", "bandwidth": "bandwidth"}
 
@@ -44,9 +44,14 @@ def overall_table(comparison: Comparison) -> Table:
         id="overall",
         title=f"{comparison.b.name} against {comparison.a.name}, all common cells together",
         labels=1,
-        headers=["Figure", "Ratio", "95 %"],
+        headers=["Figure", "Ratio", "95 %", "Answer"],
         rows=[
-            [figure_name(figure), ratio_text(ratio), ratio_doubt(ratio)]
+            [
+                figure_name(figure),
+                ratio_text(ratio),
+                ratio_doubt(ratio),
+                overall_answer(comparison, figure),
+            ]
             for figure, ratio in comparison.overall.items()
         ],
     )
@@ -88,14 +93,22 @@ def ratio_doubt(ratio: Estimate) -> str:
     return doubt_text(ratio)
 
 
-def answer_text(comparand: Comparand) -> str:
+def answer_text(answered: Comparand | Overall) -> str:
     """Return what is certain of one figure, such as ``same within 3 %``."""
-    if comparand.answer == "same" and comparand.within_share is not None:
-        whole_percents = math.ceil(comparand.within_share * 100 - 1e-9)  # never told narrower
+    if answered.answer == "same" and answered.within_share is not None:
+        whole_percents = math.ceil(answered.within_share * 100 - 1e-9)  # never told narrower
         return f"same within {format_share(whole_percents / 100)}"
-    if comparand.answer == "undecided" and comparand.rounds_more is not None:
-        return f"undecided, {format_plural(comparand.rounds_more, 'more round')} would settle it"
-    return comparand.answer
+    if answered.below_noise:
+        return "undecided, below the noise"
+    if answered.answer == "undecided" and answered.rounds_more is not None:
+        return f"undecided, {format_plural(answered.rounds_more, 'more round')} would settle it"
+    return answered.answer
+
+
+def overall_answer(comparison: Comparison, figure: str) -> str:
+    """Return what is certain of a figure over all cells; a dash where nobody asked."""
+    known = comparison.overall_answers.get(figure)
+    return NO_FIGURE if known is None else answer_text(known)
 
 
 def _comparand_row(comparand: Comparand) -> list[str]:

@@ -1,4 +1,5 @@
-// Percentiles of one cell on one rung: from the median to the slowest, with their intervals.
+// Figures of one cell on one rung, with their intervals: its percentiles from the median to the
+// slowest, or its ratio in a comparison.
 
 const LADDER_ROW_PX = 40;
 const LADDER_SIDE_PX = 12;
@@ -9,7 +10,7 @@ const RUNG_SHARE = 0.74; // of a row's height, from its top: the label stands ab
 /** Return [option, height] of a view of rows at a width. */
 function ladderOption(view, width_px, colours) {
   const { names } = view;
-  const styleOf = (name) => lineStyle(PERCENTILES.indexOf(name), colours);
+  const styleOf = (name) => namedStyle(name, colours);
   const legend_px = legendRows(names, width_px) * LEGEND_ROW_PX + 4;
   const height_px = view.rows.length * LADDER_ROW_PX;
   const length_px = width_px - 2 * LADDER_SIDE_PX;
@@ -26,6 +27,7 @@ function ladderOption(view, width_px, colours) {
       },
     },
     series: [
+      drawnSeries((api) => uprights(view, api, colours), { z: 0 }),
       drawnSeries((api) => rungs(view, api, colours), { z: 1 }),
       ...names.map((name) => rungSeries(view, name, styleOf(name))),
       ...names.map((name) => rungIntervals(view, name, styleOf(name))),
@@ -52,6 +54,25 @@ function rowAxis(rows) {
     axisLabel: { show: false },
     splitLine: { show: false },
   };
+}
+
+/** Return the lines and bands behind all rows. */
+function uprights(view, api, colours) {
+  const [, top] = api.coord([0, 0]);
+  const [, bottom] = api.coord([0, view.rows.length - 1]);
+  const at = (value) => api.coord([place(view.axis, value), 0])[0];
+  const [y1, y2] = [top - LADDER_ROW_PX / 2, bottom + LADDER_ROW_PX / 2];
+  return (view.guides ?? []).map(({ low, high }) => (high === undefined
+    ? {
+      type: 'line',
+      shape: { x1: at(low), x2: at(low), y1, y2 },
+      style: { stroke: colours.muted, lineWidth: 1.4, lineDash: [6, 4] },
+    }
+    : {
+      type: 'rect',
+      shape: { x: at(low), y: y1, width: at(high) - at(low), height: y2 - y1 },
+      style: { fill: colours.muted, opacity: 0.13 },
+    }));
 }
 
 /** Return the height (px) at which a row's rung lies. */
@@ -81,6 +102,7 @@ function rungs(view, api, colours) {
 
 /** Return a row's label, then its remark in a quieter colour. */
 function rowLabel(row, x, y, colours) {
+  const halo = { fontSize: 12.5, fontFamily: FONT, stroke: colours.paper, lineWidth: 3 };
   return {
     type: 'text',
     x,
@@ -89,8 +111,8 @@ function rowLabel(row, x, y, colours) {
       text: `{name|${plainText(row.label)}}  {remark|${plainText(row.remark)}}`,
       verticalAlign: 'middle',
       rich: {
-        name: { fill: colours.ink, fontSize: 12.5, fontFamily: FONT, fontWeight: 600 },
-        remark: { fill: colours.muted, fontSize: 12.5, fontFamily: FONT },
+        name: { ...halo, fill: colours.ink, fontWeight: 600 },
+        remark: { ...halo, fill: colours.muted },
       },
     },
   };
@@ -105,7 +127,7 @@ function rungSeries(view, name, style) {
     type: 'line',
     name,
     z: 3,
-    symbol: style.marker,
+    symbol: MARKER_PATHS[style.marker] ?? style.marker,
     symbolSize: 9,
     symbolOffset: [0, (RUNG_SHARE - 0.5) * LADDER_ROW_PX],
     lineStyle: { width: 0 },

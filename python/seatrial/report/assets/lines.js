@@ -6,6 +6,7 @@ const PANEL_WITH_RINGS_PX = 330; // circles need room
 const PANEL_BELOW_PX = 168;
 const PANEL_TOP_PX = 44;
 const PANEL_BOTTOM_PX = 48;
+const PANEL_BOTTOM_UNNAMED_PX = 24;
 const PANEL_LEFT_PX = 74;
 const PANEL_RIGHT_PX = 14;
 const PANEL_WIDTH_MIN_PX = 225;
@@ -16,7 +17,7 @@ const BAND_OF_MODEL_OPACITY = 0.07;
 // How each look is drawn: width of its line (px), its opacity, size of its markers (px).
 const LOOKS = {
   measured: { width: 2, opacity: 1, symbol_px: 7 },
-  dots: { width: 0, opacity: 0, symbol_px: 9 },
+  dots: { width: 0, opacity: 0, symbol_px: 8 },
   course: { width: 2, opacity: 0.8, symbol_px: 0 },
   thin: { width: 1, opacity: 0.45, symbol_px: 7 },
   model: { width: 1.2, opacity: 0.95, symbol_px: 0 },
@@ -44,7 +45,8 @@ function linesOption(view, width_px, colours) {
   if (legendShown) option.legend = legendOption(entries, colours, 0);
   view.panels.forEach((panel, index) => {
     const { top_px, ...box } = places[index];
-    addPanel(option, panel, colours, { ...box, index, top_px: top_px + legend_px });
+    const named = !view.panels[index + 1]?.below; // else the panel below bears the same axis
+    addPanel(option, panel, colours, { ...box, index, named, top_px: top_px + legend_px });
   });
   return [option, legend_px + height_px];
 }
@@ -98,7 +100,8 @@ function panelColumns(panels, width_px) {
 }
 
 /** Add one panel's title, grid, axes and series to the option. */
-function addPanel(option, panel, colours, { index, left_px, top_px, width_px, height_px }) {
+function addPanel(option, panel, colours, box) {
+  const { index, named, left_px, top_px, width_px, height_px } = box;
   option.title.push({
     text: panel.title,
     subtext: panel.y.name,
@@ -110,7 +113,8 @@ function addPanel(option, panel, colours, { index, left_px, top_px, width_px, he
     subtextStyle: { color: colours.muted, fontSize: 11.5 },
   });
   const length_px = width_px - PANEL_LEFT_PX - PANEL_RIGHT_PX;
-  const inner_px = height_px - PANEL_TOP_PX - PANEL_BOTTOM_PX;
+  const bottom_px = named ? PANEL_BOTTOM_PX : PANEL_BOTTOM_UNNAMED_PX;
+  const inner_px = height_px - PANEL_TOP_PX - bottom_px;
   option.grid.push({
     left: left_px + PANEL_LEFT_PX,
     top: top_px + PANEL_TOP_PX,
@@ -118,7 +122,7 @@ function addPanel(option, panel, colours, { index, left_px, top_px, width_px, he
     height: inner_px,
   });
   option.xAxis.push(axisOption(panel.x, colours, {
-    gridIndex: index, horizontal: true, nameShown: true, length_px,
+    gridIndex: index, horizontal: true, nameShown: named, length_px,
   }));
   option.yAxis.push(axisOption(panel.y, colours, {
     gridIndex: index, horizontal: false, nameShown: false,

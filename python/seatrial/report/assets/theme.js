@@ -12,7 +12,16 @@ const MARKER_PATHS = {
   emptyCircle: 'path://M6,0A6,6,0,1,1,6,12A6,6,0,1,1,6,0ZM6,2A4,4,0,1,0,6,10A4,4,0,1,0,6,2Z',
   emptyDiamond: 'path://M6,0L12,6L6,12L0,6ZM6,2.8L2.8,6L6,9.2L9.2,6Z',
   emptyRect: 'path://M0,0H12V12H0ZM2,2V10H10V2Z',
+  triangleDown: 'path://M0,0H12L6,12Z',
   emptyTriangle: 'path://M6,0L12,12H0ZM6,4.4L3.2,10H8.8Z',
+};
+
+// The answers of a comparison: colour and marker each, higher and lower told by their shape.
+const ANSWER_STYLES = {
+  higher: [2, 'triangle'],
+  lower: [3, 'triangleDown'],
+  undecided: [4, 'emptyDiamond'],
+  same: [6, 'emptyCircle'],
 };
 
 // Viridis (van der Walt and Smith, 2015), every eighth of it; between them it is linear enough.
@@ -57,6 +66,13 @@ function lineStyle(index, colours) {
     dash: DASHES[(index + lap) % DASHES.length],
     marker: MARKERS[(index + lap) % MARKERS.length],
   };
+}
+
+/** Return the style of a percentile or of an answer, the same in every chart. */
+function namedStyle(name, colours) {
+  const [style, marker] = ANSWER_STYLES[name] ?? [];
+  if (marker === undefined) return lineStyle(PERCENTILES.indexOf(name), colours);
+  return { ...lineStyle(style, colours), marker };
 }
 
 /** Return the colour at a share 0..1 of a list of colours. */

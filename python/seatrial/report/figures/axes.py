@@ -18,6 +18,14 @@ _TICKS_TARGET = 5
 _DECADES_WITH_STEPS_MAX = 2.2  # over fewer decades, 2 and 5 of each are ticks too
 _MARGIN_SHARE = 0.04
 _INTERVAL_RATIO_MAX = 3.0
+_RATIO_ROOM = 1.5
+_RATIO_TICKS = (
+    (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0),
+    (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0),
+    (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5),
+    (0.9, 0.95, 1.0, 1.05, 1.1),
+    (0.96, 0.98, 0.99, 1.0, 1.01, 1.02, 1.04),
+)  # from the widest to the finest; the first with three of its places on the axis is taken
 # Each takes the place and the distance to the next, which says how many digits a tick needs.
 _FORMATS: dict[str, Callable[[float, float], str]] = {
     "IOPS": format_iops,
@@ -94,6 +102,22 @@ def bar_axis(name: str, unit: str, estimates: Sequence[Estimate]) -> Axis:
     """Return a linear axis from 0, where bars must begin; far ends of intervals lie beyond it."""
     top = _INTERVAL_RATIO_MAX * max(e.value for e in estimates)
     return linear_axis(name, unit, [min(end, top) for end in extent(estimates)])
+
+
+def ratio_axis(name: str, ratios: Sequence[Estimate]) -> Axis:
+    """Return a logarithmic axis of ratios with 1 on it; far ends of intervals lie beyond it."""
+    values = [ratio.value for ratio in ratios if ratio.value > 0]
+    low, high = min([1.0, *values]), max([1.0, *values])
+    ends = [min(max(end, low / _RATIO_ROOM), high * _RATIO_ROOM) for end in extent(ratios)]
+    low, high = min([low, *ends]) / 1.05, max([high, *ends]) * 1.05
+    ladder: tuple[float, ...] = next(
+        (steps for steps in _RATIO_TICKS if sum(low <= step <= high for step in steps) >= 3),
+        _RATIO_TICKS[-1],
+    )
+    if high / low > _RATIO_TICKS[0][-1] / _RATIO_TICKS[0][0]:
+        ladder = tuple(10.0**power for power in range(-9, 10))
+    ticks = [Tick(step, f"{step:g}x") for step in ladder if low <= step <= high]
+    return Axis(name=name, unit="ratio", scale="log", low=low, high=high, ticks=ticks)
 
 
 def block_size_axis(sizes_bytes: Iterable[int]) -> Axis:

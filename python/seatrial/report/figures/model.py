@@ -168,13 +168,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         label: Names it.
         points: Its figures by name.
         remark: What stands beside the label.
-        mark: Of a ratio: ``higher``, ``lower``, ``same`` or ``undecided``.
     """
 
     label: str
     points: dict[str, Point]
     remark: str = ""
-    mark: str = ""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -191,7 +189,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         heat: Of a heat map.
         notes: Sentences below the chart while this view is shown.
         gaps: Sentences on what is circled, in order of their numbers from 1.
-        band: Low and high end of a band behind the rows; None for none.
+        guides: Upright lines and bands behind the rows of a ladder.
     """
 
     label: str
@@ -204,7 +202,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     heat: Heat | None = None
     notes: list[str] = []
     gaps: list[str] = []
-    band: tuple[float, float] | None = None
+    guides: list[Guide] = []
 
 
 class HeatColumn(msgspec.Struct, frozen=True, array_like=True):
@@ -270,7 +268,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    kind: Literal["lines", "ladder", "bars", "heat", "ratios"]
+    kind: Literal["lines", "ladder", "bars", "heat"]
     topic: str
     notes: list[str]
     views: list[View]

@@ -44,10 +44,9 @@ def point_identity(table: CellTable, point: TablePoint) -> dict[str, FactorValue
     return fixed | table.factors
 
 
-def absent_keys(audit: TableAudit) -> set[str]:
-    """Return the keys of the cells that are absent, and not merely unmeasured as yet."""
-    without = {point.key for point in audit.table.points if point.iops is None}
-    return {key for gap in audit.gaps for key in gap.keys if key in without}
+def is_absent(point: TablePoint) -> bool:
+    """Return whether a cell has no figure though somebody tried to measure it."""
+    return point.iops is None and point.measured
 
 
 @dataclass
@@ -97,7 +96,7 @@ class Overlay:
             (audit.table.operation, point.block_size_bytes)
             for audit in self.audits
             for point in audit.table.points
-            if point.key in absent_keys(audit)
+            if is_absent(point)
         )
         return max(places.values(), default=0)
 
@@ -143,7 +142,6 @@ class Overlay:
     ) -> None:
         """Add what the model says of one line's cells, and which of them have no figure."""
         name, style = named
-        absent = absent_keys(audit)
         known = [point for point in points if point.key in audit.predictions]
         said = {
             point.key: Point.of(
@@ -154,7 +152,7 @@ class Overlay:
         if said:
             model = Line(name=MODEL, style=style, points=[*said.values()], look="model", of=name)
             made.lines.append(model)
-        unmeasured = {point.key for point in points if point.iops is None} - absent
+        unmeasured = {point.key for point in points if not point.measured}
         foreseen = [point for key, point in said.items() if key in unmeasured]
         if foreseen:
             made.lines.append(
@@ -163,7 +161,7 @@ class Overlay:
         made.feet += [
             Foot(point.block_size_bytes, name, style, "absent")
             for point in points
-            if point.key in absent
+            if is_absent(point)
         ]
 
     def _rings(self, operation: str, name_of: Callable[[Identity], str]) -> Iterator[Ring]:

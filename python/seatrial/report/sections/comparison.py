@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from seatrial.analysis.compare.model import Comparison
 from seatrial.analysis.wording import format_plural
 from seatrial.report.comparison_tables import (
@@ -14,7 +16,6 @@ from seatrial.report.comparison_tables import (
 from seatrial.report.markup import Markup, element
 from seatrial.report.sections.findings import finding_list
 from seatrial.report.sections.tables import plain_table
-from seatrial.report.table import Table
 
 
 def differences_section(comparison: Comparison, identifier: str) -> Markup:
@@ -76,30 +77,24 @@ def comparison_findings(comparison: Comparison, identifier: str) -> Markup:
 
 def comparison_numbers(comparison: Comparison, identifier: str, rows_max: int) -> Markup:
     """Return the tables of a comparison, at most so many figures of cells, and what is left out."""
-    table = comparison_table(comparison)
+    table = comparison_table(shortened(comparison, rows_max))
     overall = overall_table(comparison)
     return element(
         "section",
         element("h3", f"{comparison.b.name} against {comparison.a.name}"),
         plain_table(overall) if overall.rows else "",
-        plain_table(shortened(table, rows_max)) if table.rows else "",
-        _left_out(len(table.rows) - rows_max),
+        plain_table(table) if table.rows else "",
+        _left_out(len(comparison.comparands) - rows_max),
         _lacking(comparison.b.name, comparison.only_a),
         _lacking(comparison.a.name, comparison.only_b),
         id=f"table-{identifier}",
     )
 
 
-def shortened(table: Table, rows_max: int) -> Table:
-    """Return the table with its first rows only."""
-    return Table(
-        id=table.id,
-        title=table.title,
-        labels=table.labels,
-        headers=table.headers,
-        groups=table.groups,
-        rows=table.rows[:rows_max],
-    )
+def shortened(comparison: Comparison, rows_max: int) -> Comparison:
+    """Return the comparison with its first figures of cells only."""
+    kept = comparison.comparands[:rows_max]
+    return msgspec.structs.replace(comparison, comparands=kept)
 
 
 def _left_out(rows: int) -> Markup:

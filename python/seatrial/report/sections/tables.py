@@ -63,7 +63,15 @@ def _plain_tables(title: str, tables: Sequence[Table]) -> list[Markup]:
 
 def plain_table(table: Table, *, captioned: bool = True) -> Markup:
     """Return one of the tables that the terminal shows, with its title above unless told."""
-    heads = [_row(table.headers, "th", scope="col")]
+    heads = [
+        element(
+            "tr",
+            *(
+                element("th", text, scope="col", class_="label" if place < table.labels else None)
+                for place, text in enumerate(table.headers)
+            ),
+        )
+    ]
     if any(group.title for group in table.groups):
         groups = (
             element("th", group.title, colspan=group.columns, scope="colgroup", class_="group")

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from seatrial.analysis.estimates import counted, estimate_of_rounds
 from seatrial.analysis.findings.context import Context, identities
 from seatrial.analysis.model import CellSummary, Estimate, Finding
 from seatrial.analysis.steady.phases import levels_of
-from seatrial.analysis.timeline import is_long_enough, series_of
+from seatrial.analysis.timeline import is_long_enough, median, series_of
 from seatrial.analysis.wording import format_duration_s, format_estimate, format_iops
 from seatrial.results.model import Sample
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
 
 BURST_RATIO_MIN = 1.3
 BASE_RATIO_MAX = 1.07
@@ -20,6 +27,7 @@ WITNESSES_MIN = 2
 CELLS_SINCE_MIN = 3
 SAMPLES_AT_BASE_MIN = 3
 CREDIT_RATIO_MAX = 1.5
+SCATTER_SHARE_MAX = 0.07
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,7 @@ class Stretch:
         start_s: Unix time.
         length_s: How long it lasted.
         per_s: Its rate: requests or bytes per second.
+        scatter_share: Median distance of its steps from that rate, over it.
         summary: The cell.
         sample: The sample.
     """
@@ -37,6 +46,7 @@ class Stretch:
     start_s: float
     length_s: float
     per_s: float
+    scatter_share: float
     summary: CellSummary
     sample: Sample
 
@@ -119,13 +129,14 @@ def _of_sample(summary: CellSummary, sample: Sample, unit: str) -> list[Stretch]
     scale = 1.0 if unit == "IOPS" else moved_bytes / sample.outcome.completed
     if not is_long_enough(sample):
         whole = sample.completed_per_s * scale
-        return [Stretch(sample.started_at, sample.duration_s, whole, summary, sample)]
+        return [Stretch(sample.started_at, sample.duration_s, whole, 0.0, summary, sample)]
     series = series_of(sample)
     return [
         Stretch(
             start_s=sample.started_at + level.start * series.step_s,
             length_s=(level.end - level.start) * series.step_s,
             per_s=level.rate_per_s * scale,
+            scatter_share=_scatter_share(series.rates[level.start : level.end]),
             summary=summary,
             sample=sample,
         )
@@ -133,13 +144,21 @@ def _of_sample(summary: CellSummary, sample: Sample, unit: str) -> list[Stretch]
     ]
 
 
+def _scatter_share(rates: Array) -> float:
+    """Return the median distance from the median, over it; 0 where that is 0."""
+    middle = median(rates)
+    return median(abs(rates - middle)) / middle if middle > 0 else 0.0
+
+
 def _bases(stretches: Sequence[Stretch]) -> list[float]:
     """Return the rates that samples fell to and kept to their end, the candidates."""
     bases = []
     for _, own in groupby(stretches, key=lambda stretch: _order(stretch.sample)):
         levels = list(own)
-        if len(levels) > 1 and levels[-2].per_s >= BURST_RATIO_MIN * levels[-1].per_s:
-            bases.append(levels[-1].per_s)
+        last = levels[-1]
+        is_held = last.scatter_share <= SCATTER_SHARE_MAX  # what meters out holds its rate
+        if is_held and len(levels) > 1 and levels[-2].per_s >= BURST_RATIO_MIN * last.per_s:
+            bases.append(last.per_s)
     return bases
 
 
@@ -147,7 +166,8 @@ def _judge(stretches: Sequence[Stretch], base_per_s: float, unit: str) -> Credit
     """Return the credit with one base rate, where all of the run agrees with it."""
 
     def is_at_base(stretch: Stretch) -> bool:
-        return base_per_s / BASE_RATIO_MAX <= stretch.per_s <= base_per_s * BASE_RATIO_MAX
+        is_held = stretch.scatter_share <= SCATTER_SHARE_MAX
+        return is_held and 1 / BASE_RATIO_MAX <= stretch.per_s / base_per_s <= BASE_RATIO_MAX
 
     def is_burst(stretch: Stretch) -> bool:
         return stretch.per_s >= BURST_RATIO_MIN * base_per_s

@@ -7,12 +7,12 @@ from exports_hand import estimate, make_cell
 from seatrial.analysis.steady.model import Phase, RuleResult, State, SteadyState
 
 
-def make_phase(state: State, start_s: float, end_s: float, rate: float) -> Phase:
+def make_phase(state: State, start_s: float, end_s: float, rate_per_s: float) -> Phase:
     return Phase(
         state=state,
         start_s=start_s,
         end_s=end_s,
-        rate=estimate((rate, rate * 0.97, rate * 1.03), "IOPS", 1),
+        rate=estimate((rate_per_s, rate_per_s * 0.97, rate_per_s * 1.03), "IOPS", 1),
     )
 
 

@@ -228,11 +228,13 @@ def test_cells_beyond_the_bound_are_left_out_and_counted(monkeypatch: pytest.Mon
     assert figure.notes[-1].startswith("2 of 4 cells are kept in this page")
 
 
-def test_two_targets_are_two_views():
+def test_two_targets_are_two_views_and_one_of_both():
     cells = [one("matrix", "read", 4096)]
     cell = msgspec.structs.replace(cells[0].cell, target="hdd")
     cells.append(msgspec.structs.replace(cells[0], cell=cell))
-    assert [view.label for view in figures_of(cells)[0].views] == ["ssd: matrix", "hdd: matrix"]
+    views = figures_of(cells)[0].views
+    assert [view.label for view in views] == ["ssd: matrix", "hdd: matrix", "all targets: matrix"]
+    assert [line.name for line in views[2].panels[0].lines] == ["ssd", "hdd"]
 
 
 def test_cells_are_named_by_what_differs():

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from seatrial.analysis.model import Summary
 from seatrial.report.document import BYTES_MAX, chapters, page_document
 from seatrial.report.figures.heatmap import COLUMNS_MAX
-from seatrial.report.figures.page_order import figures_of
+from seatrial.report.figures.page_order import figures_of_run
 from seatrial.report.markup import element
 from seatrial.report.sections.audits import audits_section
 from seatrial.report.sections.charts import charts_section
@@ -21,6 +21,7 @@ from seatrial.report.sections.events import event_sections
 from seatrial.report.sections.findings import findings_section
 from seatrial.report.sections.head import head
 from seatrial.report.sections.machine import machine_section
+from seatrial.report.sections.steady import steady_section
 from seatrial.report.sections.study import study_section
 from seatrial.report.sections.tables import table_sections, tables_section
 from seatrial.report.sections.thresholds import thresholds_section
@@ -76,10 +77,11 @@ def render(summary: Summary, *, tables: Sequence[Table] | None = None) -> str:
 
 
 def _rendered(summary: Summary, plain: Sequence[Table], detail: _Detail) -> str:
-    figures = figures_of(summary.cells, detail.heat_views_max, summary.audits, summary.load_lines)
+    figures = figures_of_run(summary, detail.heat_views_max)
     run = summary.run
     numbers = [
         *table_sections(summary.cells, plain, every_figure=detail.every_figure),
+        *steady_section(summary.steady, summary.cells),
         *event_sections(summary.cells, figures),
     ]
     absent = {

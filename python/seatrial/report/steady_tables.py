@@ -19,8 +19,12 @@ _START: Final = "0 s"
 
 
 def telling(states: Sequence[SteadyState]) -> list[SteadyState]:
-    """Return the states of which there is more to tell than that nothing changed."""
-    return [state for state in states if len(state.phases) > 1]
+    """Return the states of which there is more to tell than that they are steady throughout."""
+    return [
+        state
+        for state in states
+        if len(state.phases) > 1 or any(phase.state != "steady" for phase in state.phases)
+    ]
 
 
 def steady_table(states: Sequence[SteadyState], cells: Sequence[CellSummary]) -> Table:

@@ -156,12 +156,15 @@ function guideShapes(panel, api, colours) {
     const box = upright
       ? { x: from, y: top, width: to - from, height: bottom - top }
       : { x: left, y: to, width: right - left, height: from - to };
+    const opacity = guide.tone === 'none' ? 0 : 0.13;
     const shape = guide.high === undefined
       ? straight(upright, from, { left, right, top, bottom }, colour)
-      : { type: 'rect', shape: box, style: { fill: colour, opacity: 0.13 } };
-    if (!guide.label) return [shape];
+      : { type: 'rect', shape: box, style: { fill: colour, opacity } };
+    const fits = guide.label && box.width > guide.label.length * LABEL_CHARACTER_PX + 6;
+    if (!guide.label || (guide.inside && !fits)) return [shape];
     // What is told for scale stands low, out of the way of what rises to the right.
-    const label_box = upright && guide.tone === undefined ? { ...box, y: bottom - LOW_PX } : box;
+    const low = upright && guide.tone === undefined && !guide.inside;
+    const label_box = low ? { ...box, y: bottom - LOW_PX } : box;
     return [shape, guideLabel(guide, label_box, [left, right], colour, colours)];
   });
 }
@@ -173,17 +176,19 @@ function straight(upright, at, { left, right, top, bottom }, colour) {
   return { type: 'line', shape, style: { stroke: colour, lineWidth: 1.4, lineDash: [6, 4] } };
 }
 
-/** Return a guide's label: above a level line at its left end, beside an upright one's top. */
-function guideLabel({ axis, label }, box, [left, right], colour, colours) {
+/** Return a guide's label: above a level line's left end, beside an upright one or inside it. */
+function guideLabel({ axis, label, inside }, box, [left, right], colour, colours) {
   const upright = axis === 'x';
   const toTheLeft = upright && box.x > (left + right) / 2;
+  const beside = toTheLeft ? box.x - 5 : box.x + (upright ? box.width : 0) + 5;
+  const aligned = toTheLeft ? 'right' : 'left';
   return {
     type: 'text',
-    x: toTheLeft ? box.x - 5 : box.x + (upright ? box.width : 0) + 5,
+    x: inside ? box.x + box.width / 2 : beside,
     y: upright ? box.y + 3 : box.y - 3,
     style: {
       text: label,
-      align: toTheLeft ? 'right' : 'left',
+      align: inside ? 'center' : aligned,
       verticalAlign: upright ? 'top' : 'bottom',
       fill: colour, stroke: colours.paper, lineWidth: 3, fontSize: 11.5, fontFamily: FONT,
     },

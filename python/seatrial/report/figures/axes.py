@@ -33,6 +33,7 @@ _FORMATS: dict[str, Callable[[float, float], str]] = {
     "B/s": format_rate_bytes,
     "ns": format_duration_ns,
     "B": lambda place, _: format_size(round(place)),
+    "s": lambda place, _: f"{place:g}",
 }
 
 
@@ -86,6 +87,13 @@ def linear_axis(name: str, unit: str, values: Sequence[float]) -> Axis:
         high=places[-1],
         ticks=[Tick(place, _FORMATS[unit](place, step)) for place in places],
     )
+
+
+def time_axis(end_s: float) -> Axis:
+    """Return the axis of a time that begins at 0 and ends where it ends."""
+    axis = linear_axis("Time (s)", "s", [end_s])
+    ticks = [tick for tick in axis.ticks if tick.value <= end_s]
+    return Axis(name=axis.name, unit="s", scale="linear", low=0.0, high=end_s, ticks=ticks)
 
 
 def value_axis(name: str, unit: str, estimates: Sequence[Estimate]) -> Axis:

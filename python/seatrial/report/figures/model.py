@@ -119,6 +119,10 @@ class Foot(msgspec.Struct, frozen=True, array_like=True):
     sort: Literal["absent", "stalls"] = "absent"
 
 
+Tone = Literal["limit", "answer", "quiet", "none"]
+"""Colours of guides: ``limit``, of alarm; ``answer``, of what is told; ``quiet``; ``none``."""
+
+
 class Guide(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A straight line or a band across a panel.
 
@@ -127,14 +131,16 @@ class Guide(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         low: Where it is, or begins.
         high: Where it ends; None for a line.
         label: What stands beside it; empty for nothing.
-        tone: ``limit`` in the colour of alarm, ``answer`` in that of what is told, ``quiet``.
+        tone: Its colour.
+        inside: Whether the label may only stand inside the band, and is left out of a narrow one.
     """
 
     axis: Literal["x", "y"]
     low: float
     high: float | None = None
     label: str = ""
-    tone: Literal["limit", "answer", "quiet"] = "quiet"
+    tone: Tone = "quiet"
+    inside: bool = False
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seatrial.analysis.audit.model import TableAudit
-from seatrial.analysis.loadline.model import LoadLine
-from seatrial.analysis.model import CellSummary
+from seatrial.analysis.model import CellSummary, Summary
+from seatrial.analysis.steady.model import SteadyState
 from seatrial.report.figures.addresses import address_figures
 from seatrial.report.figures.bars import four_figures, mix_figures, whole_file_figures
 from seatrial.report.figures.heatmap import COLUMNS_MAX, heat_figures
@@ -14,6 +14,7 @@ from seatrial.report.figures.latency import commit_figures, matrix_latency, othe
 from seatrial.report.figures.loadline import load_line_figures
 from seatrial.report.figures.model import Figure
 from seatrial.report.figures.rates import matrix_figures, sequential_figures
+from seatrial.report.figures.steady import steady_figures
 
 _AFTER = (
     commit_figures,
@@ -26,11 +27,24 @@ _AFTER = (
 )
 
 
+def figures_of_run(summary: Summary, heat_views_max: int = COLUMNS_MAX) -> list[Figure]:
+    """Return the charts of a run, in the page's order; none is ever empty.
+
+    Args:
+        summary: The run.
+        heat_views_max: How many cells may have their latency over time drawn.
+    """
+    return [
+        *load_line_figures(summary.load_lines),
+        *figures_of(summary.cells, heat_views_max, summary.audits, summary.steady),
+    ]
+
+
 def figures_of(
     cells: Sequence[CellSummary],
     heat_views_max: int = COLUMNS_MAX,
     audits: Sequence[TableAudit] = (),
-    load_lines: Sequence[LoadLine] = (),
+    steady: Sequence[SteadyState] = (),
 ) -> list[Figure]:
     """Return the charts that these cells give, in the page's order; none is ever empty.
 
@@ -38,12 +52,12 @@ def figures_of(
         cells: The cells.
         heat_views_max: How many cells may have their latency over time drawn.
         audits: Of the tables among the cells.
-        load_lines: Of the workloads that sought one.
+        steady: Of the cells that were measured for long enough to tell.
     """
     return [
-        *load_line_figures(load_lines),
         *matrix_figures(cells, audits),
         *matrix_latency(cells),
+        *steady_figures(steady, cells),
         *heat_figures(cells, views_max=heat_views_max),
         *(figure for make in _AFTER for figure in make(cells)),
     ]

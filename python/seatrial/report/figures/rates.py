@@ -78,11 +78,24 @@ def _figure(
                 *blank_notes(s for s in cells if s.cell.kind == sort.kind),
             ],
             views=[
-                _view(": ".join(where), members, sort, tables.get(where, []))
-                for where, members in workloads.items()
+                *(
+                    _view(": ".join(where), members, sort, tables.get(where, []))
+                    for where, members in workloads.items()
+                ),
+                *_views_of_all_targets(drawn, sort),
             ],
             table=f"table-{sort.kind}",
         )
+    ]
+
+
+def _views_of_all_targets(cells: Sequence[CellSummary], sort: _Sort) -> list[View]:
+    """Return a view for each workload of several targets that has them all on one axis."""
+    by_workload = grouped(cells, lambda s: s.cell.workload)
+    return [
+        _view(f"all targets: {workload}", members, sort, ())
+        for workload, members in by_workload.items()
+        if len({s.cell.target for s in members}) > 1
     ]
 
 

@@ -1,0 +1,36 @@
+"""Steady state in tables: the phases of what changed, and what every rule says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seatrial.analysis.model import CellSummary
+from seatrial.analysis.steady.model import SteadyState
+from seatrial.analysis.wording import format_plural
+from seatrial.report.markup import Markup, element
+from seatrial.report.sections.tables import plain_table
+from seatrial.report.steady_tables import rules_table, steady_table, telling
+
+_RULES_SHOWN_MAX = 60
+
+
+def steady_section(states: Sequence[SteadyState], cells: Sequence[CellSummary]) -> list[Markup]:
+    """Return the part of the tables on steady state; nothing where no state was told.
+
+    What every rule says is shown of the courses that change; of all others only how many there
+    are, as nothing happens in them.
+    """
+    if not states:
+        return []
+    changed = telling(states)
+    still = len(states) - len(changed)
+    told = []
+    if changed:
+        told.append(plain_table(steady_table(changed, cells)))
+        rules = plain_table(rules_table(changed[:_RULES_SHOWN_MAX], cells), captioned=False)
+        heading = element("summary", "What the rules of SNIA and fio say of them")
+        told.append(element("details", heading, rules))
+    if still:
+        courses = format_plural(still, "course")
+        told.append(element("p", f"{courses} over time or rounds: steady from start to end."))
+    return [element("section", element("h3", "Steady state"), *told, id="table-steady")]

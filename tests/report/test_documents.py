@@ -24,7 +24,9 @@ from seatrial.study.plan import make_plan
 from seatrial.targets.undo import Undone
 from seatrial.targets.undoers import UNDOERS, Outcome
 
-KINDS = ("run", "runs", "plan", "precondition", "check", "clean", "report", "error")
+KINDS = (
+    "run", "audit", "comparison", "runs", "plan", "precondition", "check", "clean", "report", "error",
+)  # fmt: skip
 
 
 def assert_as_published(text: str) -> dict:

@@ -176,7 +176,10 @@ def _column_title(threads: int, depth: int) -> str:
 def _texts(point: TablePoint | None, audit: TableAudit, odd: set[str]) -> list[str]:
     if point is None:
         return [NO_FIGURE, NO_FIGURE]
-    observed = format_iops(point.iops.value) if point.iops else "absent"
+    if not point.measured:
+        observed = NO_FIGURE
+    else:
+        observed = format_iops(point.iops.value) if point.iops else "absent"
     mark = f"{GAP_MARK} " if point.key in odd else ""
     said = audit.predictions.get(point.key)
     return [f"{mark}{observed}", format_iops(said.iops) if said else NO_FIGURE]

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from seatrial.analysis.queueing.choose import Choice
 
 HOLDS_SHARE_MAX: Final = 0.30
+HOLDS_SCALE_LOG_MAX: Final = 0.30
+FAR_CELLS_SHARE_MAX: Final = 0.25
 FORM_WORDS: Final = {
     "read": "closed queue: a host, a link and what is in flight",
     "locked_write": "one lock: one request at a time",
@@ -60,9 +62,8 @@ def audit_table(table: CellTable, *, bound_bytes_per_s: float | None = None) -> 
     from seatrial.analysis.queueing.choose import choose  # noqa: PLC0415
 
     choice = choose(observed_of(table))
-    if choice.held_out_share_median > HOLDS_SHARE_MAX:
-        return _by_monotony(table, choice, bound_bytes_per_s)
-    return _by_model(table, choice, bound_bytes_per_s)
+    told = _by_model if _holds(choice) else _by_monotony
+    return told(table, choice, bound_bytes_per_s)
 
 
 def rounds_share_median(table: CellTable) -> float | None:
@@ -74,6 +75,17 @@ def rounds_share_median(table: CellTable) -> float | None:
         if earlier > 0
     ]
     return statistics.median(differences) if differences else None
+
+
+def _holds(choice: Choice) -> bool:
+    """Tell whether a model describes a table: most cells closely, and few of them not at all."""
+    scale_log, observed = choice.fit.scale_log, choice.fit.observed
+    far = sum(1 for each in choice.fit.residual_log if abs(each) > gap_limit_log(scale_log))
+    return (
+        choice.held_out_share_median <= HOLDS_SHARE_MAX
+        and scale_log <= HOLDS_SCALE_LOG_MAX
+        and far <= FAR_CELLS_SHARE_MAX * len(observed)
+    )
 
 
 def _by_model(table: CellTable, choice: Choice, bound_bytes_per_s: float | None) -> TableAudit:
@@ -120,11 +132,11 @@ def _by_monotony(table: CellTable, choice: Choice, bound_bytes_per_s: float | No
         form="none",
         holds=False,
         sentence=(
-            f"No model holds: the best one misses cells that it has not seen by "
-            f"{format_share(choice.held_out_share_median)} (median). Gaps are sought by order "
-            "alone (larger blocks never give more requests per second nor fewer bytes, more in "
-            f"flight never less), where a cell falls {factor:.1f} times short; that finds fewer "
-            "of them, and nothing is predicted."
+            "No model holds: the best one misses cells that it has not seen by "
+            f"{format_share(choice.held_out_share_median)} (median), or many of them by far. Gaps "
+            "are sought by order alone (larger blocks never give more requests per second nor "
+            "fewer bytes, more in flight never less), where a cell falls "
+            f"{factor:.1f} times short; that finds fewer of them, and nothing is predicted."
         ),
         parameters=[],
         predictions={},

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from seatrial._core import Histogram
 from seatrial.analysis.estimate import Estimate, Spread
 from seatrial.analysis.running import Running, response_histogram, running
-from seatrial.analysis.student import spread_correction, t_of
+from seatrial.analysis.student import spread_correction, t_of, variance
 from seatrial.analysis.within_round import with_bandwidth, with_latency, with_rate
 from seatrial.results.model import Sample
 
@@ -87,7 +87,7 @@ def _arithmetic(values: Sequence[float]) -> tuple[float, float, float]:
 
 def _half_width(values: Sequence[float]) -> float:
     """Return half of the width of the mean's t interval."""
-    return t_quantile(len(values)) * statistics.stdev(values) / math.sqrt(len(values))
+    return t_quantile(len(values)) * math.sqrt(variance(values) / len(values))
 
 
 def counted(samples: Sequence[Sample]) -> list[Sample]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterable
 
 CONFIDENCE = 0.95
 
@@ -22,3 +23,13 @@ def spread_correction(values: int) -> float:
     from scipy.special import chdtri  # noqa: PLC0415
 
     return math.sqrt((values - 1) / float(chdtri(values - 1, 0.5)))
+
+
+def variance(values: Iterable[float]) -> float:
+    """Return the variance of at least two values, as of a sample of a population.
+
+    ``statistics.variance`` is exact to the last bit and thirty times slower.
+    """
+    listed = list(values)
+    mean = math.fsum(listed) / len(listed)
+    return math.fsum((value - mean) ** 2 for value in listed) / (len(listed) - 1)

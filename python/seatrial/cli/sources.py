@@ -37,7 +37,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     target: str = ""
 
 
-def load_source(reference: str, results: Path) -> Source:
+def load_source(reference: str, results: Path, *, slices_min: int = 0) -> Source:
     """Return what a user names.
 
     Args:
@@ -46,37 +46,38 @@ def load_source(reference: str, results: Path) -> Source:
             label); any of these with a target behind it (``last:ssd``). A path that exists goes
             before a run of the same name, and the whole reference before its parts.
         results: The results file that runs are sought in.
+        slices_min: Timelines of fewer slices are left unread, for those whom they tell nothing.
 
     Raises:
         ResultsFileError: when a results file cannot be read.
         UsageError: when nothing, or more than one thing, fits the reference, or when a foreign
             file cannot be read.
     """
-    whole = _found(reference, results)
+    whole = _found(reference, results, slices_min)
     if whole is not None:
         return whole
     first, _, last = reference.rpartition(":")
-    part = _found(first, results) if first and last else None
+    part = _found(first, results, slices_min) if first and last else None
     if part is not None:
         return _of_target(part, last, reference)
     raise _nothing_fits(reference, results)
 
 
-def _found(reference: str, results: Path) -> Source | None:
+def _found(reference: str, results: Path, slices_min: int) -> Source | None:
     """Return what a reference without a target means; None when nothing fits it."""
     path = Path(reference)
     if reference and _is_file(path):
         if _is_results_file(path):
-            return _run_of(path, "last", reference)
+            return _run_of(path, "last", reference, slices_min)
         from seatrial.importers import read_results  # noqa: PLC0415 - only for foreign files
 
         foreign = read_results(path)
         return Source(name=reference, run=foreign.run, samples=foreign.samples)
     file, _, run = reference.rpartition(":")
     if file and _is_file(Path(file)) and _is_results_file(Path(file)):
-        return _run_of(Path(file), run, reference, optional=True)
+        return _run_of(Path(file), run, reference, slices_min, optional=True)
     if reference and results.exists():
-        return _run_of(results, reference, reference, optional=True)
+        return _run_of(results, reference, reference, slices_min, optional=True)
     return None
 
 
@@ -95,7 +96,9 @@ def _is_results_file(path: Path) -> bool:
         return False
 
 
-def _run_of(file: Path, run: str, name: str, *, optional: bool = False) -> Source | None:
+def _run_of(
+    file: Path, run: str, name: str, slices_min: int, *, optional: bool = False
+) -> Source | None:
     """Return a run of a results file; None where ``optional`` and none fits."""
     with ResultsFile.open(file, read_only=True) as store:
         fitting = [
@@ -104,7 +107,7 @@ def _run_of(file: Path, run: str, name: str, *, optional: bool = False) -> Sourc
         if optional and not fitting and run != "last":
             return None
         found = store.run(run)
-        return Source(name=name, run=found, samples=store.samples(found.id))
+        return Source(name=name, run=found, samples=store.samples(found.id, slices_min=slices_min))
 
 
 def _of_target(source: Source, target: str, name: str) -> Source:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from seatrial.analysis.compare.figures import Rounds
 from seatrial.analysis.estimate import Estimate
+from seatrial.analysis.student import variance
 
 EXP_ARGUMENT_MAX = 700.0
 """exp(709.8) is the largest that a double holds."""
@@ -104,16 +105,6 @@ def contrast(a: Rounds, b: Rounds, *, paired: bool) -> Contrast | None:
 def logarithms(values: Mapping[int, float]) -> dict[int, float]:
     """Return the logarithms of values above 0, by the same keys."""
     return {number: math.log(value) for number, value in values.items()}
-
-
-def variance(values: Iterable[float]) -> float:
-    """Return the variance of at least two values, as of a sample of a population.
-
-    ``statistics.variance`` is exact to the last bit and thirty times slower.
-    """
-    listed = list(values)
-    mean = math.fsum(listed) / len(listed)
-    return math.fsum((value - mean) ** 2 for value in listed) / (len(listed) - 1)
 
 
 def _reading_variance(side: Rounds) -> float:

@@ -77,7 +77,7 @@ def show_or_measure(plan: Plan, measuring: Measuring, *, resume: bool = False) -
     _require_paths(plan)
     request = RunRequest(
         plan=plan,
-        command=_command_line(),
+        command=command_line(),
         label=measuring.label,
         destroy=measuring.destroy,
         resume=_unfinished(plan, measuring.results) if resume else None,
@@ -87,7 +87,7 @@ def show_or_measure(plan: Plan, measuring: Measuring, *, resume: bool = False) -
     )
 
 
-def _command_line() -> str:
+def command_line() -> str:
     """Return the command as a shell would take it again; bytes that are no text as their codes."""
     words = [os.fsencode(word).decode("utf-8", "backslashreplace") for word in sys.argv[1:]]
     return shlex.join(["seatrial", *words])

@@ -22,6 +22,7 @@ from seatrial.study.estimate import target_write_bytes
 from seatrial.study.model import Plan, PlannedTarget, TrialFile
 from seatrial.study.units import format_size
 from seatrial.targets.device import Device, open_device
+from seatrial.targets.discard import discard
 from seatrial.targets.file import TrialFolder
 from seatrial.targets.guard import Permit, permit_write
 from seatrial.targets.undo import UndoJournal
@@ -121,6 +122,18 @@ class Stage:
         if label in self._folders:
             return self._folders[label].file(name)
         return Path(self.plan.target(label).path)
+
+    def discard(self, label: str) -> int:
+        """Trim what the plan uses of a device; return how many bytes were, 0 where none can be.
+
+        Raises:
+            TargetError: when the device refuses or fails.
+        """
+        device = self._devices.get(label)
+        if device is None or device.permit is None:
+            return 0
+        size_bytes = self.plan.target(label).size_bytes
+        return size_bytes if discard(device.permit, size_bytes) else 0
 
     def prepare(self, watcher: Watcher) -> None:
         """Write every file that must hold data before the first round, if it does not yet.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from seatrial.analysis.estimates import PERCENTS, entries_needed
+from seatrial.analysis.loadline.model import LoadLine
 from seatrial.analysis.model import CellSummary, Estimate, Summary, ThresholdResult
 from seatrial.analysis.wording import (
     format_cell,
@@ -26,14 +27,21 @@ def evaluate(thresholds: Iterable[Threshold], summary: Summary) -> list[Threshol
 
 
 def _evaluate(threshold: Threshold, summary: Summary) -> ThresholdResult:
-    selected = [cell for cell in summary.cells if threshold.selects(cell.cell)]
+    lines = {line.cell: line for line in summary.load_lines}
+    is_of_lines = threshold.quantity == "sustained"
+    selected = [
+        cell
+        for cell in summary.cells
+        if threshold.selects(cell.cell) and (not is_of_lines or cell.cell.key in lines)
+    ]
     if not selected:
         names = sorted({cell.cell.workload for cell in summary.cells})
         reason = f"no measured cell is selected; measured were {', '.join(names) or 'none'}"
         return _unjudged(threshold, reason, None)
     judged: list[tuple[CellSummary, Estimate]] = []
     for cell in selected:
-        figure = _figure(cell, threshold.quantity)
+        own = lines.get(cell.cell.key) if is_of_lines else None
+        figure = _sustained(own) if own else _figure(cell, threshold.quantity)
         if isinstance(figure, str):
             return _unjudged(threshold, f"{format_cell(cell.cell)}: {figure}", cell)
         judged.append((cell, figure))
@@ -98,6 +106,11 @@ def _figure(summary: CellSummary, quantity: str) -> Estimate | str:
     if quantity in ("iops", "bandwidth"):
         return summary.iops if quantity == "iops" else summary.bandwidth
     return _latency(summary, quantity)
+
+
+def _sustained(line: LoadLine) -> Estimate | str:
+    """Return the rate that a load line sustains, or why there is none."""
+    return line.sustained or line.sentence.rstrip(".")
 
 
 def _exact(value: float, unit: str, summary: CellSummary) -> Estimate:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from seatrial.analysis.findings.context import entries, lookup
+from seatrial.analysis.loadline.model import LoadLine
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.wording import (
     format_cell,
@@ -19,6 +20,7 @@ from seatrial.analysis.wording import (
     format_value,
 )
 from seatrial.study.cell import FactorValue
+from seatrial.study.loadline import LOADLINE
 
 BLOCK_SIZES_BYTES = (8192, 4096, 16384)
 """What a database asks for: pages of 8 KiB, else the nearest that was measured."""
@@ -44,14 +46,26 @@ class Told:
     cells: tuple[CellSummary, ...]
 
 
-def verdict(cells: Sequence[CellSummary], findings: Sequence[Finding]) -> str:
+def verdict(
+    cells: Sequence[CellSummary],
+    findings: Sequence[Finding],
+    load_lines: Sequence[LoadLine] = (),
+) -> str:
     """Return how fast the target is in a database's units, and the worst that was found.
 
     Where a critical finding puts the figures told in doubt, that comes first. Of several targets
-    each has its own figures, and only the first of them: the tables compare the rest.
+    each has its own figures, and only the first of them: the tables compare the rest. What is
+    sustained within a limit is told as the load line tells it.
     """
     if not cells:
         return "Nothing was measured."
+    others = [part for part in cells if part.cell.kind != LOADLINE]
+    if load_lines:
+        answers = " ".join(_answer(line, load_lines) for line in load_lines)
+        if others:
+            return f"{answers} {verdict(others, findings)}"
+        worst = _worst([each for each in findings if each.kind != "knee"], []).lstrip("; .")
+        return f"{answers} {worst[0].upper()}{worst[1:]}." if worst else answers
     tainted = [c for finding in findings if finding.kind in NOT_THE_DEVICES for c in finding.cells]
     told = _speed_by_target(cells, tainted)
     speed = "; ".join(part.words for part in told)
@@ -63,6 +77,13 @@ def verdict(cells: Sequence[CellSummary], findings: Sequence[Finding]) -> str:
         return sentence
     reasons = " and ".join(dict.fromkeys(UNTRUSTED[finding.kind] for finding in doubts))
     return f"Do not trust these numbers: {reasons}. {sentence}"
+
+
+def _answer(line: LoadLine, load_lines: Sequence[LoadLine]) -> str:
+    """Return what a load line found; with its name where there are several."""
+    several = len(load_lines) > 1
+    sentence = f"{line.workload}, {line.target}: {line.sentence}" if several else line.sentence
+    return f"{sentence} {line.generator}." if line.generator else sentence
 
 
 def _is_doubt(finding: Finding, shown: Sequence[dict[str, FactorValue]]) -> bool:

@@ -157,22 +157,24 @@ def study_mapping(target: str, model: Path | None, options: Mapping[str, object]
         "name": "io",
         "seed": options["seed"],
         "rounds": {"min": rounds, "max": rounds},
-        "target": [_target_mapping(target, model, options["size"])],
-        "workload": [_without_none(workload)],
+        "target": [target_mapping(target, model, options["size"])],
+        "workload": [without_none(workload)],
     }
-    return _without_none(study)
+    return without_none(study)
 
 
-def _target_mapping(target: str, model: Path | None, size: object) -> Mapped:
+def target_mapping(target: str, model: Path | None, size: object) -> Mapped:
+    """Return the study's target of what a user names: a path, ``null`` or ``simulated``."""
     if target == "null":
-        return _without_none({"kind": "null", "size": size})
+        return without_none({"kind": "null", "size": size})
     if target == "simulated":
         from seatrial.study.load import load_model  # noqa: PLC0415 - only here
 
         parameters = load_model(model) if model else {}
-        return _without_none({"kind": "simulated", "size": size, "model": parameters})
-    return _without_none({"path": target, "size": size})
+        return without_none({"kind": "simulated", "size": size, "model": parameters})
+    return without_none({"path": target, "size": size})
 
 
-def _without_none(mapping: Mapped) -> Mapped:
+def without_none(mapping: Mapped) -> Mapped:
+    """Return a mapping without the keys that were not given."""
     return {key: value for key, value in mapping.items() if value is not None}

@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "io": "One cell, as fio would run one job.",
     "loadline": "The most that a target sustains within a latency, and how it breaks.",
     "precondition": "A drive brought to its steady state, with proof; its cost said before.",
+    "loadline": "The most that a target sustains within a latency, and how it breaks.",
     "check": "What could spoil a measurement here, before anything is measured.",
     "list": "The runs of a results file.",
     "show": "A run's tables, findings and verdict.",

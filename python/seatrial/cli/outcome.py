@@ -9,16 +9,20 @@ import click
 
 from seatrial.analysis import settled, summarise
 from seatrial.analysis.audit.odd import odd_keys
+from seatrial.analysis.loadline.decider import decider
 from seatrial.analysis.model import Finding, Summary, ThresholdResult
 from seatrial.analysis.wording import format_count, format_plural
 from seatrial.cli import terminal
 from seatrial.cli.files import require_writable, write_text
+from seatrial.measure.loadline import load_lines
 from seatrial.measure.recorder import Conductor
 from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
 from seatrial.report.exports import json_document
 from seatrial.report.tables import as_text, tables
 from seatrial.results.store import ResultsFile
+from seatrial.study.loadline import LOADLINE
+from seatrial.study.model import Plan
 
 EXIT_THRESHOLD: Final = 3
 EXIT_PARTIAL: Final = 4
@@ -41,7 +45,7 @@ def measure_and_tell(
         results: The results file.
         report: Where the report goes; None for beside the results file.
         as_json: One JSON document instead of text.
-        conductor: The way through the plan; interleaved rounds unless given.
+        conductor: The way through the plan; the usual one unless given.
 
     Raises:
         SeatrialError: when the target or the results file cannot be used.
@@ -51,8 +55,8 @@ def measure_and_tell(
         require_writable(report)
     with ResultsFile.open(results, create=True) as store:
         with terminal.watcher(quiet=as_json) as watcher:
-            usual = interleaved(settled, odd_keys)
-            run, end = execute(request, store, watcher=watcher, conductor=conductor or usual)
+            way = conductor or way_through(request.plan)
+            run, end = execute(request, store, watcher=watcher, conductor=way)
         summary = summarise(run, store.samples(run.id))
     place = report or results.parent / f"seatrial-report-{run.id}.html"
     if not as_json:
@@ -63,6 +67,15 @@ def measure_and_tell(
     else:
         click.echo(f"Report: {click.format_filename(place)}\nAgain:  seatrial show {run.id}")
     return exit_code(summary)
+
+
+def way_through(plan: Plan) -> Conductor:
+    """Return the usual way through a plan: interleaved rounds, then its load lines."""
+    rounds = interleaved(settled, odd_keys)
+    if not any(cell.kind == LOADLINE for cell in plan.cells):
+        return rounds
+    has_others = any(cell.kind != LOADLINE for cell in plan.cells)
+    return load_lines(decider, before=rounds if has_others else None)
 
 
 def exit_code(summary: Summary) -> int:

@@ -5,11 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-import msgspec
-
-from seatrial.measure.quiet import rest
 from seatrial.measure.recorder import (
     COMPLETE,
     INTERRUPTED,
@@ -79,7 +75,6 @@ class _Line:
         self._tally = tally
         self._template = template
         self._workload = workload
-        self._target = recorder.plan.target(template.target)
         self._deadline_s = time.monotonic() + workload.budget_s
         self._samples = [
             sample
@@ -100,33 +95,19 @@ class _Line:
             step = decide(self._samples)
             if isinstance(step, Done):
                 return step.reason
-            cell = self._cell(step)
+            cell = at_rate(self._template, self._workload.arrival, step.rate_per_s, step.sample_s)
             if exhausted := self._exhausted(step, cell):
                 return f"{exhausted} ended after {len(self._samples)} samples."
-            self._rest(step)
+            if step.rest_s > 0:
+                self._tally.rest(cell, step.rest_s)
             self._measure(cell)
 
-    def _cell(self, step: Offer) -> Cell:
-        cell = at_rate(self._template, self._workload.arrival, step.rate_per_s, step.sample_s)
-        if cell.spec["target"]["kind"] != "simulated":
-            return cell
-        # Time passes for a simulated device only where it is told so.
-        target = {**cell.spec["target"], "idle_s": step.rest_s}
-        return msgspec.structs.replace(cell, spec={**cell.spec, "target": target})
-
     def _exhausted(self, step: Offer, cell: Cell) -> str:
-        needed_s = step.rest_s + step.sample_s if self._target.kind != "simulated" else 0.0
+        is_virtual = cell.spec["target"]["kind"] == "simulated"
+        needed_s = 0.0 if is_virtual else step.rest_s + step.sample_s
         if time.monotonic() + needed_s > self._deadline_s:
             return f"Its budget of {self._workload.budget_s:g} s"
         return self._tally.exhausted(cell)
-
-    def _rest(self, step: Offer) -> None:
-        if self._target.kind == "simulated":
-            return
-        try:
-            rest(Path(self._target.path) if self._target.is_storage else None, step.rest_s)
-        except KeyboardInterrupt:
-            raise Interrupted from None
 
     def _measure(self, cell: Cell) -> None:
         round_number = self._rounds[cell.key]

@@ -9,13 +9,15 @@ from typing import Final
 from seatrial import context
 
 LOOK_EVERY_S: Final = 0.1
-QUIET_S_MAX: Final = 5.0
+BUSY: Final = "device_busy_ns"
+QUIET_S_MAX: Final = 2.0
 """A target that other programs use is never quiet; it is not waited for any longer."""
-WORK: Final = ("device_read_bytes", "device_write_bytes", "device_busy_ns")
+BUSY_SHARE_MAX: Final = 0.1
+"""What is left of other programs' requests is no backlog of ours."""
 
 
 def rest(path: Path | None, least_s: float) -> None:
-    """Leave a target alone: for so long, and on until its device does nothing, at most 5 s more.
+    """Leave a target alone: for so long, and on until its device idles, at most 2 s more.
 
     What a drive or an array works off behind its own cache is not seen from here; for that there
     is the least time.
@@ -33,16 +35,16 @@ def rest(path: Path | None, least_s: float) -> None:
     if path is None:
         return
     give_up_s = time.monotonic() + QUIET_S_MAX
-    before = _work(path)
-    while before and time.monotonic() < give_up_s:
-        time.sleep(LOOK_EVERY_S)
-        now = _work(path)
-        if now == before:
-            return
-        before = now
+    while time.monotonic() < give_up_s and _busy_share(path) > BUSY_SHARE_MAX:
+        pass
 
 
-def _work(path: Path) -> dict[str, float]:
-    """Return what the device has done so far; empty where the kernel does not count it."""
-    counters = context.counters(path)
-    return {name: counters[name] for name in WORK if name in counters}
+def _busy_share(path: Path) -> float:
+    """Return for what share of the next 0.1 s the device has requests; 0 where it is not known."""
+    before_ns = context.counters(path).get(BUSY)
+    began_s = time.monotonic()
+    time.sleep(LOOK_EVERY_S)
+    after_ns = context.counters(path).get(BUSY)
+    if before_ns is None or after_ns is None:
+        return 0.0
+    return (after_ns - before_ns) / 1e9 / (time.monotonic() - began_s)

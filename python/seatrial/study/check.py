@@ -283,7 +283,7 @@ def _load_lines(study: Study) -> Iterator[MisfitError]:
                 f"{workload.duration_s:g} s",
                 "The rates around the boundary are measured again and again",
                 *place,
-                "budget",
+                "budget_seconds",
             )
 
 

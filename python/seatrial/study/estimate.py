@@ -7,9 +7,11 @@ from typing import Final
 
 from seatrial.errors import StudyError
 from seatrial.study.cell import Cell
+from seatrial.study.loadline import LOADLINE, SAMPLES_MAX
 from seatrial.study.model import Plan, PlanEstimate
 from seatrial.study.plan import is_done_once, writes
 from seatrial.study.units import format_size
+from seatrial.study.workloads import Loadline
 
 OVERHEAD_S: Final = 0.05  # opening, starting threads, draining, and committing the sample
 FILL_BYTES_PER_S: Final = 250_000_000  # assumed where a file must be written whole
@@ -92,7 +94,21 @@ def target_write_bytes(plan: Plan, label: str, rounds: int) -> int:
 
 
 def _rounds_s(plan: Plan, rounds: int) -> float:
-    return sum(cell_time_s(cell) * _times(plan, cell, rounds) for cell in plan.cells)
+    in_rounds = [cell for cell in plan.cells if cell.kind != LOADLINE]
+    in_rounds_s = sum(cell_time_s(cell) * _times(plan, cell, rounds) for cell in in_rounds)
+    return in_rounds_s + sum(_load_line_s(plan, cell) for cell in plan.cells)
+
+
+def _load_line_s(plan: Plan, cell: Cell) -> float:
+    """Return what a load line may take, which its first cell stands for; 0 for other cells."""
+    if cell.spec["target"]["kind"] == "simulated":
+        return OVERHEAD_S * SAMPLES_MAX if cell.kind == LOADLINE else 0.0
+    budgets_s = (
+        workload.budget_s
+        for workload in plan.study.workloads
+        if isinstance(workload, Loadline) and workload.label == cell.workload
+    )
+    return sum(budgets_s)
 
 
 def _rounds_bytes(plan: Plan, cells: Sequence[Cell], rounds: int) -> int:
@@ -100,5 +116,7 @@ def _rounds_bytes(plan: Plan, cells: Sequence[Cell], rounds: int) -> int:
 
 
 def _times(plan: Plan, cell: Cell, rounds: int) -> int:
-    """Return how often so many rounds measure a cell."""
+    """Return how often so many rounds measure a cell; of a load line, its most samples."""
+    if cell.kind == LOADLINE:
+        return SAMPLES_MAX
     return 1 if is_done_once(plan, cell) else rounds

@@ -79,13 +79,17 @@ def parse_study(text: str, name: str) -> Study:
     return _checked(_parsed(source), source)
 
 
-def study_from_options(data: Mapping[str, Any]) -> Study:
+def study_from_options(data: Mapping[str, Any], options: Mapping[str, str] | None = None) -> Study:
     """Return the study of options of the command line, as a mapping with a study's keys.
+
+    Args:
+        data: The mapping.
+        options: Options whose name is not that of the study's key, by key.
 
     Raises:
         StudyError: with the option that is wrong.
     """
-    return _checked(data, CommandLine())
+    return _checked(data, CommandLine(options))
 
 
 def study_from_mapping(data: Mapping[str, Any], name: str) -> Study:

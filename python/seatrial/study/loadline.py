@@ -68,7 +68,7 @@ def parse_latency_ns(written: str) -> int:
     if parts is None:
         if _BARE.fullmatch(text):
             raise ValueError(f"{text!r} has no unit; write {text}ms or {text}us")
-        raise ValueError(f"{text!r} is not {LATENCY_EXPECTED}")
+        raise ValueError(f"{text!r} is no time")
     latency_ns = int(Fraction(parts[1]) * _NS[parts[2]])
     if latency_ns < 1:
         raise ValueError(f"{text!r} is not above 0")

@@ -12,6 +12,7 @@ import msgspec
 from seatrial.errors import AlignmentError, DirectError, SpaceError, StudyError
 from seatrial.study.cell import Cell
 from seatrial.study.cells import cells_of
+from seatrial.study.loadline import LOADLINE, SAMPLES_MAX
 from seatrial.study.model import (
     COPY_FILE,
     LOG_FILE,
@@ -23,8 +24,8 @@ from seatrial.study.model import (
 )
 from seatrial.study.problems import DOCS, suggestion
 from seatrial.study.schema import DEFAULT_SIZE_BYTES, Study, Target
-from seatrial.study.units import format_size
-from seatrial.study.workloads import Copy, Fill, Workload
+from seatrial.study.units import format_seconds, format_size
+from seatrial.study.workloads import Copy, Fill, Loadline, Workload
 
 CELLS_MAX: Final = 10_000
 DEVICE_GRANULE_BYTES: Final = 1 << 20
@@ -64,7 +65,7 @@ def make_plan(study: Study, targets_info: Mapping[str, TargetInfo] | None = None
         targets=targets,
         cells=cells,
         files=files,
-        notes=notes + _notes_on_reading(targets, cells),
+        notes=notes + _notes_on_reading(targets, cells) + _notes_on_load_lines(study, cells),
         plan_hash=_hash(study, cells, files),
     )
 
@@ -89,7 +90,12 @@ def order(plan: Plan, round_number: int, pending_keys: Collection[str]) -> list[
 
 
 def is_due(plan: Plan, cell: Cell, round_number: int) -> bool:
-    """Return whether a round, from 0, may measure a cell: some fills are done once only."""
+    """Return whether a round, from 0, may measure a cell: some fills are done once only.
+
+    Load lines are no part of the rounds: each goes its own way after them.
+    """
+    if cell.kind == LOADLINE:
+        return False
     return round_number == 0 or not is_done_once(plan, cell)
 
 
@@ -346,6 +352,18 @@ def _read_as_is(target: PlannedTarget, cells: list[Cell]) -> bool:
     return target.kind in ("device", "file") and not any(
         writes(cell) for cell in cells if cell.target == target.label
     )
+
+
+def _notes_on_load_lines(study: Study, cells: list[Cell]) -> list[str]:
+    """Return a note on each load line, of which the plan knows the beginning only."""
+    return [
+        f"{cell.key} is where a load line begins; it seeks the rate for {workload.percentile} <= "
+        f"{workload.limit} in at most {SAMPLES_MAX} samples and "
+        f"{format_seconds(workload.budget_s)}"
+        for cell in cells
+        for workload in study.workloads
+        if isinstance(workload, Loadline) and workload.label == cell.workload
+    ]
 
 
 def _notes_on_reading(targets: list[PlannedTarget], cells: list[Cell]) -> list[str]:

@@ -84,15 +84,20 @@ class Source:
 
 
 class CommandLine(Source):
-    """The command line as the source of a study, or of what was changed in one."""
+    """The command line as the source of a study, or of what was changed in one.
 
-    def __init__(self) -> None:
+    Args:
+        options: Of one command, the options whose name is not that of the study's key.
+    """
+
+    def __init__(self, options: Mapping[str, str] | None = None) -> None:
         super().__init__("the command line")
+        self._options = {**_OPTIONS, **(options or {})}
 
     def error(self, path: KeyPath, seen: str, cause: str) -> StudyError:
         """Return the error that names the option in place of the key."""
         keys = [part for part in path if isinstance(part, str) and part not in _TABLES]
-        what = f"--{_OPTIONS.get(keys[0], keys[0].replace('_', '-'))}" if keys else self.name
+        what = f"--{self._options.get(keys[0], keys[0].replace('_', '-'))}" if keys else self.name
         below = f": {'.'.join(keys[1:])}" if len(keys) > 1 else ""
         return StudyError(
             seen=f"{what}{below} {seen}",

@@ -46,6 +46,7 @@ _UNITS: Final[dict[str, tuple[str, str, str, float]]] = (
     | {
         "iops": ("iops", "IOPS", "IOPS", 1.0),
         "commits_per_s": ("iops", "commits/s", "IOPS", 1.0),
+        "sustained_per_s": ("sustained", "IOPS", "IOPS", 1.0),
         "stalls": ("stalls", "count", "count", 1.0),
         "errors": ("errors", "count", "count", 1.0),
     }
@@ -64,7 +65,8 @@ class Threshold(msgspec.Struct, frozen=True, kw_only=True):
         workload: Name of the workload.
         where: Factors that a cell must have to be selected, as text; empty selects every cell.
         quantity: ``mean``, ``p50``, ``p90``, ``p99``, ``p99.9``, ``max`` (response time),
-            ``iops``, ``bandwidth``, ``stalls``, ``stall_max`` or ``errors``.
+            ``iops``, ``bandwidth``, ``sustained`` (of a load line), ``stalls``, ``stall_max`` or
+            ``errors``.
         comparison: ``<``, ``<=``, ``>`` or ``>=``; what must hold.
         value: The limit, in ``unit``.
         unit: ``ns``, ``us``, ``ms``, ``s``, ``IOPS``, ``commits/s``, ``MB/s`` ... or ``count``.

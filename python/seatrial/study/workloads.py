@@ -294,7 +294,7 @@ class Loadline(Patterned, frozen=True, kw_only=True, tag="loadline"):
         arrival: ``poisson`` or ``fixed``: when requests are due.
         percentile: ``p50``, ``p90``, ``p99`` or ``p99.9``; what must keep within the limit.
         limit: The limit, a time with its unit, such as ``5ms``.
-        budget_s: Seconds that each load line may take (``budget``).
+        budget_s: Seconds that each load line may take (``budget_seconds``).
         threads: Concurrent workers; with ``depths``, how many requests can be in flight.
         depths: Requests that each worker has in flight at most.
     """
@@ -304,7 +304,7 @@ class Loadline(Patterned, frozen=True, kw_only=True, tag="loadline"):
     arrival: Schedule = "poisson"
     percentile: Percentile = "p99"
     limit: str
-    budget_s: Seconds = field(default=60.0, name="budget")
+    budget_s: Seconds = field(default=60.0, name="budget_seconds")
     threads: ManyThreads = 4
     depths: Depths = 32
 

@@ -78,7 +78,7 @@ class Sought:
         raise AssertionError(f"it did not end within {steps_max} steps")
 
     @property
-    def rates(self) -> list[float]:
+    def rates_per_s(self) -> list[float]:
         return [offer.rate_per_s for offer in self.offers]
 
     def sure(self, *, holds: bool) -> list[Judged]:

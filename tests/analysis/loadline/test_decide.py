@@ -43,15 +43,15 @@ def test_the_boundary_of_a_queue_is_found(capacity_per_s, luck):
 
 def test_rates_rise_by_half_until_one_breaks_and_then_halve_the_span():
     sought = Sought(queue(20_000), 20_000, asked_of())
-    rising = sought.rates[:7]
+    rising = sought.rates_per_s[:7]
     assert rising[0] == 2_500
     assert all(1.45 < after / before < 1.55 for before, after in itertools.pairwise(rising))
-    assert sought.rates[7] == pytest.approx(math.sqrt(rising[5] * rising[6]), rel=0.01)
+    assert sought.rates_per_s[7] == pytest.approx(math.sqrt(rising[5] * rising[6]), rel=0.01)
 
 
 def test_a_first_rate_that_breaks_is_followed_by_lower_ones():
     sought = Sought(queue(1_400), 20_000, asked_of(sample_s=2.0))
-    assert sought.rates[:3] == [2_500, 625, 156]
+    assert sought.rates_per_s[:3] == [2_500, 625, 156]
     low = max(step.rate_per_s for step in sought.sure(holds=True))
     assert low == pytest.approx(sustained_by(1_400), rel=0.12)
 
@@ -60,14 +60,14 @@ def test_where_nothing_holds_it_ends_at_the_lowest_rate_that_can_be_judged():
     asked = asked_of()
     sought = Sought(lambda _rate, _number: 1.0, 20_000, asked)
     assert "Even 87 requests/s break the limit" in sought.reason
-    assert min(sought.rates) == pytest.approx(asked.floor_per_s, rel=0.01)
+    assert min(sought.rates_per_s) == pytest.approx(asked.floor_per_s, rel=0.01)
     assert len(sought.offers) < 8
 
 
 def test_where_nothing_breaks_it_ends_at_the_ceiling():
     sought = Sought(lambda _rate, _number: 0.0, 1_000, asked_of())
-    assert max(sought.rates) >= 8_000
-    assert max(sought.rates) < 12_001
+    assert max(sought.rates_per_s) >= 8_000
+    assert max(sought.rates_per_s) < 12_001
     assert "keep the limit" in sought.reason
     assert sought.judged[-1].rounds == 3
 
@@ -85,13 +85,15 @@ def test_one_freeze_on_the_way_up_does_not_end_the_search_below():
 
 def test_the_rates_around_the_boundary_are_measured_again_in_random_order():
     sought = Sought(queue(20_000), 20_000, asked_of(), luck=4)
-    again = [rate for place, rate in enumerate(sought.rates) if rate in sought.rates[:place]]
+    again = [
+        rate for place, rate in enumerate(sought.rates_per_s) if rate in sought.rates_per_s[:place]
+    ]
     assert len(again) >= 6
     assert again != sorted(again)
     assert again != sorted(again, reverse=True)
     repeated = [step for step in sought.judged if step.rounds > 1]
     assert len(repeated) >= 3
-    assert sought.rates == Sought(queue(20_000), 20_000, asked_of(), luck=4).rates
+    assert sought.rates_per_s == Sought(queue(20_000), 20_000, asked_of(), luck=4).rates_per_s
 
 
 def test_a_share_that_stays_at_the_border_ends_undecided_rather_than_never():
@@ -119,7 +121,7 @@ def test_a_closed_loop_in_which_nothing_completed_seeks_nothing():
 
 def test_only_after_an_overload_the_target_rests():
     sought = Sought(queue(20_000), 20_000, asked_of())
-    before = dict(zip(sought.rates[1:], sought.rates, strict=False))
+    before = dict(zip(sought.rates_per_s[1:], sought.rates_per_s, strict=False))
     for offer in sought.offers[1:7]:
         overloaded = before[offer.rate_per_s] > 20_000
         assert (offer.rest_s > 0) == overloaded

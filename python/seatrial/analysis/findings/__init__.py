@@ -28,6 +28,7 @@ from seatrial.analysis.findings.generator_limited import generator_limited
 from seatrial.analysis.findings.improved import improved
 from seatrial.analysis.findings.interrupted import interrupted
 from seatrial.analysis.findings.kernel_errors import kernel_errors
+from seatrial.analysis.findings.knee import knee
 from seatrial.analysis.findings.late_requests import late_requests
 from seatrial.analysis.findings.left_steady_state import left_steady_state
 from seatrial.analysis.findings.leg_imbalance import imbalance, leg_imbalance
@@ -56,6 +57,7 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     page_cache_served,
     burst_credit,
     late_requests,
+    knee,
     temperature,
     left_steady_state,
     not_steady,

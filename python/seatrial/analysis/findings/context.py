@@ -11,6 +11,7 @@ from typing import Any
 
 from seatrial._core import Histogram
 from seatrial.analysis.audit.model import TableAudit
+from seatrial.analysis.loadline.model import LoadLine
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.steady.model import SteadyState
 from seatrial.analysis.steady.states import steady_states
@@ -29,6 +30,7 @@ class Context:
     run: Run
     cells: Sequence[CellSummary]
     audits: Sequence[TableAudit] = ()
+    load_lines: Sequence[LoadLine] = ()
 
     @cached_property
     def samples(self) -> list[Sample]:

@@ -14,6 +14,7 @@ from seatrial.analysis.findings.context import (
 )
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.wording import format_cell, format_duration_ns, format_share
+from seatrial.study.loadline import LOADLINE
 
 RESPONSE_FACTOR = 2.0
 RESPONSE_EXTRA_NS = 1_000_000
@@ -48,7 +49,9 @@ def late_requests(context: Context) -> list[Finding]:
     scheduled = [
         _lateness(summary)
         for summary in context.cells
-        if lookup(summary.cell.spec, "arrival", "kind") not in (None, "closed")
+        # A load line seeks the rate that is too high; its own finding tells of it.
+        if summary.cell.kind != LOADLINE
+        and lookup(summary.cell.spec, "arrival", "kind") not in (None, "closed")
     ]
     late = [one for one in scheduled if one.skipped or one.queued]
     if not late:

@@ -26,7 +26,7 @@ ROUNDS_PATIENT = 5
 ROUNDS_MAX = 8
 NEIGHBOURS = 2
 DIGITS = 3
-REST_S_MAX = 2.0
+REST_S_MAX = 1.0
 
 
 def next_step(
@@ -52,7 +52,7 @@ def next_step(
     if isinstance(found, Done):
         return found
     sample_s = asked.sample_s_at(found)
-    rest_s = min(REST_S_MAX, sample_s) if after_overload else 0.0
+    rest_s = min(REST_S_MAX, sample_s / 2) if after_overload else 0.0
     return Offer(rate_per_s=found, sample_s=sample_s, rest_s=rest_s)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from seatrial.analysis.loadline.asked import asked_by
 from seatrial.analysis.loadline.decide import next_step
 from seatrial.analysis.loadline.judged import judge_all
-from seatrial.analysis.loadline.measured import closed_loop, rate_of
+from seatrial.analysis.loadline.measured import closed_loop, offered_per_s
 from seatrial.analysis.loadline.tally import Tally, tally
 from seatrial.results.model import Sample
 from seatrial.study.loadline import NextStep
@@ -30,7 +30,7 @@ def decider(workload: Loadline, seed: int) -> Decide:
     def decide(samples: Sequence[Sample]) -> NextStep:
         scheduled = []
         for sample in samples:
-            rate_per_s = rate_of(sample)
+            rate_per_s = offered_per_s(sample)
             if rate_per_s is not None:
                 place = (sample.cell.key, sample.round)
                 if place not in tallies:  # each is read once, though it is asked for every time

@@ -47,10 +47,10 @@ class MeasuredStep:
 
 def is_scheduled(sample: Sample) -> bool:
     """Tell whether a sample is of an offered rate, not of the closed loop."""
-    return rate_of(sample) is not None
+    return offered_per_s(sample) is not None
 
 
-def rate_of(sample: Sample) -> float | None:
+def offered_per_s(sample: Sample) -> float | None:
     """Return the offered rate (requests per second) of a sample; None in a closed loop."""
     rate = sample.cell.spec["arrival"].get("rate_per_s")
     return None if rate is None else float(rate)
@@ -66,7 +66,7 @@ def measured_steps(samples: Sequence[Sample], asked: Asked) -> list[MeasuredStep
     """Return each rate of a load line, rising."""
     by_rate: dict[float, list[Sample]] = defaultdict(list)
     for sample in samples:
-        rate_per_s = rate_of(sample)
+        rate_per_s = offered_per_s(sample)
         if rate_per_s is not None:
             by_rate[rate_per_s].append(sample)
     return [_measured(rate_per_s, own, asked) for rate_per_s, own in sorted(by_rate.items())]
@@ -100,7 +100,7 @@ def _merged(sample: Sample, *, of_response: bool) -> Histogram:
 
 
 def _percentiles(samples: Sequence[Sample], times: Sequence[Histogram]) -> dict[str, Estimate]:
-    """Return the percentiles (ns) that every round knows."""
+    """Return the percentiles (ns) that every round knows, and the largest of all that ended."""
     figures = {}
     for name, percent in PERCENTS.items():
         rounds_ns = [percentile_ns(one, percent, s) for one, s in zip(times, samples, strict=True)]
@@ -109,4 +109,9 @@ def _percentiles(samples: Sequence[Sample], times: Sequence[Histogram]) -> dict[
             figures[name] = estimate_of_rounds(
                 known_ns, "ns", resolution_share=HISTOGRAM_RESOLUTION_SHARE
             )
+    largest_ns = max(one.max_ns for one in times)
+    if largest_ns:
+        figures["max"] = Estimate(
+            value=largest_ns, low=None, high=None, rounds=len(samples), unit="ns"
+        )
     return figures

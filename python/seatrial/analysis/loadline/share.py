@@ -31,10 +31,10 @@ def above_share(tallies: Sequence[Tally]) -> Estimate:
     slices = [
         cluster for part in tallies for cluster in zip(part.requests, part.above, strict=True)
     ]
-    low, high = clustered_interval(slices)
+    low, high = clustered_interval_share(slices)
     if len(tallies) >= ROUNDS_AS_CLUSTERS_MIN:
         rounds = [(part.requests_total, sum(part.above)) for part in tallies]
-        rounds_low, rounds_high = clustered_interval(rounds)
+        rounds_low, rounds_high = clustered_interval_share(rounds)
         low, high = min(low, rounds_low), max(high, rounds_high)
     requests, above = _totals(slices)
     return Estimate(
@@ -46,7 +46,7 @@ def above_share(tallies: Sequence[Tally]) -> Estimate:
     )
 
 
-def clustered_interval(clusters: Sequence[Cluster]) -> tuple[float, float]:
+def clustered_interval_share(clusters: Sequence[Cluster]) -> tuple[float, float]:
     """Return the 95 % interval of a share that was counted in clusters.
 
     Korn and Graubard, 1998, "Confidence intervals for proportions with small expected number of
@@ -60,7 +60,7 @@ def clustered_interval(clusters: Sequence[Cluster]) -> tuple[float, float]:
     worth = requests / _design_effect(clusters)
     if len(clusters) > 1:
         worth *= (NORMAL_QUANTILE / t_quantile(len(clusters))) ** 2
-    return _exact_interval(above / requests, min(worth, requests))
+    return _exact_interval_share(above / requests, min(worth, requests))
 
 
 def _totals(clusters: Sequence[Cluster]) -> Cluster:
@@ -79,7 +79,7 @@ def _design_effect(clusters: Sequence[Cluster]) -> float:
     return max(1.0, clustered / independent)
 
 
-def _exact_interval(share: float, worth: float) -> tuple[float, float]:
+def _exact_interval_share(share: float, worth: float) -> tuple[float, float]:
     """Return the interval of Clopper and Pearson; ``worth`` need not be whole."""
     from scipy.special import betaincinv  # noqa: PLC0415 - only an analysis pays for scipy
 

@@ -125,8 +125,7 @@ def cause(outcome: Outcome) -> str:
     """Return how it breaks, in words and with figures."""
     if not outcome.steps:
         return ""
-    told = _TELLERS[outcome.breaks](outcome)
-    return f"{told} {outcome.generator}." if outcome.generator else told
+    return _TELLERS[outcome.breaks](outcome)
 
 
 def _of_none(outcome: Outcome) -> str:
@@ -142,6 +141,8 @@ def _of_knee(outcome: Outcome) -> str:
     at = f"{_rate(broken.judged.rate_per_s)} IOPS {_reached(broken, outcome.asked)}"
     if broken.judged.grows:
         at += ", and it grew all the while"
+    if outcome.generator:
+        return f"At {at}."
     if outcome.knee is None:
         return f"Requests queue behind each other: at {at}."
     floor, knee = format_duration_ns(outcome.knee.floor_ns), format_iops(outcome.knee.rate_per_s)

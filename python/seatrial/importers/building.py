@@ -182,6 +182,20 @@ def _cell(draft: Draft, *, prefixed: bool) -> Cell:
     )
 
 
+def factor_value(written: str) -> FactorValue:
+    """Return a factor as its study had it, from text: true, 2, 0.67 or a word."""
+    if written.lower() in ("true", "false"):
+        return written.lower() == "true"
+    for kind in (int, float):
+        try:
+            value = kind(written)
+        except ValueError:
+            continue
+        if math.isfinite(value):
+            return value
+    return written
+
+
 def key_of(draft: Draft) -> str:
     """Return the key that a study would give the cell, so that both can be compared."""
     size = f"{draft.block_size_bytes}B" if draft.block_size_bytes else "various"

@@ -186,7 +186,8 @@ def _table(text: str) -> Table:
             fields = _fields(line, delimiter)
             if delimiter == ";":  # where a comma is the decimal point, semicolons part the fields
                 fields = [field.replace(",", ".") for field in fields]
-            found.append(Line(number, [field.strip() for field in fields]))
+            missing = len(found[0].fields) - len(fields) if found else 0
+            found.append(Line(number, [field.strip() for field in fields] + [""] * missing))
     return Table(found[0].fields if found else [], found[1:])
 
 

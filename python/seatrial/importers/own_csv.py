@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from seatrial.importers.building import Draft, imported, told_operation
+from seatrial.importers.building import Draft, factor_value, imported, told_operation
 from seatrial.importers.document import Document, no_number
 from seatrial.importers.model import Imported
 from seatrial.results.model import OPERATIONS, OperationResult
@@ -118,21 +118,7 @@ def _result(document: Document, line: int, row: Mapping[str, str]) -> OperationR
 def _factors(row: Mapping[str, str]) -> Iterator[tuple[str, FactorValue]]:
     for heading, written in row.items():
         if heading.startswith("factor_") and written:
-            yield heading.removeprefix("factor_"), _value(written)
-
-
-def _value(written: str) -> FactorValue:
-    """Return a factor as its study had it: True, 2, 0.67 or a word."""
-    if written in ("True", "False"):
-        return written == "True"
-    for kind in (int, float):
-        try:
-            value = kind(written)
-        except ValueError:
-            continue
-        if math.isfinite(value):
-            return value
-    return written
+            yield heading.removeprefix("factor_"), factor_value(written)
 
 
 def _number(document: Document, line: int, row: Mapping[str, str], column: str) -> float:

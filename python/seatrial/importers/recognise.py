@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from seatrial.importers import bm_flash, csv_table
+from seatrial.importers import bm_flash, csv_table, fio_document, fio_json
 from seatrial.importers.document import Document, open_document, unknown_format
 from seatrial.importers.model import Imported
 
 Reader = Callable[[Document], Imported]
 
 READERS: Final[tuple[tuple[Callable[[str], bool], Reader], ...]] = (
+    (fio_document.is_fio, fio_json.read),
     (bm_flash.is_bm_flash, bm_flash.read),
     (csv_table.is_table, csv_table.read),
 )

@@ -1,0 +1,236 @@
+"""The options of a fio job: their units, and what they say of a cell.
+
+Names, units and defaults are those of fio 3.33 (fio's HOWTO, and options.c and parse.c of its
+source): ``k`` is 1,024 while ``KiB`` is 1,000 unless ``kb_base=1000`` turns both round; a plain
+time is in seconds, a plain ``thinktime`` in microseconds; what is not given has fio's default,
+among them that I/O goes through the page cache.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from seatrial.study.cell import FactorValue
+
+Options = Mapping[str, str]
+
+ALIASES: Final = {
+    "readwrite": "rw",
+    "blocksize": "bs",
+    "blocksize_range": "bsrange",
+    "blockalign": "ba",
+    "wait_for_previous": "stonewall",
+}
+BLOCK_BYTES: Final = 4096
+SYNCHRONOUS: Final = {"psync", "sync", "vsync", "pvsync", "pvsync2", "mmap"}
+"""Engines that have one request in flight, whatever ``iodepth`` says."""
+DEFAULT_ENGINE: Final = "psync"
+DSYNC: Final = {"1", "sync", "dsync"}
+NOT_FACTORS: Final = {
+    *("name", "description", "rw", "bs", "bsrange", "bssplit", "numjobs", "iodepth", "rwmixread"),
+    *("rwmixwrite", "direct", "buffered", "fsync", "fdatasync", "rate_iops", "rate", "sync"),
+    *("rate_process", "random_distribution", "filename", "directory"),
+    *("io_size", "runtime", "timeout", "time_based", "ramp_time", "startdelay", "loops", "offset"),
+    *("group_reporting", "new_group", "stonewall", "wait_for", "thread", "write_bw_log"),
+    *("write_iops_log", "write_lat_log", "write_hist_log", "log_avg_msec", "log_hist_msec"),
+    *("log_hist_coarseness", "log_offset", "log_max_value", "log_unix_epoch", "per_job_logs"),
+    *("percentile_list", "lat_percentiles", "clat_percentiles", "slat_percentiles", "randseed"),
+    *("filename_format", "unlink", "create_only", "number_ios", "kb_base", "unit_base"),
+    *("status_interval", "eta", "disk_util", "exec_prerun"),
+}  # fmt: skip
+"""Options that are read here, or that do not change what is measured: none of them is a factor."""
+
+_NUMBER: Final = re.compile(r"(0x[0-9a-f]+|\d+(?:\.\d+)?)\s*([a-z%]*)", re.ASCII)
+_STEPS: Final = "bkmgtp"
+_TIMES_S: Final = {
+    "d": 86400.0,
+    "h": 3600.0,
+    "m": 60.0,
+    "s": 1.0,
+    "": 1.0,
+    "ms": 1e-3,
+    "msec": 1e-3,
+    "us": 1e-6,
+    "usec": 1e-6,
+    "sec": 1.0,
+}
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job does, as its options say it.
+
+    Attributes:
+        operation: ``read``, ``write`` or ``mixed``; empty for what Seatrial does not do (trim).
+        block_size_bytes: Size of one request; 0 where there are several.
+        threads: ``numjobs``.
+        depth: Requests in flight of each.
+        direct: Whether the page cache is bypassed.
+        dsync: Whether each write is durable before it counts as done.
+        factors: Pattern and everything else that Seatrial has a factor for.
+        arrival: As in an engine's specification (docs/engine.md).
+        sync_every: A sync after so many writes; 0 for never.
+        sync_kind: ``fsync`` or ``fdatasync``.
+    """
+
+    operation: str
+    block_size_bytes: int
+    threads: int
+    depth: int
+    direct: bool
+    dsync: bool
+    factors: dict[str, FactorValue]
+    arrival: dict[str, Any]
+    sync_every: int
+    sync_kind: str
+
+
+def plain_name(name: str) -> str:
+    """Return the usual name of an option."""
+    lower = name.strip().lower()
+    return ALIASES.get(lower, lower)
+
+
+def size_bytes(text: str, kb_base: str = "1024") -> int:
+    """Return a size as fio reads it.
+
+    Raises:
+        ValueError: It is no size in bytes, such as a share in percent.
+    """
+    parts = _NUMBER.fullmatch(text.strip().lower())
+    if parts is None:
+        raise ValueError(f"{text!r} is not a size")
+    amount, unit = parts[1], parts[2]
+    is_long = len(unit) == 3 and unit.endswith("ib")
+    if unit and (unit[0] not in _STEPS or not (is_long or unit[1:] in ("", "b", "i"))):
+        raise ValueError(f"{text!r} is not a size in bytes")
+    power = _STEPS.index(unit[0]) if unit else 0
+    base = 1000 if is_long == (kb_base != "1000") else 1024
+    number = int(amount, 16) if amount.startswith("0x") else float(amount)
+    value_bytes = int(number * base**power)
+    if not 0 <= value_bytes < 1 << 63:
+        raise ValueError(f"{text!r} is beyond 8 EiB")
+    return value_bytes
+
+
+def time_s(text: str) -> float:
+    """Return a time in seconds as fio reads it; raises ValueError when it is none."""
+    parts = _NUMBER.fullmatch(text.strip().lower())
+    if parts is None or parts[2] not in _TIMES_S or parts[1].startswith("0x"):
+        raise ValueError(f"{text!r} is not a time")
+    return float(parts[1]) * _TIMES_S[parts[2]]
+
+
+def number(options: Options, name: str, default: int) -> int:
+    """Return a whole number of an option, the first of several; the default where it is none."""
+    try:
+        return size_bytes(options.get(name, "").split(",")[0])
+    except ValueError:
+        return default
+
+
+def is_set(options: Options, name: str) -> bool:
+    """Tell whether a flag is on: given without a value, or with another than 0."""
+    return name in options and options[name].strip().lower() not in ("0", "false", "none")
+
+
+def access_of(options: Options) -> Access:
+    """Return what a job does; what its options do not say is as fio does it."""
+    rw = options.get("rw", "read").partition(":")[0].lower()
+    plain = rw.removeprefix("rand")
+    operation = {"read": "read", "write": "write", "rw": "mixed", "readwrite": "mixed"}.get(
+        plain, ""
+    )
+    direct = is_set(options, "direct") or options.get("buffered", "1") == "0"
+    threads = max(1, number(options, "numjobs", 1))
+    arrival, driving = _arrival(options, threads)
+    sync_kind = "fdatasync" if is_set(options, "fdatasync") else "fsync"
+    sync_every = number(options, sync_kind, 0) if operation != "read" else 0
+    factors: dict[str, FactorValue] = _pattern(options, is_random=rw.startswith("rand"))
+    if operation == "mixed":
+        factors["read_share"] = _read_share(options)
+    size = block_bytes(options)
+    if not size:
+        factors["bs"] = options.get("bssplit") or options.get("bsrange") or options.get("bs", "")
+    if ":" in options.get("rw", ""):
+        factors["rw"] = options["rw"]
+    if options.get("offset", "0") != "0":
+        factors["offset"] = options["offset"]
+    if not direct:
+        factors["direct"] = False
+    factors.update(driving)
+    if sync_every:
+        factors["sync_every"] = sync_every
+    return Access(
+        operation=operation,
+        block_size_bytes=size,
+        threads=threads,
+        depth=_depth(options),
+        direct=direct,
+        dsync=options.get("sync", "0").lower() in DSYNC,
+        factors=factors,
+        arrival=arrival,
+        sync_every=sync_every,
+        sync_kind=sync_kind,
+    )
+
+
+def block_bytes(options: Options) -> int:
+    """Return the size of one request; 0 where there are several."""
+    if options.get("bssplit") or options.get("bsrange"):
+        return 0
+    try:
+        parts = options.get("bs", str(BLOCK_BYTES)).split(",")
+        sizes = {size_bytes(part, options.get("kb_base", "1024")) for part in parts if part}
+    except ValueError:
+        return 0
+    return sizes.pop() if len(sizes) == 1 else 0
+
+
+def engine_name(options: Options) -> str:
+    """Return the I/O engine; fio's default on Linux where none is given."""
+    return options.get("ioengine", DEFAULT_ENGINE)
+
+
+def _depth(options: Options) -> int:
+    if engine_name(options) in SYNCHRONOUS:
+        return 1
+    return max(1, number(options, "iodepth", 1))
+
+
+def _read_share(options: Options) -> float:
+    if "rwmixread" in options:
+        return number(options, "rwmixread", 50) / 100
+    if "rwmixwrite" in options:
+        return 1 - number(options, "rwmixwrite", 50) / 100
+    return 0.5
+
+
+def _pattern(options: Options, *, is_random: bool) -> dict[str, FactorValue]:
+    """Return pattern and skew; a distribution that Seatrial has no word for keeps fio's."""
+    if not is_random:
+        return {"pattern": "sequential"}
+    kind, _, detail = options.get("random_distribution", "random").partition(":")
+    if kind == "zipf":
+        try:
+            return {"pattern": "zipf", "theta": float(detail.split(":")[0])}
+        except ValueError:
+            return {"pattern": "zipf"}
+    if kind == "random":
+        return {"pattern": "random"}
+    return {"pattern": options["random_distribution"]}
+
+
+def _arrival(options: Options, threads: int) -> tuple[dict[str, Any], dict[str, FactorValue]]:
+    """Return how requests arrive, for the engine and as factors; rates are of all threads."""
+    rate_per_s = number(options, "rate_iops", 0) * threads
+    if not rate_per_s:
+        return {"kind": "closed"}, {}
+    kind = "poisson" if options.get("rate_process") == "poisson" else "fixed"
+    return {"kind": kind, "rate_per_s": float(rate_per_s)}, {
+        "arrival": kind,
+        "rate": float(rate_per_s),
+    }

@@ -86,6 +86,7 @@ def _corners(points: Sequence[Point]) -> list[Point]:
         (_nearest(sizes, max(BETWEEN_BYTES, page)), alone),
         (_nearest(sizes, max(CROSSING_BYTES, page)), middle),
         (sub_page, alone),
+        (sizes[0], most),
     ]
     return [_at(points, size_bytes, concurrency) for size_bytes, concurrency in wanted]
 

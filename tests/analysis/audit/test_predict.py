@@ -21,7 +21,7 @@ def test_a_prediction_of_a_measured_cell_is_that_of_the_audit(configuration, ope
 
 
 def test_intervals_hold_new_measurements():
-    """Cells of a table between those that were measured, measured once: 95 % claimed, 92 % by trial."""
+    """Cells between those that were measured, each once: 95 % is claimed, 92 % came by trial."""
     inside = []
     for seed in range(16):
         audit = audit_table(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 HOLDS_SHARE_MAX: Final = 0.30
 HOLDS_SCALE_LOG_MAX: Final = 0.30
-FAR_CELLS_SHARE_MAX: Final = 0.25
+FAR_CELLS_SHARE_MAX: Final = 0.30
 FORM_WORDS: Final = {
     "read": "closed queue: a host, a link and what is in flight",
     "locked_write": "one lock: one request at a time",

@@ -24,7 +24,9 @@ from seatrial.analysis.findings.context import (
 from seatrial.analysis.findings.corruption import corruption
 from seatrial.analysis.findings.device_cache_served import device_cache_served
 from seatrial.analysis.findings.errors import errors
+from seatrial.analysis.findings.gap import gap
 from seatrial.analysis.findings.generator_limited import generator_limited
+from seatrial.analysis.findings.host_limited import host_limited
 from seatrial.analysis.findings.improved import improved
 from seatrial.analysis.findings.interrupted import interrupted
 from seatrial.analysis.findings.kernel_errors import kernel_errors
@@ -33,12 +35,14 @@ from seatrial.analysis.findings.late_requests import late_requests
 from seatrial.analysis.findings.left_steady_state import left_steady_state
 from seatrial.analysis.findings.leg_imbalance import imbalance, leg_imbalance
 from seatrial.analysis.findings.link_narrower import link_narrower
+from seatrial.analysis.findings.lock_limited import lock_limited
 from seatrial.analysis.findings.noisy_machine import noisy_machine
 from seatrial.analysis.findings.not_repeatable import not_repeatable
 from seatrial.analysis.findings.not_steady import not_steady
 from seatrial.analysis.findings.nothing_completed import nothing_completed
 from seatrial.analysis.findings.page_cache_served import page_cache_served
 from seatrial.analysis.findings.regressed import regressed
+from seatrial.analysis.findings.saturated import saturated
 from seatrial.analysis.findings.slow_device import slow_device
 from seatrial.analysis.findings.slower_at_end import slower_at_end
 from seatrial.analysis.findings.stall import stall
@@ -52,6 +56,7 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     kernel_errors,
     nothing_completed,
     stall,
+    gap,
     bound_broken,
     device_cache_served,
     page_cache_served,
@@ -63,12 +68,15 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     not_steady,
     interrupted,
     changed_meanwhile,
+    lock_limited,
     generator_limited,
     not_repeatable,
     leg_imbalance,
     slower_at_end,
     start_up_phase,
     slow_device,
+    host_limited,
+    saturated,
     noisy_machine,
 )
 """Findings from samples; the order is that of weight among equals in severity."""

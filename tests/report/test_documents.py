@@ -25,7 +25,8 @@ from seatrial.targets.undo import Undone
 from seatrial.targets.undoers import UNDOERS, Outcome
 
 KINDS = (
-    "run", "audit", "comparison", "runs", "plan", "precondition", "check", "clean", "report", "error",
+    "run", "audit", "comparison", "runs", "plan", "precondition", "check", "clean", "report",
+    "error",
 )  # fmt: skip
 
 

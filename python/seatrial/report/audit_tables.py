@@ -11,12 +11,19 @@ from seatrial.analysis.wording import (
     format_duration_ns,
     format_interval,
     format_iops,
+    format_share,
     format_size,
 )
 from seatrial.report.figures.naming import capitalized, requests_word
 from seatrial.report.figures.overlay import KIND_WORDS, STATUS_WORDS
 from seatrial.report.table import ABSENT, NO_FIGURE, NOT_MEASURED, Table, doubt_text, rate_text
 
+FORM_NAMES: Final = {
+    "read": "read",
+    "locked_write": "locked write",
+    "parity_write": "parity write",
+    "none": "none",
+}
 NOT_DETERMINED: Final = "not determined by this table"
 
 _UNIT_ENDINGS: Final = ("_us_per_mib", "_mib_per_s", "_us", "_kib", "_ratio", "_count")
@@ -36,6 +43,32 @@ def audit_tables(audits: Sequence[TableAudit]) -> list[Table]:
         for table in (cells_table(audit, gaps_only=True), parameters_table(audit))
     ]
     return [table for table in found if table.rows]
+
+
+def audits_table(audits: Sequence[TableAudit]) -> Table:
+    """Return a row for each audit: its model, how far it is from the table, and its gaps."""
+    return Table(
+        id="audits",
+        title="What the tables say",
+        labels=2,
+        headers=["Table", "Model", "Median error", "p90", "Unseen cells", "Gaps"],
+        rows=[
+            [
+                audit_name(audit),
+                FORM_NAMES[audit.form] if audit.holds else "none holds",
+                *(
+                    NO_FIGURE if share is None else format_share(share)
+                    for share in (
+                        audit.error_share_median,
+                        audit.error_share_p90,
+                        audit.held_out_share_median,
+                    )
+                ),
+                str(len(audit.gaps)),
+            ]
+            for audit in audits
+        ],
+    )
 
 
 def audit_name(audit: TableAudit) -> str:

@@ -18,7 +18,8 @@ from seatrial.report.table import moment
 
 _EXACT = 0.0  # a reading, not an estimate: all three digits may be shown
 _SHORT_MAX = 48
-_QUALIFIERS = ("max", "min", "total", "now", "before", "after", "asked", "low", "high")
+_QUALIFIERS = ("max", "min", "total", "now", "before", "after", "asked", "low", "high",
+               "median")  # fmt: skip
 
 
 def format_number(value: float) -> str:
@@ -30,6 +31,7 @@ def format_number(value: float) -> str:
 # Longer suffixes first, as `_bytes_per_s` ends in `_s` too.
 _FORMATS: tuple[tuple[str, Callable[[float], str]], ...] = (
     ("_bytes_per_s", lambda value: format_rate_bytes(value, _EXACT)),
+    ("_mib_per_s", lambda value: f"{format_number(value)} MiB/s"),
     ("_gt_s", lambda value: f"{format_number(value)} GT/s"),
     ("_gb_s", lambda value: f"{format_number(value)} Gbit/s"),
     ("_per_s", lambda value: f"{format_number(value)} per second"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from seatrial.analysis.loadline.model import LoadLine, LoadStep
@@ -10,6 +11,7 @@ from seatrial.analysis.wording import (
     format_count,
     format_iops,
     format_share,
+    format_value,
 )
 from seatrial.report.table import NO_FIGURE, Table, doubt_text, latency_text, rate_text
 
@@ -31,6 +33,36 @@ def exact_duration(given_ns: int) -> str:
     units = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
     unit, scale = next(pair for pair in units if given_ns % pair[1] == 0)
     return f"{given_ns // scale:,} {unit}"
+
+
+def load_lines_table(lines: Sequence[LoadLine]) -> Table:
+    """Return a row for each load line: its limit, what it sustains within it, how it breaks."""
+    return Table(
+        id="load-lines",
+        title="Load lines",
+        labels=2,
+        headers=["Target", "Workload", "Within", "Sustains", "95 %", "Closed loop", "Breaks"],
+        rows=[
+            [
+                line.target,
+                line.workload,
+                f"{line.percentile} {exact_duration(line.limit_ns)}",
+                *_sustained_texts(line.sustained),
+                NO_FIGURE if line.closed_loop is None else format_value(line.closed_loop),
+                "not within what was tried" if line.breaks == "none" else line.breaks,
+            ]
+            for line in lines
+        ],
+    )
+
+
+def _sustained_texts(sustained: Estimate | None) -> list[str]:
+    """Return the rate that is sustained and its interval; or that none is, or at least which."""
+    if sustained is None:
+        return ["no rate tried", NO_FIGURE]
+    if sustained.high is None:
+        return [f"at least {format_value(sustained)}", NO_FIGURE]
+    return [format_value(sustained), doubt_text(sustained)]
 
 
 def load_line_table(line: LoadLine) -> Table:

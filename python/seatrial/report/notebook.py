@@ -21,6 +21,8 @@ import msgspec
 
 from seatrial._core import Histogram
 from seatrial.analysis import model as analysis
+from seatrial.analysis.audit import model as audit
+from seatrial.analysis.loadline import model as loadline
 from seatrial.analysis.wording import (
     format_cell,
     format_count,
@@ -28,9 +30,13 @@ from seatrial.analysis.wording import (
     format_iops,
     format_rate_bytes,
 )
+from seatrial.report.audit_tables import audit_tables, audits_table
+from seatrial.report.load_line_tables import load_line_table, load_lines_table
 from seatrial.report.markup import element, join
 from seatrial.report.sections.tables import plain_table
-from seatrial.report.tables import Table, doubt_text, rate_text, runs_table, tables
+from seatrial.report.steady_tables import steady_table
+from seatrial.report.table import Table, doubt_text, rate_text
+from seatrial.report.tables import runs_table, tables
 from seatrial.results import model
 from seatrial.results.store import ResultsFile
 
@@ -150,7 +156,11 @@ class Run(model.Run, frozen=True, kw_only=True, dict=True):
             Summary,
             cells=Listing((_like(cell, CellSummary) for cell in found.cells), _cells_table),
             findings=Listing((_like(each, Finding) for each in found.findings), _findings_table),
-        )
+            audits=Listing((_like(each, TableAudit) for each in found.audits), audits_table),
+            steady=Listing(found.steady, lambda states: steady_table(states, found.cells)),
+            load_lines=Listing((_like(each, LoadLine) for each in found.load_lines),
+                               load_lines_table),
+        )  # fmt: skip
 
     @property
     def findings(self) -> list[analysis.Finding]:
@@ -220,6 +230,21 @@ class Finding(analysis.Finding, frozen=True, kw_only=True):
         return plain_table(_findings_table([self]))
 
 
+class TableAudit(audit.TableAudit, frozen=True, kw_only=True):
+    """An audit of a table that a notebook shows as sentence, gaps and parameters."""
+
+    def _repr_html_(self) -> str:
+        told = element("p", self.sentence)
+        return join([told, *(plain_table(table) for table in audit_tables([self]))])
+
+
+class LoadLine(loadline.LoadLine, frozen=True, kw_only=True):
+    """A load line that a notebook shows as its answer and its steps."""
+
+    def _repr_html_(self) -> str:
+        return join([element("p", self.sentence), plain_table(load_line_table(self))])
+
+
 class CellSummary(analysis.CellSummary, frozen=True, kw_only=True):
     """A cell over its rounds that a notebook shows as a table."""
 
@@ -231,7 +256,7 @@ class Summary(analysis.Summary, frozen=True, kw_only=True):
     """Everything about a run; a notebook shows verdict, thresholds, findings and tables."""
 
     def _repr_html_(self) -> str:
-        found = tables(self)
+        found = [*([audits_table(self.audits)] if self.audits else []), *tables(self)]
         if self.findings:
             found = [_findings_table(self.findings), *found]
         if self.thresholds:

@@ -7,26 +7,29 @@ The page asks no network for anything, and its policy (report/assets.py) forbids
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from seatrial.analysis.model import Summary
 from seatrial.report.document import BYTES_MAX, chapters, page_document
 from seatrial.report.figures.heatmap import COLUMNS_MAX
 from seatrial.report.figures.page_order import figures_of_run
-from seatrial.report.markup import element
+from seatrial.report.markup import Markup, element
 from seatrial.report.sections.audits import audits_section
 from seatrial.report.sections.charts import charts_section
 from seatrial.report.sections.events import event_sections
 from seatrial.report.sections.findings import findings_section
 from seatrial.report.sections.head import head
 from seatrial.report.sections.machine import machine_section
+from seatrial.report.sections.origin import origin_section
 from seatrial.report.sections.steady import steady_section
 from seatrial.report.sections.study import study_section
 from seatrial.report.sections.tables import table_sections, tables_section
 from seatrial.report.sections.thresholds import thresholds_section
 from seatrial.report.tables import Table, moment
 from seatrial.report.tables import tables as plain_tables
+from seatrial.results.model import Run
+from seatrial.results.origin import origin_of
 
 _CHAPTERS = {
     "thresholds": "Thresholds",
@@ -34,6 +37,7 @@ _CHAPTERS = {
     "audits": "What the tables say",
     "charts": "Charts",
     "tables": "Tables",
+    "origin": "Origin",
     "machine": "Machine",
     "study": "Study",
 }
@@ -89,6 +93,9 @@ def _rendered(summary: Summary, plain: Sequence[Table], detail: _Detail) -> str:
         "audits": not summary.audits,
         "charts": not figures,
         "tables": not numbers,
+        "origin": origin_of(run) is None,
+        "machine": not _has_machine(run),
+        "study": origin_of(run) is not None,
     }
     body = [
         element("a", "Skip to the findings", href="#findings", class_="skip"),
@@ -101,8 +108,7 @@ def _rendered(summary: Summary, plain: Sequence[Table], detail: _Detail) -> str:
             audits_section(summary.audits),
             charts_section(figures),
             tables_section(numbers),
-            machine_section(run),
-            study_section(run),
+            *_provenance(run),
         ),
     ]
     return page_document(
@@ -111,3 +117,19 @@ def _rendered(summary: Summary, plain: Sequence[Table], detail: _Detail) -> str:
         figures,
         f"Seatrial {run.seatrial_version}, run {run.id}, {moment(run.started_at)}",
     )
+
+
+def _has_machine(run: Run) -> bool:
+    """Tell whether there is a machine to show, or one to miss."""
+    return origin_of(run) is None or bool(run.fingerprint_before)
+
+
+def _provenance(run: Run) -> Iterator[Markup]:
+    """Yield machine and study; of an imported run where it comes from."""
+    origin = origin_of(run)
+    if origin is not None:
+        yield origin_section(origin)
+    if _has_machine(run):
+        yield machine_section(run)
+    if origin is None:
+        yield study_section(run)

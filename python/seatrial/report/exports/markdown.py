@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 
+from seatrial.analysis.audit.model import TableAudit
 from seatrial.analysis.model import Finding, Summary, ThresholdResult
 from seatrial.analysis.wording import format_duration_s
-from seatrial.report.tables import Table, moment, tables
+from seatrial.report.audit_tables import audit_name
+from seatrial.report.figures.overlay import gap_text
+from seatrial.report.steady_tables import telling
+from seatrial.report.table import Table, moment
+from seatrial.report.tables import tables
 from seatrial.results.model import Run
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>|#~])")
@@ -23,6 +28,12 @@ def render(summary: Summary) -> str:
         parts += ["## Findings", "\n".join(_finding(finding) for finding in summary.findings)]
     if summary.thresholds:
         parts += ["## Thresholds", "\n".join(_threshold(each) for each in summary.thresholds)]
+    if summary.audits:
+        told = "\n\n".join(_audit(each) for each in summary.audits)
+        parts += ["## What the tables say", told]
+    for title, sentences in _answers(summary).items():
+        if sentences:
+            parts += [f"## {title}", "\n".join(f"- {escape(each)}" for each in sentences)]
     for table in tables(summary):
         parts += [f"## {escape(table.title)}", as_markdown(table)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -59,6 +70,23 @@ def _facts(run: Run) -> str:
         "Seatrial": run.seatrial_version,
     }
     return "\n".join(f"- {name}: {escape(value)}" for name, value in facts.items())
+
+
+def _audit(audit: TableAudit) -> str:
+    """Return an audit's sentence, its parameters in words, its gaps and its limits."""
+    told = [each.sentence for each in audit.parameters if each.sentence]
+    told += [gap_text(gap) for gap in audit.gaps]
+    items = "\n".join(f"- {escape(each)}" for each in [*told, *audit.limits])
+    heading = f"**{escape(audit_name(audit))}**: {escape(audit.sentence)}"
+    return f"{heading}\n\n{items}" if items else heading
+
+
+def _answers(summary: Summary) -> dict[str, list[str]]:
+    """Return the sentences of load lines and of courses that change, by heading."""
+    load_lines = [f"{line.target}, {line.workload}: {line.sentence} {line.cause}".strip()
+                  for line in summary.load_lines]  # fmt: skip
+    steady = [state.sentence for state in telling(summary.steady)]
+    return {"Load lines": load_lines, "Steady state": steady}
 
 
 def _finding(finding: Finding) -> str:

@@ -77,8 +77,9 @@ def instruction(text: str) -> Markup:
 
 def _evidence(finding: Finding) -> Markup:
     """Return the figures behind a finding, the long ones folded, and the cells it concerns."""
-    short = {name: value for name, value in finding.evidence.items() if is_short(value)}
-    long = {name: value for name, value in finding.evidence.items() if name not in short}
+    known = {name: value for name, value in finding.evidence.items() if value is not None}
+    short = {name: value for name, value in known.items() if is_short(value)}
+    long = {name: value for name, value in known.items() if name not in short}
     facts = (
         join([element("dt", fact_name(name)), element("dd", fact_text(name, value))], " ")
         for name, value in short.items()

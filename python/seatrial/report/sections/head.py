@@ -14,6 +14,7 @@ from seatrial.report.document import page_head
 from seatrial.report.markup import Markup
 from seatrial.report.table import moment
 from seatrial.results.model import Run
+from seatrial.results.origin import known_duration_s, origin_of
 
 _STATUS = {
     "running": "Not ended: the run is still going on, or was killed. ",
@@ -33,20 +34,32 @@ def head(summary: Summary) -> Markup:
 def _particulars(summary: Summary) -> dict[str, str]:
     """Return run, targets, extent and time."""
     run = summary.run
-    samples = [sample for part in summary.cells for sample in part.samples]
+    origin = origin_of(run)
     labels = dict.fromkeys(part.cell.target for part in summary.cells)
-    rounds = max((len(part.samples) for part in summary.cells), default=0)
-    measured_s = sum(sample.duration_s for sample in samples)
-    requests = sum(sample.outcome.offered for sample in samples)
-    return {
-        "Target": "; ".join(_target(run, label) for label in labels) or "none",
-        "Study": run.study_name,
-        "Measured": f"{format_plural(len(summary.cells), 'cell')}, "
-        f"up to {format_plural(rounds, 'round')}, {format_duration_s(measured_s)}, "
-        f"{format_count(requests)} requests",
-        "Started": moment(run.started_at),
+    told = {"Target": "; ".join(_target(run, label) for label in labels) or "none"}
+    if origin is None:
+        told |= {"Study": run.study_name}
+    else:
+        told |= {"Imported from": f"{origin.file}, written by {origin.tool}"}
+    return told | {
+        "Measured": _extent(summary),
+        "Started" if origin is None else "Dated": moment(run.started_at),
         "Run": run.id,
     }
+
+
+def _extent(summary: Summary) -> str:
+    """Return how much was measured; of an imported run as much as its source tells."""
+    samples = [sample for part in summary.cells for sample in part.samples]
+    rounds = max((len(part.samples) for part in summary.cells), default=0)
+    told = [format_plural(len(summary.cells), "cell")]
+    told.append("each once" if rounds == 1 else f"up to {format_plural(rounds, 'round')}")
+    durations_s = [known_duration_s(sample) for sample in samples]
+    if None not in durations_s:
+        requests = sum(sample.outcome.offered for sample in samples)
+        told.append(format_duration_s(sum(filter(None, durations_s))))
+        told.append(f"{format_count(requests)} requests")
+    return ", ".join(told)
 
 
 def _target(run: Run, label: str) -> str:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seatrial.cli.options import json_option, results_option
+from seatrial.cli.declared import declaring_options
+from seatrial.cli.options import destroy_option, json_option, results_option
 
 if TYPE_CHECKING:
+    from seatrial.analysis.bounds.declared import Declared
     from seatrial.analysis.model import Summary
+    from seatrial.cli.sources import Source
 
 EPILOG = """\b
 Examples:
@@ -18,6 +21,8 @@ Examples:
   seatrial audit last --json
   seatrial audit bm-flash.txt          a table that another tool printed
   seatrial audit last --predict 16k,20 what 16 KiB at 20 threads would do
+  seatrial audit last --remeasure      are the gaps still there?
+  seatrial audit bm-flash.txt --drives 4 --link sata2 --controller-cache 4GiB
 
 \b
 RESULT is a run (last, an id or its beginning, a label) or a file. A table is the random reads or
@@ -32,22 +37,55 @@ writes that differ in block size and concurrency alone; it is audited from 7 fig
     metavar="SIZE,THREADS",
     help="What each table says of one more cell, such as 16k,20 (threads times depth).",
 )
+@click.option(
+    "--remeasure",
+    is_flag=True,
+    help="First measure the cells of the gaps again, on the targets of the run's study.",
+)
+@declaring_options
+@destroy_option
 @results_option
 @json_option
-def command(result: str, predict: str | None, results: Path, as_json: bool) -> int:
-    """Fit a model to the tables of RESULT; say what it means and which cells are gaps."""
+def command(
+    *,
+    result: str,
+    predict: str | None,
+    remeasure: bool,
+    declared: Declared,
+    destroy: str | None,
+    results: Path,
+    as_json: bool,
+) -> int:
+    """Fit a model to the tables of RESULT; say what it means and which cells are gaps.
+
+    What no fingerprint shows (an imported table's hardware, drives behind a RAID controller) may
+    be told with --drives, --link, --bus and the like: every figure is then held against it.
+    """
     from seatrial.analysis import summarise  # noqa: PLC0415 - not for --help
+    from seatrial.analysis.bounds.declared import with_declared  # noqa: PLC0415
     from seatrial.cli import audit_text  # noqa: PLC0415
     from seatrial.cli.sources import load_source  # noqa: PLC0415
 
     asked = audit_text.asked_cell(predict) if predict is not None else None
     source = load_source(result, results)
-    summary = summarise(source.run, source.samples)
+    if remeasure:
+        source = _measured_again(result, results, destroy=destroy, quiet=as_json)
+    summary = summarise(*with_declared(source.run, source.samples, declared))
     _require_tables(summary, result)
     answers = audit_text.answers(summary.audits, asked) if asked else []
     told = audit_text.audit_document if as_json else audit_text.audit_page
     click.echo(told(summary, answers), nl=False)
     return 0
+
+
+def _measured_again(result: str, results: Path, *, destroy: str | None, quiet: bool) -> Source:
+    """Measure the gaps of a run again, say how that ended, and return all of it."""
+    from seatrial.cli.remeasure import measure_gaps_again  # noqa: PLC0415 - only if asked for
+
+    source, told = measure_gaps_again(result, results, destroy=destroy, quiet=quiet)
+    if not quiet:
+        click.echo(told)
+    return source
 
 
 def _require_tables(summary: Summary, result: str) -> None:

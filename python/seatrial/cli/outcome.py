@@ -8,12 +8,14 @@ from typing import Final
 import click
 
 from seatrial.analysis import settled, summarise
+from seatrial.analysis.audit.guide import guide
 from seatrial.analysis.audit.odd import odd_keys
 from seatrial.analysis.loadline.decider import decider
 from seatrial.analysis.model import Finding, Summary, ThresholdResult
 from seatrial.analysis.wording import format_count, format_plural
 from seatrial.cli import terminal
 from seatrial.cli.files import require_writable, write_text
+from seatrial.measure.adaptive import adaptive
 from seatrial.measure.loadline import load_lines
 from seatrial.measure.recorder import Conductor
 from seatrial.measure.rounds import interleaved
@@ -21,6 +23,7 @@ from seatrial.measure.run import RunRequest, execute
 from seatrial.report.exports import json_document
 from seatrial.report.tables import as_text, tables
 from seatrial.results.store import ResultsFile
+from seatrial.study.adaptive import is_adaptive
 from seatrial.study.loadline import LOADLINE
 from seatrial.study.model import Plan
 
@@ -60,7 +63,7 @@ def measure_and_tell(
         summary = summarise(run, store.samples(run.id))
     place = report or results.parent / f"seatrial-report-{run.id}.html"
     if not as_json:
-        click.echo(f"{run_text(summary)}\n{end.reason}")
+        click.echo(f"{run_text(summary)}{targets_text(summary)}\n{end.reason}")
     write_report(summary, place)
     if as_json:
         click.echo(json_document.render(summary), nl=False)
@@ -71,7 +74,10 @@ def measure_and_tell(
 
 def way_through(plan: Plan) -> Conductor:
     """Return the usual way through a plan: interleaved rounds, then its load lines."""
-    rounds = interleaved(settled, odd_keys)
+    if is_adaptive(plan.study):
+        rounds = adaptive(settled, guide, odd_keys)
+    else:
+        rounds = interleaved(settled, odd_keys)
     if not any(cell.kind == LOADLINE for cell in plan.cells):
         return rounds
     has_others = any(cell.kind != LOADLINE for cell in plan.cells)
@@ -110,6 +116,17 @@ def run_text(summary: Summary) -> str:
         blocks.append(checked)
     blocks.append(click.wrap_text(summary.verdict, width=WIDTH))
     return "\n\n".join(block.rstrip() for block in blocks) + "\n"
+
+
+def targets_text(summary: Summary) -> str:
+    """Return how the targets of a run compare with its first; empty where it has but one."""
+    if len({part.cell.target for part in summary.cells}) < 2:
+        return ""
+    from seatrial.cli.comparing import targets_compared_text  # noqa: PLC0415 - it imports this
+
+    samples = [sample for part in summary.cells for sample in part.samples]
+    told = targets_compared_text(summary.run, samples)
+    return f"\n{told}" if told else ""
 
 
 def _threshold_text(result: ThresholdResult) -> str:

@@ -24,6 +24,9 @@ ALL_CLIENTS: Final = "All clients"
 
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 Figure = Annotated[float, Meta(ge=0, le=2.0**63)]
+Milliseconds = Annotated[int, Meta(ge=0, le=2**40)]
+Seconds = Annotated[int, Meta(ge=0, le=2**36)]
+UnixSeconds = Annotated[float, Meta(ge=0, le=2.0**36)]
 
 Percent = Annotated[str, Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,9})?$")]
 Middle = Annotated[str, Meta(pattern="^[0-9]{1,19}$")]
@@ -63,7 +66,7 @@ class Direction(msgspec.Struct, frozen=True, kw_only=True):
 
     io_bytes: Count = 0
     total_ios: Count = 0
-    runtime_ms: Count = field(default=0, name="runtime")
+    runtime_ms: Milliseconds = field(default=0, name="runtime")
     slat_ns: Latency = Latency()
     clat_ns: Latency = Latency()
     lat_ns: Latency = Latency()
@@ -101,13 +104,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     groupid: int = 0
     error: int = 0
     total_err: Count = 0
-    elapsed_s: Count = field(default=0, name="elapsed")
+    elapsed_s: Seconds = field(default=0, name="elapsed")
     options: dict[str, str] = field(default_factory=dict, name="job options")
     read: Direction = Direction()
     write: Direction = Direction()
     trim: Direction = Direction()
     sync: Sync = Sync()
-    job_runtime_ms: Count = field(default=0, name="job_runtime")
+    job_runtime_ms: Milliseconds = field(default=0, name="job_runtime")
     usr_cpu: Figure = 0.0
     sys_cpu: Figure = 0.0
     ctx: Count = 0
@@ -138,7 +141,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     version: str = field(default="", name="fio version")
-    timestamp_s: Figure = field(default=0.0, name="timestamp")
+    timestamp_s: UnixSeconds = field(default=0.0, name="timestamp")
     options: dict[str, str] = field(default_factory=dict, name="global options")
     jobs: list[Job] = []
     client_stats: list[Job] = []

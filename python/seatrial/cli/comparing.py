@@ -168,6 +168,18 @@ def _differences(a: Entrant, b: Entrant) -> list[Difference]:
     return in_words(found)
 
 
+def targets_compared_text(run: Run, samples: Sequence[Sample]) -> str:
+    """Return each target of a run against its first; empty where they have no common cell."""
+    entrants = of_targets(run, samples)
+    if entrants is None:
+        return ""
+    try:
+        found = compared(entrants, anyway=True)
+    except UsageError:
+        return ""
+    return "\n".join(comparison_text(each) for each in found)
+
+
 def slower_than(comparison: Comparison, share: float) -> str:
     """Return what surely is slower by more than a share, in words; empty where nothing is.
 

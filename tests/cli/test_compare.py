@@ -1,0 +1,232 @@
+"""The real command compare: simulated devices, directories of one disk, foreign and bad input."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cli.command import seatrial
+from cli.test_bad_input import assert_refused
+from report.json_schema import breaches, load
+
+TWO_DEVICES = """
+name = "two-slots"
+[rounds]
+min = 6
+max = 6
+remeasure = 0
+{targets}
+[[workload]]
+kind = "matrix"
+block_sizes = ["8KiB", "64KiB"]
+threads = [1, 10]
+operations = "read"
+seconds = 0.1
+"""
+SIMULATED = """
+[[target]]
+label = "{label}"
+kind = "simulated"
+size = "{size}"
+[target.model]
+channels = 4
+noise_share = 0.3
+[target.model.read]
+base_us = {base_us}
+per_kib_us = {per_kib_us}
+"""
+
+
+def simulated(label, *, slowness=1.0, size="64MiB"):
+    return SIMULATED.format(
+        label=label, base_us=100 * slowness, per_kib_us=0.4 * slowness, size=size
+    )
+
+
+def study_of(folder: Path, *targets: str, name="two.toml", **replaced: str) -> Path:
+    text = TWO_DEVICES.format(targets="\n".join(targets))
+    for old, new in replaced.items():
+        text = re.sub(rf"^{old} = .*$", f"{old} = {new}", text, flags=re.MULTILINE)
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Two simulated devices, one a quarter slower, and the slow one once more; then each alone."""
+    folder = tmp_path_factory.mktemp("compared")
+    slow, again = (simulated(label, slowness=1.25) for label in ("slow", "slow-aa"))
+    study = study_of(folder, slow, simulated("fast"), again)
+    together = seatrial("study", study, "--label", "both", folder=folder)
+    assert together.code == 0, together.err
+    (folder / "study.out").write_text(together.out, encoding="utf-8")
+    for label, slowness in (("before", 1.0), ("after", 1.25)):
+        alone = study_of(folder, simulated("disk", slowness=slowness), name=f"{label}.toml")
+        assert seatrial("study", alone, "--label", label, folder=folder).code == 0
+    return folder
+
+
+def test_a_study_of_several_targets_ends_with_their_comparison(measured):
+    told = (measured / "study.out").read_text(encoding="utf-8")
+    assert "What differs in machine and target" in told
+    assert "fast against slow, cell by cell" in told
+    found = re.search(
+        r"fast is (1\.2\d)\d?x \(1\.2\d+ to 1\.2\d+\) as fast as slow over 4 cells", told
+    )
+    assert found, told[-1500:]
+    assert "4 of 4 cells faster, none slower" in told
+    assert "Noise floor: slow and slow-aa, which are the same thing, differ by up to" in told
+    assert "slow-aa against slow" not in told
+
+
+def test_targets_of_a_run_are_paired_and_their_twin_is_the_noise_floor(measured):
+    ended = seatrial("compare", "both", "--json", folder=measured)
+    assert (ended.code, ended.err) == (0, "")
+    schema = load("comparison.schema.json")
+    assert list(breaches(ended.document, schema, schema)) == []
+    assert ended.document["a"]["name"] == "slow"
+    (told,) = ended.document["comparisons"]
+    assert told["paired"]
+    assert told["warnings"] == []
+    assert told["noise"]["source"] == "pair"
+    assert 0 <= told["noise_share"] < 0.03
+    rates = [each for each in told["comparands"] if each["figure"] == "iops"]
+    assert {each["answer"] for each in rates} == {"higher"}
+    for each in rates:
+        assert each["ratio"]["low"] < 1.25 < each["ratio"]["high"] * 1.005
+    assert told["overall"]["iops"]["value"] == pytest.approx(1.25, rel=0.01)
+    assert [finding["kind"] for finding in told["findings"]] == ["improved"]
+    words = [each["words"] for each in told["differences"]]
+    assert "simulated device: read.base us" in words
+    assert not any("kernel" in each for each in words)
+
+
+def test_the_same_device_twice_is_not_called_different(measured):
+    ended = seatrial("compare", "both:slow", "both:slow-aa", "--json", folder=measured)
+    (told,) = ended.document["comparisons"]
+    assert {each["answer"] for each in told["comparands"]} <= {"same", "undecided"}
+    assert told["overall_answers"]["iops"]["answer"] in ("same", "undecided")
+    assert told["findings"] == []
+
+
+def test_the_sides_come_in_the_order_in_which_they_are_named(measured):
+    told = seatrial("compare", "both:fast", "both:slow", "--figure", "iops", folder=measured)
+    assert re.search(r"both:slow is 0\.80\d?x .* as fast as both:fast", told.out)
+    assert "p99" not in told.out.partition("What differs")[2].partition("why:")[0]
+
+
+def test_slower_than_allowed_is_exit_code_3(measured):
+    slower = seatrial("compare", "before", "after", "--fail-if-slower", "10", folder=measured)
+    assert slower.code == 3
+    assert "Slower by more than 10 %: iops of 4 cells is 0.8" in slower.out
+    assert " ! after is slower than before over 4 cells" in slower.out
+    for allowed in (
+        ("before", "after", "--fail-if-slower", "30"),
+        ("after", "before", "--fail-if-slower", "0"),
+        ("before", "after"),
+    ):
+        assert seatrial("compare", *allowed, "--figure", "iops", folder=measured).code == 0
+
+
+def test_the_page_of_a_comparison_is_written(measured):
+    page = measured / "compared.html"
+    ended = seatrial("compare", "before", "after", "--report", page, folder=measured)
+    assert ended.code == 0, ended.err
+    assert ended.out.endswith(f"Report: {page}\n")
+    text = page.read_text(encoding="utf-8")
+    assert "after is 0.8" in text
+    assert "I/O" in text or "simulated device" in text
+
+
+def test_several_are_each_compared_with_the_first(measured):
+    ended = seatrial("compare", "before", "after", "both:fast", "--json", folder=measured)
+    assert [each["b"]["name"] for each in ended.document["comparisons"]] == ["after", "both:fast"]
+
+
+def test_another_measurement_of_a_can_be_named(measured):
+    told = seatrial(
+        "compare", "before", "after", "--aa", "both:fast", "--figure", "iops", folder=measured
+    )
+    assert "Noise floor: before and both:fast, which are the same thing" in told.out
+
+
+def test_two_directories_of_one_disk_show_no_false_difference(tmp_path):
+    """A real A/A: the machine may be noisy, so undecided is allowed and different is not."""
+    targets = []
+    for label in ("one", "other"):
+        (tmp_path / label).mkdir()
+        targets.append(f'[[target]]\nlabel = "{label}"\npath = "{tmp_path / label}"\nsize = "8MiB"')
+    study = study_of(tmp_path, *targets, block_sizes='["4KiB"]', threads="[1, 4]", min="4", max="4")
+    ended = seatrial("study", study, "--buffered", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    told = seatrial("compare", "last", "--json", folder=tmp_path).document["comparisons"][0]
+    assert told["paired"]
+    answers = {each["answer"] for each in told["comparands"]}
+    assert answers <= {"same", "undecided"}, told["verdict"]
+    assert {each["answer"] for each in told["overall_answers"].values()} <= {"same", "undecided"}
+    assert told["findings"] == []
+
+
+@pytest.fixture(scope="module")
+def place(measured, tmp_path_factory):
+    """A folder with those runs, one on a larger device, and one of other cells."""
+    folder = tmp_path_factory.mktemp("place")
+    results = folder / "results.seatrial"
+    results.write_bytes((measured / "results.seatrial").read_bytes())
+    studies = tmp_path_factory.mktemp("studies")
+    larger = study_of(studies, simulated("disk", size="128MiB"), name="larger.toml")
+    unlike = study_of(studies, simulated("disk"), name="unlike.toml", block_sizes='["1MiB"]')
+    for study in (larger, unlike):
+        ended = seatrial(
+            "study", study, "--label", study.stem, "--results", results, folder=studies
+        )
+        assert ended.code == 0, ended.err
+    for report in folder.glob("*.html"):
+        report.unlink()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("before", "before"), ("before and before are the same result",)),
+        (("before",), ("one target", "seatrial compare BEFORE before")),
+        (("before", "nowhere"), ("nowhere",)),
+        (("before:disk", "before:tape"), ("no target 'tape'",)),
+        (("before", "both"), ("both has several targets", "both:TARGET")),
+        (("before", "unlike"), ("no cell in common", "before has 4 cells", "unlike has 2 cells")),
+        (("before", "larger"), ("used 64 MiB of its target, larger 128 MiB", "--anyway")),
+        (("before", "after", "--figure", "speed"), ("No figure 'speed'",)),
+        (("before", "after", "--margin", "0"), ()),
+        (("before", "after", "--report", "absent/page.html"), ("absent/page.html",)),
+        ((), ()),
+    ],
+    ids=lambda value: " ".join(value) or None,
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(place, arguments, said):
+    assert_refused(place, ["compare", *arguments], 2, *said)
+
+
+def test_what_forbids_a_comparison_can_be_overruled(place):
+    ended = seatrial("compare", "before", "larger", "--anyway", folder=place)
+    assert ended.code == 0
+    assert " ! before used 64 MiB of its target, larger 128 MiB" in ended.out
+
+
+def test_foreign_tables_are_compared_cell_by_cell(tmp_path):
+    for name, factor in (("lvm2", 1.0), ("mdadm", 1.1)):
+        rows = [
+            f"{size},{threads},{round(59_000 * factor)}"
+            for size in (512, 4096)
+            for threads in (1, 10)
+        ]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["size,threads,iops", *rows]) + "\n")
+    ended = seatrial("compare", "lvm2.csv", "mdadm.csv", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    assert "measured once" in ended.out
+    assert re.search(
+        r"mdadm\.csv is 1\.1x \(measured once\) as fast as lvm2\.csv over 4 cells", ended.out
+    )

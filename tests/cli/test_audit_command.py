@@ -58,6 +58,13 @@ def test_the_articles_table_as_a_document(tmp_path):
     assert [answer["operation"] for answer in ended.document["answers"]] == ["read", "write"]
 
 
+def test_what_both_documents_hold_is_described_alike():
+    own, run = (load(f"{kind}.schema.json")["$defs"] for kind in ("audit", "run"))
+    shared = own.keys() & run.keys()
+    assert {"audit", "cell_table", "table_point", "gap", "finding"} <= shared
+    assert {name: own[name] for name in shared} == {name: run[name] for name in shared}
+
+
 def test_a_refusal_of_one_table_beside_the_answer_of_another(tmp_path):
     table = RAID5.read_text().replace("\n 512B |", "\n; 512B |", 2)
     rows = [line for line in table.splitlines() if not line.startswith("; 512B")]

@@ -37,10 +37,12 @@ from seatrial.analysis.findings.leg_imbalance import imbalance, leg_imbalance
 from seatrial.analysis.findings.link_narrower import link_narrower
 from seatrial.analysis.findings.lock_limited import lock_limited
 from seatrial.analysis.findings.noisy_machine import noisy_machine
+from seatrial.analysis.findings.not_recovered import not_recovered
 from seatrial.analysis.findings.not_repeatable import not_repeatable
 from seatrial.analysis.findings.not_steady import not_steady
 from seatrial.analysis.findings.nothing_completed import nothing_completed
 from seatrial.analysis.findings.page_cache_served import page_cache_served
+from seatrial.analysis.findings.predicted import predicted
 from seatrial.analysis.findings.regressed import regressed
 from seatrial.analysis.findings.saturated import saturated
 from seatrial.analysis.findings.slow_device import slow_device
@@ -66,6 +68,7 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     temperature,
     left_steady_state,
     not_steady,
+    not_recovered,
     interrupted,
     changed_meanwhile,
     lock_limited,
@@ -77,6 +80,7 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     slow_device,
     host_limited,
     saturated,
+    predicted,
     noisy_machine,
 )
 """Findings from samples; the order is that of weight among equals in severity."""

@@ -8,6 +8,7 @@ import msgspec
 from page_reader import embedded, read
 from sample_run import KIB, Maker, make_run, random_draft, sample_summary
 
+from seatrial.analysis.audit import audit_tables
 from seatrial.analysis.model import Summary
 from seatrial.report.page import render
 
@@ -71,3 +72,21 @@ def test_a_run_of_very_many_cells_shows_less_and_says_so():
 def test_a_run_of_the_article_s_size_shows_everything():
     page = render(large_summary())
     assert "would make this page too large" not in page
+
+
+def test_audits_of_very_many_cells_stay_within_the_bound():
+    maker = Maker()
+    cells = [
+        maker.summary(random_draft("matrix", operation, size_bytes, threads, rounds=2))
+        for operation in ("read", "write")
+        for size_bytes in MATRIX_SIZES_BYTES
+        for threads in range(1, 33)
+    ]
+    run = make_run()
+    audits = audit_tables(run, cells)
+    assert sum(len(audit.table.points) for audit in audits) == len(cells)
+    summary = Summary(run=run, cells=cells, findings=[], verdict="Steady.", audits=audits)
+    page = render(summary)
+    assert len(page.encode()) <= BYTES_MAX
+    told = read(page).one(id="audits").text
+    assert "Only the cells in gaps are shown" in told

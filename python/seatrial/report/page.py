@@ -105,7 +105,7 @@ def _rendered(summary: Summary, plain: Sequence[Table], detail: _Detail) -> str:
             "main",
             thresholds_section(summary.thresholds),
             findings_section(summary.findings),
-            audits_section(summary.audits),
+            audits_section(summary.audits, every_cell=detail.every_figure),
             charts_section(figures),
             tables_section(numbers),
             *_provenance(run),

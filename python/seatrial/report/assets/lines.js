@@ -160,7 +160,7 @@ function lineSeries(panel, line, style, index) {
     name: line.name,
     xAxisIndex: index,
     yAxisIndex: index,
-    z: isModel(line) ? 2 : 3,
+    z: { model: 2, foreseen: 4 }[line.look] ?? 3, // what is hollow hides nothing
     symbol: icon,
     symbolSize: line.points.length > 24 ? 4 : look.symbol_px,
     showAllSymbol: true,

@@ -8,33 +8,36 @@ from seatrial.analysis.audit.model import TableAudit
 from seatrial.report.audit_tables import audit_name, cells_table, parameters_table
 from seatrial.report.figures.naming import grouped
 from seatrial.report.figures.overlay import gap_text
-from seatrial.report.markup import Markup, element, unbroken
+from seatrial.report.markup import Markup, element, join, unbroken
 from seatrial.report.sections.tables import plain_table
 
 
-def audits_section(audits: Sequence[TableAudit]) -> Markup:
-    """Return what each audited table says; nothing at all where none was."""
+def audits_section(audits: Sequence[TableAudit], *, every_cell: bool = True) -> Markup:
+    """Return what each audited table says; nothing at all where none was.
+
+    Without ``every_cell`` the tables hold the cells in gaps only, and say so.
+    """
     if not audits:
         return Markup("")
     by_chart = grouped(audits, lambda audit: (audit.table.target, audit.table.workload))
-    parts = [part for members in by_chart.values() for part in _of_one_chart(members)]
+    parts = [part for members in by_chart.values() for part in _of_one_chart(members, every_cell)]
     heading = "What the tables say"
     return element(
         "section", element("h2", heading), *parts, id="audits", aria_label=heading, class_="audits"
     )
 
 
-def _of_one_chart(audits: Sequence[TableAudit]) -> list[Markup]:
+def _of_one_chart(audits: Sequence[TableAudit], every_cell: bool) -> list[Markup]:
     """Return the audits of one chart; their gaps are numbered on, as they are in the chart."""
     parts = []
     number = 1
     for audit in audits:
-        parts.append(_audit(audit, number))
+        parts.append(_audit(audit, number, every_cell))
         number += len(audit.gaps)
     return parts
 
 
-def _audit(audit: TableAudit, first_gap: int) -> Markup:
+def _audit(audit: TableAudit, first_gap: int, every_cell: bool) -> Markup:
     told = [parameter.sentence for parameter in audit.parameters if parameter.sentence]
     gaps = (element("li", gap_text(gap)) for gap in audit.gaps)
     return element(
@@ -48,8 +51,23 @@ def _audit(audit: TableAudit, first_gap: int) -> Markup:
         _folded("Parameters of the model", plain_table(parameters_table(audit), captioned=False))
         if audit.parameters
         else "",
-        _folded("Model and gaps, cell by cell", plain_table(cells_table(audit), captioned=False)),
+        _cells(audit, every_cell),
     )
+
+
+def _cells(audit: TableAudit, every_cell: bool) -> Markup:
+    """Return what each cell is against its model, or each that is in a gap."""
+    table = cells_table(audit, gaps_only=not every_cell)
+    made = _folded("Model and gaps, cell by cell", plain_table(table, captioned=False))
+    if every_cell:
+        return made
+    told = element(
+        "p",
+        "Only the cells in gaps are shown, as all would make this page too large; ",
+        element("code", "seatrial audit --json"),
+        " writes all.",
+    )
+    return join([told, made]) if table.rows else told
 
 
 def _folded(heading: str, content: Markup) -> Markup:

@@ -56,7 +56,7 @@ def read_or_refuse(place: Path) -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 @given(data=st.data())
-@settings(max_examples=60, **QUICK)
+@settings(max_examples=25, **QUICK)
 def test_a_truncated_or_edited_file_is_read_or_refused(tmp_path, name, data):
     text = TEXTS[name]
     for _ in range(data.draw(st.integers(1, 3))):
@@ -71,7 +71,7 @@ def test_a_truncated_or_edited_file_is_read_or_refused(tmp_path, name, data):
 
 
 @given(data=st.data())
-@settings(max_examples=150, **QUICK)
+@settings(max_examples=80, **QUICK)
 def test_any_value_of_a_json_may_be_anything(tmp_path, data):
     content = json.loads(FIO)
     part: object = content
@@ -91,7 +91,7 @@ def test_any_value_of_a_json_may_be_anything(tmp_path, data):
 
 
 @given(content=st.binary(max_size=300))
-@settings(max_examples=60, **QUICK)
+@settings(max_examples=25, **QUICK)
 def test_any_bytes_are_refused_in_a_sentence(tmp_path, content):
     place = tmp_path / "odd.bin"
     place.write_bytes(content)

@@ -22,10 +22,16 @@ Examples:
 @json_option
 def command(run: str, results: Path, as_json: bool) -> int:
     """Show RUN again, from the results file: the same analysis, made anew."""
-    from seatrial.cli.outcome import run_text  # noqa: PLC0415 - not for --help
+    from seatrial.cli.origin_text import origin_text  # noqa: PLC0415 - not for --help
+    from seatrial.cli.outcome import run_text  # noqa: PLC0415
     from seatrial.cli.stored import stored_summary  # noqa: PLC0415
     from seatrial.report.exports import json_document  # noqa: PLC0415
 
     summary = stored_summary(results, run)
-    click.echo(json_document.render(summary) if as_json else run_text(summary), nl=False)
+    if as_json:
+        click.echo(json_document.render(summary), nl=False)
+        return 0
+    if origin := origin_text(summary.run):
+        click.echo(origin)
+    click.echo(run_text(summary), nl=False)
     return 0

@@ -104,13 +104,19 @@ class ResultsFile:
             ResultsFileError: A run of this id is there already.
         """
         with self._writing():
-            if self._row("SELECT id FROM run WHERE id = ?", run.id) is not None:
-                raise ResultsFileError(
-                    seen=f"The results file {self.path} already holds a run {run.id}.",
-                    cause="Two runs were started with the same id.",
-                    next_step="Start the run again; it draws a new id.",
-                )
-            self._insert("run", rows.run_columns(run))
+            self._insert_run(run)
+
+    def add_run(self, run: Run, samples: Sequence[Sample]) -> None:
+        """Store a whole run that was measured elsewhere: all of it, or nothing.
+
+        Raises:
+            ResultsFileError: A run of this id is there already, or two samples are of the same
+                cell and round.
+        """
+        with self._writing():
+            self._insert_run(run)
+            for sample in samples:
+                self._insert_sample(run.id, sample)
 
     def resume_run(self, run_id: str) -> None:
         """Mark a stored run as running again, after it was killed or interrupted."""
@@ -144,11 +150,7 @@ class ResultsFile:
         """
         with self._writing():
             self._require_run(run_id)
-            cell_id = self._cell_id(run_id, sample)
-            self._refuse_second(run_id, cell_id, sample)
-            sample_id = self._insert("sample", rows.sample_columns(cell_id, sample))
-            for table, columns in rows.part_columns(sample):
-                self._insert(table, columns | {"sample_id": sample_id})
+            sample_id = self._insert_sample(run_id, sample)
         return msgspec.structs.replace(sample, id=sample_id, run_id=run_id)
 
     def runs(self) -> list[Run]:
@@ -263,6 +265,23 @@ class ResultsFile:
         places = ", ".join(f":{name}" for name in columns)
         statement = f"INSERT INTO {table} ({names}) VALUES ({places})"  # noqa: S608 - our names
         return int(self._connection.execute(statement, columns).lastrowid or 0)
+
+    def _insert_run(self, run: Run) -> None:
+        if self._row("SELECT id FROM run WHERE id = ?", run.id) is not None:
+            raise ResultsFileError(
+                seen=f"The results file {self.path} already holds a run {run.id}.",
+                cause="Two runs were started with the same id.",
+                next_step="Start the run again; it draws a new id.",
+            )
+        self._insert("run", rows.run_columns(run))
+
+    def _insert_sample(self, run_id: str, sample: Sample) -> int:
+        cell_id = self._cell_id(run_id, sample)
+        self._refuse_second(run_id, cell_id, sample)
+        sample_id = self._insert("sample", rows.sample_columns(cell_id, sample))
+        for table, columns in rows.part_columns(sample):
+            self._insert(table, columns | {"sample_id": sample_id})
+        return sample_id
 
     def _update_run(self, run_id: str, columns: rows.Columns) -> None:
         changes = ", ".join(f"{name} = :{name}" for name in columns)

@@ -1,0 +1,75 @@
+"""``seatrial import FILE``: a foreign result into the results file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from seatrial.cli.options import json_option, label_option, results_option
+
+if TYPE_CHECKING:
+    from seatrial.importers import Imported
+
+EPILOG = """\b
+Examples:
+  seatrial import fio.json --label old-array     what fio --output-format=json+ wrote
+  seatrial import bm-flash.txt                   its printed tables, shell prompt and all
+  seatrial import sizes.csv                      columns size, threads, iops (docs/importers.md)
+  seatrial audit fio.json                        look at a file without storing it
+
+\b
+The format is told by the content. docs/importers.md says what is taken over of each.
+"""
+
+
+@click.command("import", epilog=EPILOG)
+@click.argument("file", type=click.Path(path_type=Path))
+@label_option
+@results_option
+@json_option
+def command(file: Path, label: str, results: Path, as_json: bool) -> int:
+    """Store the result of another tool, so that every command works on it as on a run of ours.
+
+    FILE is fio's JSON or JSON+, a log of fio, the printed tables of bm-flash, or CSV.
+    """
+    from seatrial.analysis import summarise  # noqa: PLC0415 - not for --help
+    from seatrial.cli.origin_text import origin_text  # noqa: PLC0415
+    from seatrial.cli.outcome import run_text  # noqa: PLC0415
+    from seatrial.importers import read_results  # noqa: PLC0415
+    from seatrial.report.exports import json_document  # noqa: PLC0415
+
+    imported = _stored(read_results(file), label, results)
+    summary = summarise(imported.run, imported.samples)
+    if as_json:
+        click.echo(json_document.render(summary), nl=False)
+        return 0
+    click.echo(f"{origin_text(imported.run)}\n{run_text(summary)}")
+    click.echo(f"Stored as run {imported.run.id}\nAgain:  seatrial show {imported.run.id}")
+    return 0
+
+
+def _stored(imported: Imported, label: str, results: Path) -> Imported:
+    """Return the run as it was stored.
+
+    Raises:
+        UsageError: The results file holds it already.
+        ResultsFileError: The results file cannot be used.
+    """
+    import msgspec  # noqa: PLC0415 - not for --help
+
+    from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
+    from seatrial.results.store import ResultsFile  # noqa: PLC0415
+
+    run = msgspec.structs.replace(imported.run, label=label)
+    with ResultsFile.open(results, create=True) as store:
+        if any(stored.id == run.id for stored in store.runs()):
+            raise UsageError(
+                seen=f"{results} holds this file already, as run {run.id}",
+                cause="The same content with the same time was imported before",
+                next_step=f"Look at it with `seatrial show {run.id}`",
+            )
+        store.add_run(run, imported.samples)
+        samples = store.samples(run.id)
+    return msgspec.structs.replace(imported, run=run, samples=samples)

@@ -194,7 +194,7 @@ def main() -> None:
     if arguments.keep:
         write_runs(arguments.keep)
         return
-    with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
         path = Path(folder) / "large.seatrial"
         samples = write_runs(path)
         seatrial = str(Path(sys.executable).with_name("seatrial"))
@@ -206,7 +206,7 @@ def main() -> None:
     write_section(RESULTS, SECTION, text)
 
 
-def _memory() -> str | None:
+def memory_folder() -> str | None:
     """Return a folder in memory, where 20,000 commits take no time; None where there is none."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 

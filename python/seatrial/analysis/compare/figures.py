@@ -14,7 +14,7 @@ from seatrial.analysis.estimates import (
     phases_of,
     rate_unit,
 )
-from seatrial.analysis.running import Running, response_histogram
+from seatrial.analysis.running import Running, response_histogram, running_from
 from seatrial.results.model import Sample
 
 RATE = "iops"
@@ -42,7 +42,7 @@ def is_rate(figure: str) -> bool:
 
 
 def figures_of(
-    samples: Sequence[Sample], wanted: Collection[str] | None = None
+    samples: Sequence[Sample], wanted: Collection[str] | None = None, *, from_s: float = 0.0
 ) -> dict[str, Rounds]:
     """Return what can be compared of one cell on one side, by figure; of its running phases.
 
@@ -52,9 +52,10 @@ def figures_of(
     Args:
         samples: Of one cell, at least one.
         wanted: Names of figures; all unless given. ``p99`` stands for that of every kind.
+        from_s: What :func:`common_start_s` says of both sides.
     """
     own = counted(samples)
-    phases = phases_of(own)
+    phases = [running_from(sample, from_s) for sample in own] if from_s else phases_of(own)
     numbers = [sample.round for sample in own]
     found = {}
     for figure, values, unit, resolution_share in _readings(own, phases, wanted):
@@ -62,6 +63,15 @@ def figures_of(
         if len(known) == len(own):
             found[figure] = Rounds(values=known, unit=unit, resolution_share=resolution_share)
     return found
+
+
+def common_start_s(a: Sequence[Sample], b: Sequence[Sample]) -> float:
+    """Return from when on all samples of a cell, of both sides, are past their start-up phase.
+
+    A start that is cut off on one side and left in on the other would make a difference that is
+    none; whether it is cut may hang on little, so what follows is compared on both.
+    """
+    return max(phase.from_s for side in (a, b) for phase in phases_of(counted(side)))
 
 
 _Reading = tuple[str, Sequence[float | None], str, float]

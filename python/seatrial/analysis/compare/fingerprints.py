@@ -126,7 +126,7 @@ def named_alike(a: dict[str, Any], b: dict[str, Any]) -> tuple[dict[str, Any], d
             renamed.append(node | {"name": twin["name"]})
         else:
             renamed.append(node)
-    if not isinstance(b.get("target"), dict):
+    if not stack_b:
         return a, b
     return a, b | {"target": b["target"] | {"stack": renamed}}
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from seatrial.analysis.compare.figures import Rounds, figures_of
+from seatrial.analysis.compare.figures import Rounds, common_start_s, figures_of
 from seatrial.analysis.compare.multiplicity import ALPHA, Judged, judge
 from seatrial.analysis.compare.overall import overall_contrast
 from seatrial.analysis.compare.pairing import CommonCell
@@ -82,7 +82,8 @@ def ask(
     """
     by_figure: dict[str, list[CellQuestion]] = defaultdict(list)
     for cell in cells:
-        of_a, of_b = figures_of(cell.a, wanted), figures_of(cell.b, wanted)
+        from_s = common_start_s(cell.a, cell.b)
+        of_a, of_b = (figures_of(side, wanted, from_s=from_s) for side in (cell.a, cell.b))
         for figure in of_a:
             if figure in of_b and any(of_a[figure].values.values()):
                 a, b = of_a[figure], of_b[figure]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from seatrial.analysis.compare.figures import RATE
 from seatrial.analysis.compare.model import Comparand, Comparison, Entrant
 from seatrial.analysis.compare.pairing import Matched, order_warning
+from seatrial.analysis.estimates import counted, phases_of
 from seatrial.analysis.wording import format_duration_s, format_plural, format_share
 from seatrial.results.model import Sample
 from seatrial.results.origin import origin_of
@@ -34,6 +35,7 @@ def warnings_of(a: Entrant, b: Entrant, matched: Matched, told: Comparison) -> l
         _unfinished(b),
         *_once(told.comparands),
         _unlike_lengths(a, b, matched),
+        _unlike_starts(matched),
         _below_noise(told),
         "" if not matched.by_identity else _by_identity(a, b),
         _one_sided(a, matched.only_a, b),
@@ -109,6 +111,22 @@ def _unlike_lengths(a: Entrant, b: Entrant, matched: Matched) -> str:
     return (
         f"Samples are {lengths[0]} long on {a.side.name} and {lengths[1]} on {b.side.name}: "
         "caches, burst credit and heat show in the longer ones only."
+    )
+
+
+def _unlike_starts(matched: Matched) -> str:
+    """Say where some samples of a cell have a start-up phase, and others have none."""
+    starts_s = {
+        cell.key: [phase.from_s for side in (cell.a, cell.b) for phase in phases_of(counted(side))]
+        for cell in matched.cells
+    }
+    unlike = [key for key, own_s in starts_s.items() if min(own_s) == 0 < max(own_s)]
+    if not unlike:
+        return ""
+    return (
+        f"Not every round of {format_plural(len(unlike), 'cell')} ({_listed(unlike)}) has a "
+        "start-up phase: all are compared from where it ends, and what it cost or gave is not "
+        "compared."
     )
 
 

@@ -36,7 +36,7 @@ AT_BOUND_LOG: Final = 0.01
 _STEP_LOG: Final = 1e-5
 _EVALUATIONS_MAX: Final = 40
 _COARSE_SHARE: Final = 1e-3
-_FINE_SHARE: Final = 1e-5
+_FINE_SHARE: Final = 1e-4
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,7 @@ def refit(fitted: Fit, observed: Observed) -> Fit:
         start=fitted._theta(),
         pulled_to=fitted._theta(),
         scale_log=max(fitted.scale_log, SCALE_LEAST_LOG),
+        tolerance_share=_COARSE_SHARE,
     )[0]
     return _told(fitted.variant, observed, fitted.loss, theta)
 

@@ -58,12 +58,16 @@ def _by_whole_population(delay: Array, demands: Sequence[Array], population_max:
 
     stations = np.stack([*demands]) if demands else np.zeros((0, *delay.shape))
     throughput = np.zeros((population_max + 1, *delay.shape))
-    queued = np.zeros(stations.shape)
+    times = np.zeros(stations.shape)  # how many wait at each, then how long; reused, for speed
     for customers in range(1, population_max + 1):
         # The arrival theorem: who arrives meets the queue of a network with one customer less.
-        residence = stations * (1 + queued)
-        throughput[customers] = customers / (delay + residence.sum(axis=0))
-        queued = throughput[customers] * residence
+        times += 1
+        times *= stations
+        passing = delay.copy()
+        for residence in times:
+            passing += residence
+        np.divide(customers, passing, out=throughput[customers])
+        times *= throughput[customers]
         if customers % CHECKED_EVERY == 0 and _is_settled(throughput, customers):
             throughput[customers + 1 :] = throughput[customers]
             break

@@ -7,7 +7,7 @@ from seatrial._core import Histogram
 from seatrial.analysis.estimates import latency_estimates, rate_estimate
 from seatrial.analysis.findings.context import Context
 from seatrial.analysis.findings.start_up_phase import start_up_phase
-from seatrial.analysis.running import response_histogram, running, running_per_s
+from seatrial.analysis.running import response_histogram, running, running_from, running_per_s
 from seatrial.analysis.summary import summarise_cell
 
 from .builders import MS_NS, cell_of, run_of
@@ -52,6 +52,39 @@ def test_nineteen_slices_are_too_few():
 def test_a_rate_that_keeps_falling_has_no_running_phase():
     counts = np.rint(noisy_counts(100) * np.linspace(3, 1, 100))
     assert running(timed_sample(counts)).from_s == 0
+
+
+@pytest.mark.parametrize("stretches", [4, 6])
+def test_a_rate_that_goes_up_and_down_has_no_running_phase(stretches):
+    """Its first stretch comes again: that is the device's pace, not its start."""
+    length = 120 // stretches
+    counts = noisy_counts(120, spread=0.03).astype(float)
+    counts *= np.where(np.arange(120) // length % 2, 1.0, 1.4)
+    assert running(timed_sample(np.rint(counts))).from_s == 0
+
+
+def test_a_short_dip_after_the_start_does_not_keep_it_in():
+    counts = counts_with(10, 3.0, values=60)
+    counts[30:33] = 60
+    assert running(timed_sample(counts)).from_s == pytest.approx(1.0)
+
+
+def test_from_a_moment_on_a_sample_counts_as_if_it_began_there():
+    sample = timed_sample(noisy_counts(50))
+    phase = running_from(sample, 1.95)
+    assert phase.from_slice == 20
+    assert phase.completed == sum(part.completed for part in sample.timeline.slices[20:])
+    assert phase.duration_s == pytest.approx(3.0)
+    assert response_histogram(sample, "read", phase).count == phase.completed
+
+
+def test_from_a_moment_on_never_less_than_the_running_phase_nor_than_half():
+    cut = timed_sample(counts_with(10, 4.0))
+    assert running_from(cut, 0.5) == running(cut)
+    whole = timed_sample(noisy_counts(50))
+    assert running_from(whole, 2.6) == running(whole)
+    scheduled = timed_sample(noisy_counts(50), cell_of(arrival={"kind": "fixed", "per_s": 1000}))
+    assert running_from(scheduled, 1.0).from_s == 0
 
 
 def test_a_decay_is_cut_as_far_as_it_surely_reaches():

@@ -21,7 +21,15 @@ from seatrial.analysis.steady.change_points import (
     best_split,
     logarithms,
 )
-from seatrial.analysis.timeline import SLICES_MIN, is_long_enough, median, series_of
+from seatrial.analysis.steady.phases import levels_of
+from seatrial.analysis.timeline import (
+    NS_PER_S,
+    SLICES_MIN,
+    is_long_enough,
+    median,
+    series_of,
+    whole_slices,
+)
 from seatrial.results.model import Sample
 
 if TYPE_CHECKING:
@@ -76,10 +84,27 @@ def running(sample: Sample) -> Running:
         return _whole(sample)
     series = series_of(sample)
     steps = start_up_steps(series.rates)
-    if steps == 0:
+    return _from_slice(sample, steps * series.slices_per_step)
+
+
+def running_from(sample: Sample, from_s: float) -> Running:
+    """Return a sample from a moment on, to the next end of a slice; for samples side by side.
+
+    Its own running phase where that begins later, and where less than half would be left, or
+    the timeline cannot tell.
+    """
+    own = running(sample)
+    if own.from_s >= from_s or not is_long_enough(sample) or not _is_closed_loop(sample):
+        return own
+    first = math.ceil(from_s * NS_PER_S / sample.timeline.slice_ns - 1e-6)
+    return own if first > START_UP_SHARE_MAX * whole_slices(sample) else _from_slice(sample, first)
+
+
+def _from_slice(sample: Sample, first: int) -> Running:
+    """Return what is left of a sample from a slice of its timeline on."""
+    if first == 0:
         return _whole(sample)
-    first = steps * series.slices_per_step
-    from_s = steps * series.step_s
+    from_s = first * sample.timeline.slice_ns / NS_PER_S
     duration_s = sample.duration_s - from_s
     parts = [part for part in sample.timeline.slices if part.index >= first]
     completed = sum(part.completed for part in parts)
@@ -89,7 +114,7 @@ def running(sample: Sample) -> Running:
         duration_s=duration_s,
         completed=completed,
         transferred_bytes=sum(part.transferred_bytes for part in parts),
-        start_up_ratio=start_up_per_s * duration_s / completed,
+        start_up_ratio=start_up_per_s * duration_s / completed if completed else math.inf,
         from_slice=first,
     )
 
@@ -118,9 +143,9 @@ def start_up_steps(rates: Array) -> int:
 
     A start-up phase is a stretch at the beginning, at most half of all, whose rate differs from
     that of the rest by a ratio of at least 1.2 (of the medians) and by more than autocorrelated
-    noise makes in 1 % of the cases. The rest must be at one level: a rate that keeps falling has
-    no running phase. A freeze is never cut off: a start-up phase ends before the first step in
-    which nothing completed.
+    noise makes in 1 % of the cases. The rest must be at one level: a rate that keeps falling, or
+    that goes up and down, has no running phase. A freeze is never cut off: a start-up phase ends
+    before the first step in which nothing completed.
 
     Args:
         rates: Completed requests per second in each step, at least 20 of them.
@@ -137,7 +162,7 @@ def start_up_steps(rates: Array) -> int:
         return 0
     until_freeze = len(rates) if present.all() else int((~present).argmax())
     end = min(end, until_freeze)
-    return end if end >= STRETCH_MIN else 0
+    return end if end >= STRETCH_MIN and _is_one_level(rates[end:]) else 0
 
 
 def _sure_split(values: Array, place_max: int | None) -> int:
@@ -146,6 +171,16 @@ def _sure_split(values: Array, place_max: int | None) -> int:
     if split is None or split.chance > CHANCE_MAX:
         return 0
     return split.place if _differ(values[: split.place], values[split.place :]) else 0
+
+
+def _is_one_level(rates: Array) -> bool:
+    """Tell whether no two levels of a stretch differ enough to matter.
+
+    One change alone is sought above. A rate that goes up and down has several, and a first
+    stretch that comes again is no start-up phase.
+    """
+    levels_per_s = [level.rate_per_s for level in levels_of(rates) if level.rate_per_s > 0]
+    return max(levels_per_s, default=0.0) < RATIO_MIN * min(levels_per_s, default=math.inf)
 
 
 def _differ(before: Array, after: Array) -> bool:

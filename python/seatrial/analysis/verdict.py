@@ -125,9 +125,13 @@ def _best(
 
 
 def _addresses(summary: CellSummary) -> set[object]:
-    """Return the kinds of address of a cell: ``random``, ``sequential`` ..."""
+    """Return the kinds of address of a cell: ``random``, ``sequential`` ...
+
+    What an imported cell says of them is its pattern: it had no specification.
+    """
     accesses = entries(summary.cell.spec, "accesses")
-    return {lookup(access, "address", "kind") for access in accesses}
+    told = {lookup(access, "address", "kind") for access in accesses}
+    return told or {summary.cell.factors.get("pattern")}
 
 
 def _random(cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]) -> Told | None:

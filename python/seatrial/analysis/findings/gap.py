@@ -18,7 +18,7 @@ NOTES: Final[tuple[GapKind, ...]] = ("start_transient", "noise")
 def gap(context: Context) -> list[Finding]:
     """Find the gaps of all audited tables, one finding for each."""
     return [
-        _finding(audit, each)
+        _finding(context.run.id, audit, each)
         for audit in context.audits
         for each in audit.gaps
         if _is_told(audit, each)
@@ -30,7 +30,7 @@ def _is_told(audit: TableAudit, each: Gap) -> bool:
     return each.kind != "bound_broken" and (each.kind != "absent" or audit.table.imported)
 
 
-def _finding(audit: TableAudit, each: Gap) -> Finding:
+def _finding(run_id: str, audit: TableAudit, each: Gap) -> Finding:
     points = [point for point in audit.table.points if point.key in each.keys]
     is_note = each.kind in NOTES and each.status != "persistent"
     return Finding(
@@ -50,11 +50,11 @@ def _finding(audit: TableAudit, each: Gap) -> Finding:
             "is_by_model": audit.holds,
             "drain_mib_per_s": each.drain_mib_per_s,
         },
-        next=_next(audit, each, points[0]),
+        next=_next(run_id, audit, each, points[0]),
     )
 
 
-def _next(audit: TableAudit, each: Gap, point: TablePoint) -> str:
+def _next(run_id: str, audit: TableAudit, each: Gap, point: TablePoint) -> str:
     if each.kind == "start_transient":
         return (
             "Leave some time between the fill and the first cell, or measure in several rounds, "
@@ -65,9 +65,11 @@ def _next(audit: TableAudit, each: Gap, point: TablePoint) -> str:
             "Look at the timeline, the stalls and the slowest requests of these cells in the "
             "report ('seatrial report')."
         )
+    if not audit.table.imported:
+        return f"Measure it again before it is believed: 'seatrial audit {run_id} --remeasure'."
     again = (
         f"seatrial io TARGET --operation {audit.table.operation} --block-size "
         f"{format_size(point.block_size_bytes).replace(' ', '')} --threads {point.threads}"
     )
     depth = f" --depth {point.depth}" if point.depth > 1 else ""
-    return f"Measure it again before it is believed: {again}{depth} --rounds 5"
+    return f"Measure it again before it is believed: '{again}{depth} --rounds 5'."

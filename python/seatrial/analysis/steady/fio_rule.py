@@ -120,11 +120,8 @@ def _sentence(rule: str, met: bool, share: float | None, limit_share: float, win
     if share is None:
         return f"{name} cannot be met: the last {window} values are not there, or are all 0."
     what = (
-        "no value is farther from the mean than"
+        f"the farthest of the last {window} values is {format_share(share)} from their mean"
         if rule == "fio_deviation"
-        else "from value to value the line moves by"
+        else f"the line through the last {window} values moves by {format_share(share)} a value"
     )
-    return (
-        f"{name} is {'met' if met else 'not met'}: over the last {window} values {what} "
-        f"{format_share(share)}."
-    )
+    return f"{name} is {'met' if met else 'not met'}: {what}."

@@ -6,8 +6,6 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from analysis.builders import sample_of
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell
@@ -56,7 +54,7 @@ class FakeRecorder:
         self.probed.append(cell.key)
         return self._sample(cell, number, 0, {})
 
-    def rest(self, cell, rest_s) -> float:
+    def rest(self, _cell, rest_s) -> float:
         self.rested_s.append(rest_s)
         self.now_s += rest_s
         return rest_s
@@ -77,9 +75,6 @@ class FakeRecorder:
             engine="simulated",
         )
 
-
-def with_adaptive(study: Mapping[str, Any], **rounds: Any) -> dict[str, Any]:
-    return dict(study) | {"rounds": rounds}
-
-
-__all__ = ["FakeRecorder", "msgspec"]
+    @property
+    def measured_keys(self) -> set[str]:
+        return {sample.cell.key for sample in self.samples}

@@ -19,8 +19,8 @@ from seatrial.measure.rounds import interleaved
 USUAL = interleaved(settled, odd_keys)
 GAP = "gaps = [{ from_bytes = 32768, to_bytes = 65536, slowdown_factor = 3 }]"
 GAP_KEYS = {f"matrix/read/{size}B/{t}t/1d" for size in (32768, 65536) for t in (1, 2, 4, 16)}
-SIZES_COUNT = 9
-CELLS = SIZES_COUNT * 4
+ROWS = 9
+CELLS = ROWS * 4
 
 
 def study_of(*, gap: str = "", rounds: str = "min = 1, max = 1", budget: str = "") -> str:

@@ -22,7 +22,7 @@ from seatrial.measure.remeasure import Odd, measure_again
 from seatrial.measure.rounds import Settled
 from seatrial.measure.tally import Tally
 from seatrial.results.model import Run, Sample
-from seatrial.study.adaptive import adaptive_cells
+from seatrial.study.adaptive import adaptive_cells, predicted_within_share
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import cell_time_s
 from seatrial.study.plan import order
@@ -48,7 +48,7 @@ class Guidance(Protocol):
 
 
 Guide = Callable[[Run, Sequence[Cell], Sequence[Sample], float], Guidance]
-"""From the run, the cells that it may choose from, what was measured, and the asked precision."""
+"""From the run, the cells that it may choose from, what was measured, and how well to predict."""
 
 
 def adaptive(settled: Settled, guide: Guide, odd: Odd | None = None) -> Conductor:
@@ -114,8 +114,8 @@ class Adaptive:
         return ""
 
     def _next(self) -> Guidance:
-        precision_share = self._plan.study.rounds.precision
-        return self._guide(self._tally.run, self._matrix, self._tally.all(), precision_share)
+        asked_share = predicted_within_share(self._plan.study)
+        return self._guide(self._tally.run, self._matrix, self._tally.all(), asked_share)
 
     def _begun(self) -> list[str]:
         """Return the cells of the matrices that a run which is resumed has samples of."""

@@ -235,7 +235,13 @@ def _named(workload: WorkloadBase, accesses: list[str]) -> Iterator[MisfitError]
 def _adaptive(study: Study) -> Iterator[MisfitError]:
     """Yield what no model describes, in matrices of which cells are to be predicted."""
     for index, workload in enumerate(study.workloads):
-        if not (isinstance(workload, Matrix) and workload.adaptive):
+        if not isinstance(workload, Matrix):
+            continue
+        if not workload.adaptive:
+            if workload.predicted_within != _default(workload, "predicted_within"):
+                expected = "It belongs to adaptive = true"
+                place = ("workload", index, "predicted_within")
+                yield MisfitError("has no effect here", expected, *place)
             continue
         reads_or_writes = [each for each in many(workload.operations) if each != "mixed"]
         if (

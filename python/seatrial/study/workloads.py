@@ -181,12 +181,15 @@ class Matrix(Patterned, frozen=True, kw_only=True, tag="matrix"):
         block_sizes: Sizes of one request.
         threads: Concurrent workers.
         adaptive: Measure some cells only, the most telling first, until the others can be
-            predicted to the asked precision.
+            predicted.
+        predicted_within: Half of a prediction's 95 % interval over its figure that is narrow
+            enough, with ``adaptive``.
     """
 
     block_sizes: BlockSizes = BlockSizes(WHOLE_SWEEP)
     threads: ManyThreads = field(default_factory=lambda: list(ARTICLE_THREADS))
     adaptive: bool = False
+    predicted_within: PositiveShare = 0.1
 
 
 class Sequential(Driven, frozen=True, kw_only=True, tag="sequential"):

@@ -33,7 +33,7 @@ class Guidance(NamedTuple):
 
 
 def guide(
-    run: Run, cells: Sequence[Cell], samples: Sequence[Sample], precision_share: float
+    run: Run, cells: Sequence[Cell], samples: Sequence[Sample], asked_share: float
 ) -> Guidance:
     """Return the cells to measure next.
 
@@ -44,14 +44,14 @@ def guide(
         run: The run; its study tells which matrices are adaptive.
         cells: All cells of these.
         samples: What was measured so far, of any cells.
-        precision_share: Half of an interval over its figure that is narrow enough.
+        asked_share: Half of a prediction's interval over its figure that is narrow enough.
     """
     tables = _tables(run, samples)
     keys: list[str] = []
     known: list[float] = []
     for group in _grouped(cells):
         table = tables.get(group_of(group[0]))
-        told = _of_table(group, table, precision_share)
+        told = _of_table(group, table, asked_share)
         keys += told.keys
         known += told.known
     return Guidance(keys, len(known), max(known, default=None))
@@ -62,7 +62,7 @@ class _OfTable(NamedTuple):
     known: list[float]
 
 
-def _of_table(cells: Sequence[Cell], table: CellTable | None, precision_share: float) -> _OfTable:
+def _of_table(cells: Sequence[Cell], table: CellTable | None, asked_share: float) -> _OfTable:
     """Return what to measure next of one table, and how well each of the rest is known."""
     points: list[Point] = [(c.key, c.block_size_bytes, c.threads, c.depth) for c in cells]
     measured = {p.key for p in table.points if p.measured} if table else set()
@@ -76,7 +76,7 @@ def _of_table(cells: Sequence[Cell], table: CellTable | None, precision_share: f
     if not audit.holds:
         return _OfTable(next_cells(table, points, STEP_COUNT), [])
     widths = {key: _half_width_share(audit.predictions[key]) for key in left}
-    known = [width for width in widths.values() if width <= precision_share]
+    known = [width for width in widths.values() if width <= asked_share]
     unknown_count = len(left) - len(known)
     keys = next_cells(table, points, min(STEP_COUNT, unknown_count)) if unknown_count else []
     return _OfTable(keys, known)

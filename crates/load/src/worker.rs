@@ -170,6 +170,9 @@ impl<E: Engine> Worker<E> {
         self.now_ns = self.flight.view().last_end_ns;
         while self.now_ns < term.end_ns && !self.spent && !term.stop.load(Ordering::Relaxed) {
             self.start_due();
+            if self.spent {
+                break; // a nap of a worker that has nothing more to do would count to the sample
+            }
             if self.is_idle() {
                 self.sleep(term.end_ns);
             } else {

@@ -53,6 +53,15 @@ fn an_ideal_device_gives_exactly_its_rate() {
 }
 
 #[test]
+fn a_limit_ends_a_sample_with_its_last_request() {
+    for limit in [json!({"operations": 16}), json!({"bytes": 16 * 4096})] {
+        let model = json!({"read": {"base_us": 100.0, "per_kib_us": 0.0}});
+        let sample = run(json!({"target": {"model": model}, "limit": limit}));
+        assert_eq!((sample.outcome.completed, sample.duration_ns), (16, 1_600_000));
+    }
+}
+
+#[test]
 fn channels_serve_side_by_side() {
     let model = json!({"channels": 4, "read": {"base_us": 100.0}});
     let sample = run(json!({"target": {"model": model}, "threads": 2, "depth": 8}));

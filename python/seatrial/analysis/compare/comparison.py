@@ -121,8 +121,8 @@ class _Pair(msgspec.Struct, frozen=True, kw_only=True):
             margin_share=margin_share,
             paired=self.paired,
         )
-        warnings = self.ignored + warnings_of(self.a, self.b, self.matched, told)
-        told = msgspec.structs.replace(told, warnings=warnings)
+        weak = warnings_of(self.a, self.b, self.matched, told, self.asked.unlike_starts)
+        told = msgspec.structs.replace(told, warnings=self.ignored + weak)
         return msgspec.structs.replace(told, verdict=verdict(told))
 
 

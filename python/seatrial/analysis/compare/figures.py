@@ -41,37 +41,57 @@ def is_rate(figure: str) -> bool:
     return figure in (RATE, BANDWIDTH)
 
 
-def figures_of(
-    samples: Sequence[Sample], wanted: Collection[str] | None = None, *, from_s: float = 0.0
-) -> dict[str, Rounds]:
-    """Return what can be compared of one cell on one side, by figure; of its running phases.
+class BothSides(msgspec.Struct, frozen=True, kw_only=True):
+    """All figures of one cell on both sides.
 
-    A percentile is absent where any round had too few requests to know it: the rounds that know
-    it would be the faster ones.
-
-    Args:
-        samples: Of one cell, at least one.
-        wanted: Names of figures; all unless given. ``p99`` stands for that of every kind.
-        from_s: What :func:`common_start_s` says of both sides.
+    Attributes:
+        a: On side A, by figure.
+        b: On side B, by figure.
+        has_unlike_starts: Whether some samples have a start-up phase and others have none.
     """
-    own = counted(samples)
-    phases = [running_from(sample, from_s) for sample in own] if from_s else phases_of(own)
-    numbers = [sample.round for sample in own]
-    found = {}
-    for figure, values, unit, resolution_share in _readings(own, phases, wanted):
-        known = {n: value for n, value in zip(numbers, values, strict=True) if value is not None}
-        if len(known) == len(own):
-            found[figure] = Rounds(values=known, unit=unit, resolution_share=resolution_share)
-    return found
+
+    a: dict[str, Rounds]
+    b: dict[str, Rounds]
+    has_unlike_starts: bool
 
 
-def common_start_s(a: Sequence[Sample], b: Sequence[Sample]) -> float:
-    """Return from when on all samples of a cell, of both sides, are past their start-up phase.
+def figures_of_both(
+    a: Sequence[Sample], b: Sequence[Sample], wanted: Collection[str] | None = None
+) -> BothSides:
+    """Return what can be compared of one cell: of its running phases, all from the same moment.
 
     A start that is cut off on one side and left in on the other would make a difference that is
     none; whether it is cut may hang on little, so what follows is compared on both.
+
+    Args:
+        a: Samples of one cell on side A, at least one.
+        b: Samples of the same cell on side B, at least one.
+        wanted: Names of figures; all unless given. ``p99`` stands for that of every kind.
     """
-    return max(phase.from_s for side in (a, b) for phase in phases_of(counted(side)))
+    own = [counted(side) for side in (a, b)]
+    phases = [phases_of(side) for side in own]
+    starts_s = [phase.from_s for side in phases for phase in side]
+    if max(starts_s) > 0:
+        phases = [[running_from(sample, max(starts_s)) for sample in side] for side in own]
+    of_a, of_b = (_figures(side, parts, wanted) for side, parts in zip(own, phases, strict=True))
+    return BothSides(a=of_a, b=of_b, has_unlike_starts=min(starts_s) == 0 < max(starts_s))
+
+
+def _figures(
+    samples: Sequence[Sample], phases: Sequence[Running], wanted: Collection[str] | None
+) -> dict[str, Rounds]:
+    """Return the figures of one side, by name.
+
+    A percentile is absent where any round had too few requests to know it: the rounds that know
+    it would be the faster ones.
+    """
+    numbers = [sample.round for sample in samples]
+    found = {}
+    for figure, values, unit, resolution_share in _readings(samples, phases, wanted):
+        known = {n: value for n, value in zip(numbers, values, strict=True) if value is not None}
+        if len(known) == len(samples):
+            found[figure] = Rounds(values=known, unit=unit, resolution_share=resolution_share)
+    return found
 
 
 _Reading = tuple[str, Sequence[float | None], str, float]

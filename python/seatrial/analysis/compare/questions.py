@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from seatrial.analysis.compare.figures import Rounds, common_start_s, figures_of
+from seatrial.analysis.compare.figures import Rounds, figures_of_both
 from seatrial.analysis.compare.multiplicity import ALPHA, Judged, judge
 from seatrial.analysis.compare.overall import overall_contrast
 from seatrial.analysis.compare.pairing import CommonCell
@@ -64,10 +64,12 @@ class Questions(msgspec.Struct, kw_only=True):
     Attributes:
         cells: Rates first, then latencies, each in the order of the plan.
         overall: By figure, in the same order.
+        unlike_starts: Keys of cells of which some samples have a start-up phase and others none.
     """
 
     cells: list[CellQuestion]
     overall: list[OverallQuestion]
+    unlike_starts: list[str]
 
 
 def ask(
@@ -81,12 +83,14 @@ def ask(
         wanted: Names of figures; all unless given.
     """
     by_figure: dict[str, list[CellQuestion]] = defaultdict(list)
+    unlike_starts: list[str] = []
     for cell in cells:
-        from_s = common_start_s(cell.a, cell.b)
-        of_a, of_b = (figures_of(side, wanted, from_s=from_s) for side in (cell.a, cell.b))
-        for figure in of_a:
-            if figure in of_b and any(of_a[figure].values.values()):
-                a, b = of_a[figure], of_b[figure]
+        both = figures_of_both(cell.a, cell.b, wanted)
+        if both.has_unlike_starts:
+            unlike_starts.append(cell.key)
+        for figure, a in both.a.items():
+            b = both.b.get(figure)
+            if b is not None and any(a.values.values()):
                 found = contrast(a, b, paired=paired)
                 p = None if found is None else p_value(found)
                 question = CellQuestion(cell=cell, figure=figure, a=a, b=b, of=found, p_value=p)
@@ -95,6 +99,7 @@ def ask(
     return Questions(
         cells=[question for asked in by_figure.values() for question in asked],
         overall=[question for question in overall if question],
+        unlike_starts=unlike_starts,
     )
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from seatrial.analysis.compare.figures import RATE
 from seatrial.analysis.compare.model import Comparand, Comparison, Entrant
 from seatrial.analysis.compare.pairing import Matched, order_warning
-from seatrial.analysis.estimates import counted, phases_of
 from seatrial.analysis.wording import format_duration_s, format_plural, format_share
 from seatrial.results.model import Sample
 from seatrial.results.origin import origin_of
@@ -17,7 +16,9 @@ LENGTH_RATIO_MAX = 1.5
 NAMED_MAX = 3
 
 
-def warnings_of(a: Entrant, b: Entrant, matched: Matched, told: Comparison) -> list[str]:
+def warnings_of(
+    a: Entrant, b: Entrant, matched: Matched, told: Comparison, unlike_starts: Sequence[str]
+) -> list[str]:
     """Return what weakens a comparison, the gravest first.
 
     Args:
@@ -25,6 +26,7 @@ def warnings_of(a: Entrant, b: Entrant, matched: Matched, told: Comparison) -> l
         b: What is judged.
         matched: Their cells.
         told: What was found, but for warnings and verdict.
+        unlike_starts: Keys of cells of which some samples have a start-up phase and others none.
     """
     found = [
         *_zeros(a, b, matched),
@@ -35,7 +37,7 @@ def warnings_of(a: Entrant, b: Entrant, matched: Matched, told: Comparison) -> l
         _unfinished(b),
         *_once(told.comparands),
         _unlike_lengths(a, b, matched),
-        _unlike_starts(matched),
+        _unlike_starts(unlike_starts),
         _below_noise(told),
         "" if not matched.by_identity else _by_identity(a, b),
         _one_sided(a, matched.only_a, b),
@@ -114,13 +116,8 @@ def _unlike_lengths(a: Entrant, b: Entrant, matched: Matched) -> str:
     )
 
 
-def _unlike_starts(matched: Matched) -> str:
+def _unlike_starts(unlike: Sequence[str]) -> str:
     """Say where some samples of a cell have a start-up phase, and others have none."""
-    starts_s = {
-        cell.key: [phase.from_s for side in (cell.a, cell.b) for phase in phases_of(counted(side))]
-        for cell in matched.cells
-    }
-    unlike = [key for key, own_s in starts_s.items() if min(own_s) == 0 < max(own_s)]
     if not unlike:
         return ""
     return (

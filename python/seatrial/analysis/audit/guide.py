@@ -74,7 +74,8 @@ def _of_table(cells: Sequence[Cell], table: CellTable | None, asked_share: float
         return _OfTable([], [])
     audit = audit_table(table)
     if not audit.holds:
-        return _OfTable(next_cells(table, points, STEP_COUNT), [])
+        # It may take many cells to see that one does; or it never will.
+        return _OfTable(next_cells(table, points, max(STEP_COUNT, len(left) // 4)), [])
     widths = {key: _half_width_share(audit.predictions[key]) for key in left}
     known = [width for width in widths.values() if width <= asked_share]
     unknown_count = len(left) - len(known)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from seatrial.analysis.findings.context import (
     NS_PER_S,
     Context,
@@ -26,17 +28,24 @@ def generator_limited(context: Context) -> list[Finding]:
     return [finding for finding in (*found, _kernel_workers(context, cells)) if finding]
 
 
+def _above(
+    cells: Sequence[CellSummary], share_of: Callable[[Sample], float | None], allowed_share: float
+) -> tuple[list[CellSummary], float]:
+    """Return the cells whose median share is above what is allowed, and the highest share."""
+    shares = {c.cell.key: median_over_samples(c.samples, share_of) or 0.0 for c in cells}
+    concerned = [c for c in cells if shares[c.cell.key] > allowed_share]
+    return concerned, max(shares.values(), default=0.0)
+
+
 def _null_limit_share(sample: Sample) -> float | None:
     limit_per_s = sample.counters.get("null_limit_per_s", 0)
     return sample.completed_per_s / limit_per_s if limit_per_s > 0 else None
 
 
 def _near_null_limit(context: Context, cells: list[CellSummary]) -> Finding | None:
-    shares = {c.cell.key: median_over_samples(c.samples, _null_limit_share) for c in cells}
-    concerned = [c for c in cells if (shares[c.cell.key] or 0) > NULL_LIMIT_SHARE_MAX]
+    concerned, highest = _above(cells, _null_limit_share, NULL_LIMIT_SHARE_MAX)
     if not concerned:
         return None
-    highest = max(shares[c.cell.key] or 0 for c in concerned)
     return Finding(
         kind="generator_limited",
         severity="warning",
@@ -72,14 +81,9 @@ def _cpu_share(sample: Sample, cpus: float | None) -> float | None:
 def _out_of_processor(
     context: Context, cells: list[CellSummary], cpus: float | None
 ) -> Finding | None:
-    shares = {
-        c.cell.key: median_over_samples(c.samples, lambda sample: _cpu_share(sample, cpus))
-        for c in cells
-    }
-    concerned = [c for c in cells if (shares[c.cell.key] or 0) > CPU_SHARE_MAX]
+    concerned, highest = _above(cells, lambda sample: _cpu_share(sample, cpus), CPU_SHARE_MAX)
     if not concerned:
         return None
-    highest = max(shares[c.cell.key] or 0 for c in concerned)
     return Finding(
         kind="generator_limited",
         severity="warning",

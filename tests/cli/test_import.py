@@ -135,3 +135,11 @@ def test_an_import_is_stored_whole_or_not_at_all(tmp_path):
         store.add_run(run, [*samples, samples[0]])
     with ResultsFile.open(tmp_path / "other.seatrial", read_only=True) as store:
         assert store.runs() == []
+
+
+def test_declared_hardware_is_stored_with_the_run(tmp_path):
+    declared = ("--drives", "4", "--link", "sata2", "--label", "raid5")
+    ended = seatrial("import", RAID5, *declared, folder=tmp_path)
+    assert ended.code == 0, ended.err
+    again = seatrial("show", "raid5", folder=tmp_path)
+    assert "served by a cache: the drives' links end at\n   1,200 MB/s" in again.out

@@ -6,16 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from seatrial.cli.declared import declaring_options
 from seatrial.cli.options import json_option, label_option, results_option
 
 if TYPE_CHECKING:
+    from seatrial.analysis.bounds.declared import Declared
     from seatrial.importers import Imported
 
 EPILOG = """\b
 Examples:
   seatrial import fio.json --label old-array     what fio --output-format=json+ wrote
-  seatrial import bm-flash.txt                   its printed tables, shell prompt and all
+  seatrial import bm-flash.txt --drives 4 --link sata2
+                                                 its printed tables, and what they came over
   seatrial import sizes.csv                      columns size, threads, iops (docs/importers.md)
   seatrial audit fio.json                        look at a file without storing it
 
@@ -27,20 +31,26 @@ The format is told by the content. docs/importers.md says what is taken over of 
 @click.command("import", epilog=EPILOG)
 @click.argument("file", type=click.Path(path_type=Path))
 @label_option
+@declaring_options
 @results_option
 @json_option
-def command(file: Path, label: str, results: Path, as_json: bool) -> int:
+def command(*, file: Path, label: str, declared: Declared, results: Path, as_json: bool) -> int:
     """Store the result of another tool, so that every command works on it as on a run of ours.
 
-    FILE is fio's JSON or JSON+, a log of fio, the printed tables of bm-flash, or CSV.
+    FILE is fio's JSON or JSON+, a log of fio, the printed tables of bm-flash, or CSV. What it
+    does not tell of the hardware may be told with --drives, --link, --bus and the like.
     """
     from seatrial.analysis import summarise  # noqa: PLC0415 - not for --help
+    from seatrial.analysis.bounds.declared import with_declared  # noqa: PLC0415
     from seatrial.cli.origin_text import origin_text  # noqa: PLC0415
     from seatrial.cli.outcome import run_text  # noqa: PLC0415
     from seatrial.importers import read_results  # noqa: PLC0415
     from seatrial.report.exports import json_document  # noqa: PLC0415
 
-    imported = _stored(read_results(file), label, results)
+    read = read_results(file)
+    run, samples = with_declared(read.run, read.samples, declared)
+    run = msgspec.structs.replace(run, label=label)
+    imported = _stored(msgspec.structs.replace(read, run=run, samples=samples), results)
     summary = summarise(imported.run, imported.samples)
     if as_json:
         click.echo(json_document.render(summary), nl=False)
@@ -50,19 +60,17 @@ def command(file: Path, label: str, results: Path, as_json: bool) -> int:
     return 0
 
 
-def _stored(imported: Imported, label: str, results: Path) -> Imported:
+def _stored(imported: Imported, results: Path) -> Imported:
     """Return the run as it was stored.
 
     Raises:
         UsageError: The results file holds it already.
         ResultsFileError: The results file cannot be used.
     """
-    import msgspec  # noqa: PLC0415 - not for --help
-
     from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
 
-    run = msgspec.structs.replace(imported.run, label=label)
+    run = imported.run
     with ResultsFile.open(results, create=True) as store:
         if any(stored.id == run.id for stored in store.runs()):
             raise UsageError(
@@ -72,4 +80,4 @@ def _stored(imported: Imported, label: str, results: Path) -> Imported:
             )
         store.add_run(run, imported.samples)
         samples = store.samples(run.id)
-    return msgspec.structs.replace(imported, run=run, samples=samples)
+    return msgspec.structs.replace(imported, samples=samples)

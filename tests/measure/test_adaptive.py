@@ -213,3 +213,8 @@ def test_what_no_model_describes_cannot_be_adaptive(matrix):
 def test_a_precision_without_predictions_has_no_effect():
     with pytest.raises(StudyError, match="It belongs to adaptive = true"):
         FakeRecorder(study_of(adaptive=False, predicted_within=0.2), queue)
+
+
+def test_the_plan_says_that_fewer_cells_may_be_measured():
+    notes = FakeRecorder(study_of(predicted_within=0.2), queue).plan.notes
+    assert any("adaptive: as few of its cells" in note and "within 20%" in note for note in notes)

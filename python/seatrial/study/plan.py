@@ -25,7 +25,7 @@ from seatrial.study.model import (
 from seatrial.study.problems import DOCS, suggestion
 from seatrial.study.schema import DEFAULT_SIZE_BYTES, Study, Target
 from seatrial.study.units import format_seconds, format_size
-from seatrial.study.workloads import Copy, Fill, Loadline, Workload
+from seatrial.study.workloads import Copy, Fill, Loadline, Matrix, Workload
 
 CELLS_MAX: Final = 10_000
 DEVICE_GRANULE_BYTES: Final = 1 << 20
@@ -65,7 +65,12 @@ def make_plan(study: Study, targets_info: Mapping[str, TargetInfo] | None = None
         targets=targets,
         cells=cells,
         files=files,
-        notes=notes + _notes_on_reading(targets, cells) + _notes_on_load_lines(study, cells),
+        notes=[
+            *notes,
+            *_notes_on_reading(targets, cells),
+            *_notes_on_load_lines(study, cells),
+            *_notes_on_adaptive(study),
+        ],
         plan_hash=_hash(study, cells, files),
     )
 
@@ -372,6 +377,16 @@ def _notes_on_reading(targets: list[PlannedTarget], cells: list[Cell]) -> list[s
         f"{target.label} is only read, as it is: parts that were never written read too fast"
         for target in targets
         if _read_as_is(target, cells)
+    ]
+
+
+def _notes_on_adaptive(study: Study) -> list[str]:
+    """Return a note on each matrix of which as few cells are measured as predict the others."""
+    return [
+        f"{each.label} is adaptive: as few of its cells are measured as predict the others within "
+        f"{each.predicted_within:.0%}"
+        for each in study.workloads
+        if isinstance(each, Matrix) and each.adaptive
     ]
 
 

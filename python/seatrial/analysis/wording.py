@@ -212,8 +212,7 @@ def format_cell(cell: Cell) -> str:
         parts.append(f"depth {cell.depth}")
     others = (item for item in cell.factors.items() if item[0] not in ("pattern", "zones"))
     parts += [_format_factor(cell, name, value) for name, value in others]
-    # The plan puts the target's label before the key where there are several targets.
-    is_one_of_several = cell.key.startswith(f"{cell.target}/{cell.workload}/")
+    is_one_of_several = cell.key != cell.key_without_target
     where = f"{cell.workload} on {cell.target}" if is_one_of_several else cell.workload
     return f"{where}: {', '.join(parts)}"
 

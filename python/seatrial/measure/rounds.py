@@ -92,13 +92,18 @@ class Rounds:
         return self._plan.study.rounds.precision
 
     def _due(self, round_number: int) -> list[Cell]:
-        """Return a round's cells in their order: those whose interval is still too wide."""
-        keys = [
-            cell.key
+        """Return a round's cells in their order: those whose interval is still too wide.
+
+        A cell goes on as long as it is unsettled on any target: rounds that one target alone has
+        cannot be paired, and a comparison would not count them.
+        """
+        unsettled = {
+            cell.key_without_target
             for cell in self._plan.cells
             if round_number < self._plan.study.rounds.min
             or not self._settled(self._before(cell, round_number), self._precision)
-        ]
+        }
+        keys = [cell.key for cell in self._plan.cells if cell.key_without_target in unsettled]
         return order(self._plan, round_number, keys)
 
     def _before(self, cell: Cell, round_number: int) -> list[Sample]:

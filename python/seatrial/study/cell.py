@@ -50,3 +50,10 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
             "depth": self.depth,
         }
         return fixed | self.factors
+
+    @property
+    def key_without_target(self) -> str:
+        """The key that the same cell has on any target; a plan of several puts the label first."""
+        prefix = f"{self.target}/"
+        has_prefix = self.key.startswith(f"{prefix}{self.workload}/")
+        return self.key.removeprefix(prefix) if has_prefix else self.key

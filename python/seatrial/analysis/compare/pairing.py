@@ -56,15 +56,6 @@ class Matched(msgspec.Struct, frozen=True, kw_only=True):
     by_identity: bool = False
 
 
-def key_without_target(cell: Cell) -> str:
-    """Return a cell's key without the target's label, which a plan of several targets has."""
-    return cell.key.removeprefix(f"{cell.target}/") if _has_prefix(cell) else cell.key
-
-
-def _has_prefix(cell: Cell) -> bool:
-    return cell.key.startswith(f"{cell.target}/{cell.workload}/")
-
-
 def identity_without_target(cell: Cell) -> Factors:
     """Return a cell's factors without the target."""
     return {name: value for name, value in cell.identity().items() if name != "target"}
@@ -113,7 +104,7 @@ def _by_key(samples: Sequence[Sample]) -> dict[str, list[Sample]]:
     found: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         cell = sample.cell
-        found[cell.key if has_several_targets else key_without_target(cell)].append(sample)
+        found[cell.key if has_several_targets else cell.key_without_target].append(sample)
     return dict(found)
 
 

@@ -10,10 +10,27 @@ from analysis.compare.sides import cells_of, drawn_entrants, entrant_of, rates_e
 from seatrial._core import Histogram
 from seatrial.analysis.compare.comparison import compare
 from seatrial.analysis.compare.noise import twin_label
+from seatrial.analysis.compare.verdict import ratio_words
+from seatrial.analysis.estimate import Estimate
 from seatrial.errors import UsageError
 from seatrial.results.model import OperationResult
 
 STEADY = [[1000, 1010, 990, 1005, 995]]
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "told"),
+    [
+        (1.2512, 1.2478, 1.2551, "1.251x (1.248 to 1.255)"),
+        (1.25, 1.213, 1.288, "1.25x (1.21 to 1.29)"),
+        (0.8, 0.712, 0.9, "0.80x (0.71 to 0.90)"),
+        (1.24, 0.13, 11.7, "1.2x (0.13 to 12)"),
+        (1.0, 0.0004, 2500.0, "1.0x (0.00040 to 2,500)"),
+        (1.25, None, None, "1.2x (measured once)"),
+    ],
+)
+def test_ratios_are_told_with_the_digits_that_they_know(value, low, high, told):
+    assert ratio_words(Estimate(value=value, low=low, high=high, rounds=3, unit="ratio")) == told
 
 
 def of(a, b, **how):

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from seatrial.analysis.compare.figures import RATE, is_rate
 from seatrial.analysis.compare.model import Comparand, Comparison, Overall
 from seatrial.analysis.compare.settle import whole_percent
 from seatrial.analysis.estimate import Estimate
-from seatrial.analysis.wording import format_count, format_plural
+from seatrial.analysis.wording import format_count, format_iops, format_plural
 
 DECIMALS_MAX = 3
+WIDE = 0.1
 
 
 def ratio_words(ratio: Estimate) -> str:
-    """Return a ratio with its interval, such as ``1.25x (1.21 to 1.29)``."""
+    """Return a ratio with its interval, such as ``1.25x (1.21 to 1.29)``.
+
+    As many decimals as the interval allows, so that its ends and the ratio can be compared; two
+    digits of each where it is wide.
+    """
     if ratio.low is None or ratio.high is None:
-        return f"{ratio.value:.2g}x (measured once)"
-    half = max((ratio.high - ratio.low) / 2, 10.0**-DECIMALS_MAX)
-    decimals = min(DECIMALS_MAX, max(0, -math.floor(math.log10(half))))
-    low, high = (f"{end:.{decimals}f}" for end in (ratio.low, ratio.high))
-    return f"{ratio.value:.{decimals}f}x ({low} to {high})"
+        return f"{format_iops(ratio.value)}x (measured once)"
+    half = (ratio.high - ratio.low) / 2
+    if half >= WIDE:
+        told = [format_iops(number) for number in (ratio.value, ratio.low, ratio.high)]
+    else:
+        decimals = DECIMALS_MAX if half < 10.0 ** (1 - DECIMALS_MAX) else DECIMALS_MAX - 1
+        told = [f"{number:.{decimals}f}" for number in (ratio.value, ratio.low, ratio.high)]
+    value, low, high = told
+    return f"{value}x ({low} to {high})"
 
 
 def verdict(comparison: Comparison) -> str:

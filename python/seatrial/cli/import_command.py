@@ -14,6 +14,7 @@ from seatrial.cli.options import json_option, label_option, results_option
 if TYPE_CHECKING:
     from seatrial.analysis.bounds.declared import Declared
     from seatrial.importers import Imported
+    from seatrial.importers.fio_jobs import JobStudy
 
 EPILOG = """\b
 Examples:
@@ -21,6 +22,7 @@ Examples:
   seatrial import bm-flash.txt --drives 4 --link sata2
                                                  its printed tables, and what they came over
   seatrial import sizes.csv                      columns size, threads, iops (docs/importers.md)
+  seatrial import jobs.fio > study.toml          a job file of fio as a study, to be edited
   seatrial audit fio.json                        look at a file without storing it
 
 \b
@@ -38,15 +40,19 @@ def command(*, file: Path, label: str, declared: Declared, results: Path, as_jso
     """Store the result of another tool, so that every command works on it as on a run of ours.
 
     FILE is fio's JSON or JSON+, a log of fio, the printed tables of bm-flash, or CSV. What it
-    does not tell of the hardware may be told with --drives, --link, --bus and the like.
+    does not tell of the hardware may be told with --drives, --link, --bus and the like. Of a job
+    file of fio, which holds no result, the study is printed that measures the same.
     """
-    from seatrial.analysis import summarise  # noqa: PLC0415 - not for --help
+    from seatrial.analysis import summarise  # noqa: PLC0415 - loads the analysis
     from seatrial.analysis.bounds.declared import with_declared  # noqa: PLC0415
     from seatrial.cli.origin_text import origin_text  # noqa: PLC0415
     from seatrial.cli.outcome import run_text  # noqa: PLC0415
-    from seatrial.importers import read_results  # noqa: PLC0415
+    from seatrial.importers import read_jobs, read_results  # noqa: PLC0415
     from seatrial.report.exports import json_document  # noqa: PLC0415
 
+    if jobs := read_jobs(file):
+        click.echo(_study_text(jobs), nl=False)
+        return 0
     read = read_results(file)
     run, samples = with_declared(read.run, read.samples, declared)
     run = msgspec.structs.replace(run, label=label)
@@ -58,6 +64,16 @@ def command(*, file: Path, label: str, declared: Declared, results: Path, as_jso
     click.echo(f"{origin_text(imported.run)}\n{run_text(summary)}")
     click.echo(f"Stored as run {imported.run.id}\nAgain:  seatrial show {imported.run.id}")
     return 0
+
+
+def _study_text(jobs: JobStudy) -> str:
+    """Return the study of a job file as TOML, what is done otherwise as comments above it."""
+    from seatrial.importers.toml_text import toml_text  # noqa: PLC0415 - only here
+    from seatrial.study.load import study_from_mapping  # noqa: PLC0415
+
+    study_from_mapping(jobs.mapping, "the job file")
+    comments = "".join(f"# {note}.\n" for note in jobs.notes)
+    return f"{comments}\n{toml_text(jobs.mapping)}" if comments else toml_text(jobs.mapping)
 
 
 def _stored(imported: Imported, results: Path) -> Imported:

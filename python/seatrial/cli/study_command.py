@@ -13,6 +13,7 @@ import click
 from seatrial.cli.options import Measuring, changing_options, measuring_options
 
 if TYPE_CHECKING:
+    from seatrial.importers.fio_jobs import JobStudy
     from seatrial.results.model import Run
     from seatrial.study.model import Plan
     from seatrial.study.schema import Study
@@ -23,36 +24,69 @@ Examples:
   seatrial study four-kib --target /mnt/ssd
   seatrial study mine.toml
   seatrial study mine.toml --resume   go on after a kill or an interrupt
+  seatrial study jobs.fio --plan      a job file of fio; what is done otherwise is named
+  seatrial study mine.toml --target /mnt/ssd --fio-job > cells.fio
 
 \b
-FILE is a path or the name of a shipped study. docs/study-file.md explains every key.
+FILE is a path or the name of a shipped study. docs/study-file.md explains every key,
+docs/importers.md what is taken over of a job file of fio.
 """
 
 
 @click.command("study", epilog=EPILOG)
 @click.argument("file")
 @click.option("--target", "target_path", metavar="PATH", help="Where the study's target lies.")
+@click.option(
+    "--fio-job", "as_fio_job", is_flag=True, help="Only print the cells as a job file of fio."
+)
 @changing_options
 @measuring_options
-def command(*, file: str, resume: bool, measuring: Measuring, **changes: object) -> int:
+def command(
+    *, file: str, resume: bool, as_fio_job: bool, measuring: Measuring, **changes: object
+) -> int:
     """Measure the study FILE: its targets, factors, workloads, rounds and thresholds.
 
     Every sample is stored as it ends, so that a killed study loses at most the cell in flight.
     """
-    return show_or_measure(plan_of(file, **changes), measuring, resume=resume)
+    plan = plan_of(file, **changes)
+    if as_fio_job:
+        from seatrial.report.exports.fio_job import render_plan  # noqa: PLC0415 - only here
+
+        click.echo(render_plan(plan), nl=False)
+        return 0
+    return show_or_measure(plan, measuring, resume=resume)
 
 
 def plan_of(name: str, **changes: Any) -> Plan:  # noqa: ANN401 - as override takes them
     """Return the plan of a study with options of the command line put in place.
 
+    What is done otherwise than by fio, where the study is a job file of it, is among the notes.
+
     Raises:
         StudyError: when the study or an option is malformed.
+        UsageError: when a job file of fio is malformed.
         TargetError: when a target does not exist.
     """
-    from seatrial.study.load import load_study  # noqa: PLC0415 - not for --help
+    import msgspec  # noqa: PLC0415 - not for --help
+
+    from seatrial.study.load import load_study, study_from_mapping  # noqa: PLC0415
     from seatrial.study.override import override  # noqa: PLC0415
 
-    return plan_for(override(load_study(name), **changes))
+    jobs = _jobs_of(name)
+    if jobs is None:
+        return plan_for(override(load_study(name), **changes))
+    plan = plan_for(override(study_from_mapping(jobs.mapping, name), **changes))
+    return msgspec.structs.replace(plan, notes=[*jobs.notes, *plan.notes])
+
+
+def _jobs_of(name: str) -> JobStudy | None:
+    """Return what a job file of fio asks for; None where the name means anything else."""
+    path = Path(name)
+    if path.suffix == ".toml" or not path.is_file():
+        return None
+    from seatrial.importers import read_jobs  # noqa: PLC0415 - only for foreign files
+
+    return read_jobs(path)
 
 
 def plan_for(study: Study) -> Plan:

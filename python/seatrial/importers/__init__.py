@@ -5,6 +5,6 @@ becomes a zero. An imported run says so in its study: ``study["imported"]`` (see
 """
 
 from seatrial.importers.model import Imported
-from seatrial.importers.recognise import read_results
+from seatrial.importers.recognise import read_jobs, read_results
 
-__all__ = ["Imported", "read_results"]
+__all__ = ["Imported", "read_jobs", "read_results"]

@@ -180,7 +180,7 @@ def _table(text: str) -> Table:
     lines = text.splitlines()
     first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
     delimiter = max(DELIMITERS, key=first.count)
-    found = []
+    found: list[Line] = []
     for number, line in enumerate(lines, start=1):
         if line.strip() and not line.startswith("#"):
             fields = _fields(line, delimiter)

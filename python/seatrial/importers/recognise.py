@@ -6,8 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from seatrial.errors import UsageError
 from seatrial.importers import bm_flash, csv_table, fio_document, fio_json
 from seatrial.importers.document import Document, open_document, unknown_format
+from seatrial.importers.fio_job_file import is_job_file
+from seatrial.importers.fio_jobs import JobStudy, study_of
 from seatrial.importers.model import Imported
 
 Reader = Callable[[Document], Imported]
@@ -34,4 +37,23 @@ def read_results(path: Path) -> Imported:
     for is_it, read in READERS:
         if is_it(document.text):
             return read(document)
+    if is_job_file(document.text):
+        raise UsageError(
+            seen=f"{path} is a job file of fio, which holds no result",
+            cause="It says what to measure; fio, or Seatrial, has yet to do it",
+            next_step=f"Measure it with `seatrial study {path}`, or name what fio printed",
+        )
     raise unknown_format(document)
+
+
+def read_jobs(path: Path) -> JobStudy | None:
+    """Return the study of a job file of fio; None where the file is anything else.
+
+    Raises:
+        UsageError: It is one, and malformed.
+    """
+    try:
+        document = open_document(path)
+    except UsageError:
+        return None
+    return study_of(document) if is_job_file(document.text) else None

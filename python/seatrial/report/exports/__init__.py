@@ -13,6 +13,7 @@ FORMATS: Final = {
     "markdown": "markdown",
     "bm-flash": "bm_flash",
     "fio-json": "fio_json",
+    "fio-job": "fio_job",
 }
 """Name of each format and the module that writes it; imported only when it is asked for."""
 

@@ -1,0 +1,335 @@
+"""Cells as a job file of fio, so that any of them can be cross-checked with fio.
+
+One job a cell, named by its key, each alone on the target (``stonewall``); what fio cannot do as
+the cell does it stands in a comment above the job, and a cell that fio has no words for is a
+comment only. ``seatrial import`` of the result gives the same cells again.
+
+Sizes are written in bytes and runtimes in milliseconds: ``k`` and ``KiB`` mean different things to
+different versions of fio, and a fraction of a second is no time to it. Options are those of fio
+3.33 (its HOWTO).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import msgspec
+
+from seatrial import _core
+from seatrial.analysis.model import Summary
+from seatrial.results.model import Run
+from seatrial.results.origin import origin_of
+from seatrial.study.cell import Cell
+from seatrial.study.model import LOG_FILE, Plan
+
+FILE_NAME: Final = "seatrial-fio.dat"
+LOG_NAME: Final = "seatrial-fio-log.dat"
+SIZE_BYTES: Final = 1 << 30
+RUNTIME_S: Final = 10.0
+WAYS: Final = {(True, False): "read", (False, True): "write", (True, True): "rw"}
+GLOBAL: Final = """[global]
+group_reporting=1
+thread=1
+norandommap=1
+"""
+
+Options = dict[str, str]
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where the jobs of a target find their files.
+
+    Attributes:
+        path: Directory, device or file; empty where it is not known.
+        holds_files: Whether fio makes files of its own there.
+        size_bytes: Size of the trial file.
+    """
+
+    path: str
+    holds_files: bool
+    size_bytes: int
+
+    def file(self, name: str) -> str:
+        """Return the path of a file of fio's; of a device, or an existing file, that itself."""
+        if not self.holds_files and self.path:
+            return self.path
+        # A colon parts the names of several files.
+        return str(PurePosixPath(self.path or ".") / name).replace(":", "\\:")
+
+
+def render(summary: Summary) -> str:
+    """Return the cells of a run as a job file of fio."""
+    run = summary.run
+    cells = [part.cell for part in summary.cells]
+    places = {cell.target: _place_of_run(run, cell) for cell in cells}
+    return _job_file(f"run {run.id} ({run.study_name})", run.seed, cells, places)
+
+
+def render_plan(plan: Plan) -> str:
+    """Return the cells of a plan as a job file of fio."""
+    places = {
+        target.label: Place(target.path, target.holds_files, target.size_bytes)
+        for target in plan.targets
+    }
+    return _job_file(f"study {plan.study.name}", plan.study.seed, plan.cells, places)
+
+
+def _place_of_run(run: Run, cell: Cell) -> Place:
+    targets = [t for t in run.study.get("target", []) if t.get("label") == cell.target]
+    told = cell.spec.get("target", {})
+    origin = origin_of(run)
+    size_bytes = told.get("size_bytes") or (origin.file_bytes if origin else None) or SIZE_BYTES
+    if not targets:
+        path = str(told.get("path") or "")
+        return Place(path, not path, int(size_bytes))
+    path = str(targets[0].get("path") or "")
+    kind = targets[0].get("kind")
+    if kind == "auto":
+        kind = run.fingerprint_before.get("target", {}).get("kind", "directory")
+    return Place(path, kind not in ("device", "file"), int(size_bytes))
+
+
+def _job_file(title: str, seed: int, cells: Sequence[Cell], places: Mapping[str, Place]) -> str:
+    head = [
+        f"; The cells of {title}, written by seatrial {_core.__version__}.",
+        "; Each job is one cell, named by its key, and runs alone. To compare:",
+        ";   fio --output-format=json+ --output=fio.json THIS_FILE",
+        ";   seatrial import fio.json",
+    ]
+    owned = {place.path for place in places.values() if place.path and not place.holds_files}
+    if owned and any(cell.operation != "read" for cell in cells):
+        listed = ", ".join(sorted(owned))
+        head.append(f"; CAUTION: these jobs write to {listed}; what it holds will be lost.")
+    # A seed of fio has 64 bits and is none of Seatrial's: the places differ, their law does not.
+    parts = ["\n".join(head), f"{GLOBAL}randseed={seed}"]
+    parts += [_section(cell, places[cell.target]) for cell in cells]
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(cell: Cell, place: Place) -> str:
+    """Return one job with the comments that belong to it."""
+    job = _Job(cell, place)
+    missing = job.missing()
+    if missing:
+        return f"; {cell.key}\n;   is left out: {missing}"
+    options = job.options()
+    lines = [f"; {comment}" for comment in job.comments]
+    lines += [f"[{cell.key}]", "stonewall"]
+    lines += [f"{name}={value}" for name, value in options.items()]
+    return "\n".join(lines)
+
+
+class _Job:
+    """One cell on its way to become a job; ``comments`` say what fio does otherwise."""
+
+    def __init__(self, cell: Cell, place: Place) -> None:
+        self.cell = cell
+        self.spec = cell.spec
+        self.place = place
+        self.accesses: list[dict[str, Any]] = cell.spec.get("accesses") or list(_accesses(cell))
+        self.comments: list[str] = []
+
+    def missing(self) -> str:
+        """Return what fio has no words for at all; empty where it can do the cell."""
+        if self.cell.operation == "copy":
+            return "fio has no copy"
+        if self.spec.get("arrival", {}).get("kind") == "bursts":
+            return "fio has no arrivals in bursts"
+        kinds = {access["address"]["kind"] for access in self.accesses}
+        if "one_pass" in kinds:
+            return "fio has no pass that fills flash to its steady state"
+        if len(kinds - {"random", "sequential"}) and len(kinds) > 1:
+            return "fio has one pattern a job, and the cell mixes several"
+        return ""
+
+    def options(self) -> Options:
+        """Return the options of the job, in fio's usual order."""
+        if "fio_options" in self.spec:
+            return self._as_it_was()
+        cell, target = self.cell, self.spec.get("target", {})
+        options = {"description": f"seatrial kind={cell.kind} target={cell.target}"}
+        options |= self._range()
+        options |= self._access()
+        options |= {"numjobs": str(cell.threads), "iodepth": str(cell.depth)}
+        direct = target.get("direct", True)
+        options |= {"ioengine": self._engine(), "direct": str(int(bool(direct)))}
+        options |= self._durability() | self._arrival() | self._data() | self._limits()
+        return options
+
+    def _as_it_was(self) -> Options:
+        """Return the options of a job that fio ran, less those that were the file's."""
+        own = {"name", "description", "stonewall", "new_group", "group_reporting", "thread"}
+        asked = {k: v for k, v in self.spec["fio_options"].items() if k not in own}
+        told = f"seatrial kind={self.cell.kind} target={self.cell.target}"
+        return {"description": told} | {k: v for k, v in asked.items() if "_log" not in k}
+
+    def _range(self) -> Options:
+        part = self.spec.get("range", {})
+        start_bytes = int(part.get("start_bytes", 0))
+        length_bytes = int(part.get("length_bytes", self.place.size_bytes))
+        is_log = self.spec.get("target", {}).get("file") == LOG_FILE
+        options = {"filename": self.place.file(LOG_NAME if is_log else FILE_NAME)}
+        if start_bytes:
+            options["offset"] = str(start_bytes)
+        if self._is_sequential() and self.cell.threads > 1:
+            block_bytes = max(1, self.cell.block_size_bytes)
+            each_bytes = length_bytes // self.cell.threads // block_bytes * block_bytes
+            if each_bytes:
+                self.comments.append(
+                    "fio's threads have a part of the range each; Seatrial's share one cursor."
+                )
+                return options | {"size": str(each_bytes), "offset_increment": str(each_bytes)}
+        return options | {"size": str(length_bytes)}
+
+    def _is_sequential(self) -> bool:
+        return all(access["address"]["kind"] == "sequential" for access in self.accesses)
+
+    def _access(self) -> Options:
+        """Return direction, pattern and sizes."""
+        weights = {way: self._weight(operation=way) for way in ("read", "write")}
+        way = WAYS[weights["read"] > 0, weights["write"] > 0]
+        sequential = self._weight(address="sequential") / self._weight()
+        address = self.accesses[0]["address"]
+        options: Options = {}
+        if address["kind"] == "strided":
+            skip_bytes = int(address["stride_bytes"]) - self.cell.block_size_bytes
+            options["rw"] = f"{way}:{skip_bytes}"
+        else:
+            options["rw"] = way if sequential == 1 else f"rand{way}"
+        if 0 < sequential < 1:
+            options["percentage_random"] = self._percent("random share", 1 - sequential)
+        if way == "rw":
+            share = weights["read"] / (weights["read"] + weights["write"])
+            options["rwmixread"] = self._percent("read share", share)
+        options |= self._distribution(address)
+        if self.cell.block_size_bytes:
+            return options | {"bs": str(self.cell.block_size_bytes)}
+        ways = ["read", "write"] if way == "rw" else [way]
+        return options | self._sizes(ways)
+
+    def _weight(self, *, operation: str = "", address: str = "") -> float:
+        """Return the weight of the accesses of one direction or pattern; a commit writes."""
+        return sum(
+            float(access["weight"])
+            for access in self.accesses
+            if (not operation or _way(access) == operation)
+            and (not address or access["address"]["kind"] == address)
+        )
+
+    def _percent(self, what: str, share: float) -> str:
+        percent = round(100 * share)
+        if not math.isclose(percent, 100 * share, abs_tol=1e-6):
+            self.comments.append(f"fio takes whole percent: {what} {share:.4g} is {percent} %.")
+        return str(percent)
+
+    def _distribution(self, address: Mapping[str, Any]) -> Options:
+        if address["kind"] == "zipf" and address["theta"] > 0:
+            if address["theta"] == 1:
+                self.comments.append("fio has no zipf with theta 1; 0.999 stands in.")
+            theta = 0.999 if address["theta"] == 1 else address["theta"]
+            return {"random_distribution": f"zipf:{theta:g}"}
+        if address["kind"] == "hot_cold":
+            hot = int(self._percent("hot share", address["hot_share"]))
+            reached = int(self._percent("hot access share", address["hot_access_share"]))
+            zones = f"{reached}/{hot}:{100 - reached}/{100 - hot}"
+            return {"random_distribution": f"zoned:{zones}"}
+        if address["kind"] not in ("random", "sequential", "strided", "zipf"):
+            return {"random_distribution": address["kind"]}
+        return {}
+
+    def _sizes(self, ways: Sequence[str]) -> Options:
+        """Return the distribution of block sizes, for reads and writes apart."""
+        if not self._weight():
+            return {}
+        return {"bssplit": ",".join(self._split(way) for way in ways)}
+
+    def _split(self, way: str) -> str:
+        shares: dict[int, float] = {}
+        for access in self.accesses:
+            if _way(access) == way:
+                total = sum(size["weight"] for size in access["sizes"])
+                for size in access["sizes"]:
+                    share = access["weight"] * size["weight"] / total
+                    shares[size["bytes"]] = shares.get(size["bytes"], 0.0) + share
+        total = sum(shares.values())
+        return ":".join(
+            f"{size}/{self._percent(f'share of {size} bytes', share / total)}"
+            for size, share in sorted(shares.items())
+        )
+
+    def _engine(self) -> str:
+        asked = self.spec.get("engine", "auto")
+        if self.cell.depth == 1 and asked != "io_uring":
+            return "psync"
+        if asked == "psync":
+            self.comments.append("fio's psync keeps one request in flight; io_uring stands in.")
+        return "io_uring"
+
+    def _durability(self) -> Options:
+        if self.spec.get("target", {}).get("dsync"):
+            return {"sync": "dsync"}
+        if self.cell.operation == "commit":
+            self.comments.append("fio times the write and its fdatasync apart, not as one commit.")
+            return {"fdatasync": "1"}
+        if every := self.spec.get("sync_every", 0):
+            return {str(self.spec.get("sync_kind", "fdatasync")): str(every)}
+        return {}
+
+    def _arrival(self) -> Options:
+        arrival = self.spec.get("arrival", {})
+        if arrival.get("kind", "closed") == "closed":
+            return {}
+        each_per_s = max(1, round(arrival["rate_per_s"] / self.cell.threads))
+        if not math.isclose(each_per_s * self.cell.threads, arrival["rate_per_s"]):
+            self.comments.append(
+                f"fio takes whole requests per second and thread: {each_per_s} each."
+            )
+        self.comments.append("fio's latency counts from the actual start of a request.")
+        options = {"rate_iops": str(each_per_s)}
+        return options | ({"rate_process": "poisson"} if arrival["kind"] == "poisson" else {})
+
+    def _data(self) -> Options:
+        data = self.spec.get("data", {})
+        if data.get("kind") == "verifiable" or self.spec.get("verify"):
+            self.comments.append("fio does not check what Seatrial's 'verify' checks.")
+        if data.get("kind") == "compressible":
+            percent = self._percent("compressible share", data.get("share", 0.5))
+            return {"buffer_compress_percentage": percent, "refill_buffers": "1"}
+        return {}
+
+    def _limits(self) -> Options:
+        """Return how long the job lasts: so long, and where it writes also so many bytes."""
+        limit = self.spec.get("limit", {})
+        if not self.spec.get("limit"):
+            self.comments.append(f"How long it was measured is not known; {RUNTIME_S:g} s here.")
+        if self.spec.get("iopoll"):
+            self.comments.append("It was measured with polling: add hipri=1 where the device can.")
+        runtime_ms = max(1, round(1000 * (limit.get("duration_s") or RUNTIME_S)))
+        options = {"runtime": f"{runtime_ms}ms"}
+        if not limit.get("bytes"):
+            return options | {"time_based": "1"}
+        return options | {"io_size": str(max(1, limit["bytes"] // self.cell.threads))}
+
+
+def _way(access: Mapping[str, Any]) -> str:
+    """Return fio's direction of an access."""
+    return "read" if access["operation"] == "read" else "write"
+
+
+def _accesses(cell: Cell) -> Iterator[dict[str, Any]]:
+    """Yield what a cell does where nobody kept it as for an engine: a foreign result."""
+    pattern = str(cell.factors.get("pattern", "random"))
+    address: dict[str, Any] = {"kind": pattern}
+    if pattern == "zipf":
+        address["theta"] = cell.factors.get("theta", 0.99)
+    share = float(cell.factors.get("read_share", 0.5))
+    shares = {"read": 1.0, "write": 0.0} if cell.operation == "read" else {"write": 1.0}
+    if cell.operation == "mixed":
+        shares = {"read": share, "write": 1 - share}
+    for operation, weight in shares.items():
+        if weight > 0:
+            sizes = [{"bytes": cell.block_size_bytes, "weight": 1.0}]
+            yield {"weight": weight, "operation": operation, "sizes": sizes, "address": address}

@@ -109,6 +109,22 @@ def test_each_target_of_a_run_has_its_own_facts():
     assert facts_of(first)["engine"] == "psync"
 
 
+def test_limits_of_a_control_group_are_told_of_the_device_that_they_limit():
+    def limited_run(name, number, limits):
+        stack = [{"name": name, "kind": "loop", "major_minor": number}]
+        groups = {"cpu_limit_cpus": None, "io_limits": limits}
+        before = {"machine": {"cgroup": groups}, "target": {"stack": stack}}
+        return facts_of(entrant_of(name, [sample_of()], before=before))
+
+    here = limited_run("loop0", "7:0", {"7:0": {"reads_per_s": 4000}, "8:0": {"writes_per_s": 1}})
+    there = limited_run("loop1", "7:1", {"7:1": {"reads_per_s": 3000, "read_bytes_per_s": 9}})
+    told = words(here, there)
+    assert [(each.words, each.weight, each.a, each.b) for each in told] == [
+        ("limit of the control group on loop0: read bytes per s", "likely", "none", 9),
+        ("limit of the control group on loop0: reads per s", "likely", 4000, 3000),
+    ]
+
+
 def test_of_an_imported_result_nothing_is_known():
     assert facts_of(entrant_of("fio.json", [sample_of()], before={})) == {}
 

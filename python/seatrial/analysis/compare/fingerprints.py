@@ -14,6 +14,7 @@ from seatrial.analysis.compare.pairing import VIRTUAL_ENGINES
 LIKELY = (
     (r"engine", "engine"),
     (r"simulated\.(?P<rest>.+)", "simulated device: {rest}"),
+    (r"{device}\.io_limits\.(?P<rest>.+)", "limit of the control group on {name}: {rest}"),
     (r"{device}\.model", "model of {name}"),
     (r"{device}\.firmware", "firmware of {name}"),
     (r"{device}\.scheduler", "I/O scheduler of {name}"),
@@ -59,6 +60,11 @@ LIKELY = (
 )  # fmt: skip
 """Key paths and words of what usually explains a difference in speed, the likeliest first."""
 
+NO_LIMITS = dict.fromkeys(
+    ("read_bytes_per_s", "write_bytes_per_s", "reads_per_s", "writes_per_s"), "none"
+)
+"""What a control group may limit of a device: where it does not, that is known, too."""
+
 IGNORED = re.compile(
     r"fingerprint_version|.*\.(major_minor|kernel_names|parents|children|users|no_device_because"
     r"|schedulers_available|clock_sources_available|source|mount_point|users\..*|dm\.name)"
@@ -85,7 +91,25 @@ def facts_of(entrant: Entrant) -> dict[str, Any]:
         # It stands on virtual time: what this machine is like does not touch it.
         return told | {"simulated": _simulated_model(entrant)}
     own = target_facts(before, _label(entrant))
-    return told | {"machine": before.get("machine"), "target": own}
+    return told | _with_own_limits(before.get("machine"), own)
+
+
+def _with_own_limits(machine: object, target: dict[str, Any]) -> dict[str, Any]:
+    """Return both with a control group's limits at the devices that they limit.
+
+    The machine lists those of all devices by number; those of other devices explain nothing.
+    """
+    told: dict[str, Any] = {"machine": machine, "target": target}
+    if not isinstance(machine, dict) or not isinstance(groups := machine.get("cgroup"), dict):
+        return told
+    limited = groups.get("io_limits") or {}
+    others = {name: value for name, value in groups.items() if name != "io_limits"}
+    told["machine"] = machine | {"cgroup": others}
+    stack = [
+        node | {"io_limits": NO_LIMITS | limited.get(node.get("major_minor"), {})}
+        for node in _stack({"target": target})
+    ]
+    return told | {"target": target | {"stack": stack}} if stack else told
 
 
 def _label(entrant: Entrant) -> str:

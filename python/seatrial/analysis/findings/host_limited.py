@@ -16,6 +16,10 @@ US_PER_S: Final = 1e6
 AT_LIMIT_SHARE: Final = 0.9
 BEYOND_LIMIT_RATIO: Final = 1.05
 SIZES_MIN: Final = 2
+_OR_THE_DRIVES: Final = (
+    " Only one target was measured, so it may as well be the drives' own: as many requests as they "
+    "serve at once, each taking its time."
+)
 
 
 def host_limited(context: Context) -> list[Finding]:
@@ -75,6 +79,7 @@ def _finding(alike: list[TableAudit]) -> Finding:
             "Each request takes a fixed time that no other can use, whatever its size: the "
             "processor and the driver of the host, the controller, the hypervisor, or an IOPS "
             "limit of the volume. More drives move more bytes, not more requests."
+            + (_OR_THE_DRIVES if len(points) == 1 else "")
         ),
         evidence=_evidence(alike, cost),
         next=(

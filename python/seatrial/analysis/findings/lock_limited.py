@@ -15,6 +15,17 @@ from seatrial.analysis.wording import format_interval, format_plural, format_val
 
 GAIN_RATIO_MAX: Final = 1.25
 SIZES_MIN: Final = 3
+_CAUSES: Final = {
+    "write": (
+        "The writes pass one by one: a lock of the file (its inode, as most file systems take for "
+        "writes), of the file system's journal, or of a driver; the drives wait for it. Or the "
+        "target itself serves one request at a time, as a single disk without a queue does."
+    ),
+    "read": (
+        "The reads pass one by one: the target serves one request at a time, as a single disk "
+        "without a queue does, or a driver or a file has a lock that readers take."
+    ),
+}
 
 
 def lock_limited(context: Context) -> list[Finding]:
@@ -55,11 +66,7 @@ def _finding(audit: TableAudit, gain: Estimate) -> Finding:
             f"{format_value(gain)} of what {least} does ({format_interval(gain)}, over "
             f"{format_plural(gain.rounds, 'block size')}). {lock.sentence if lock else ''}"
         ).rstrip(),
-        cause=(
-            f"The {operation}s pass one by one: a lock of the file (its inode, as most file "
-            "systems take for writes), of the file system's journal, or of a driver; the drives "
-            "wait for it."
-        ),
+        cause=_CAUSES[operation],
         evidence={
             "gain_ratio": gain.value,
             "gain_ratio_low": gain.low,

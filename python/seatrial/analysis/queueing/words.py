@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from seatrial.analysis.audit.model import Parameter
-from seatrial.analysis.queueing.forms import MIB, PARAMETERS
+from seatrial.analysis.queueing.forms import KIB, MIB, PARAMETERS
 from seatrial.analysis.wording import DIGITS_MAX, digits_allowed, format_iops
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ Interval = tuple[float, float] | None
 US_PER_S: Final = 1e6
 PER_REQUEST: Final = ("host_service_us", "locked_us")
 EXCEEDED_FACTOR: Final = 1.05
+REACHED_SHARE_MIN: Final = 0.75
 NO_GAIN_RATIO: Final = 1.25
 UNIT_WORDS: Final = {"us": "µs", "us/MiB": "µs a MiB", "ratio": "", "count": ""}
 
@@ -25,8 +26,9 @@ UNIT_WORDS: Final = {"us": "µs", "us/MiB": "µs a MiB", "ratio": "", "count": "
 def parameters_of(fitted: Fit, operation: str) -> list[Parameter]:
     """Return the parameters of a fit, in the order of its form.
 
-    A parameter that the table does not determine has no sentence. A limit that cells of the table
-    exceed is a mean of what several things do, and its sentence says so.
+    A parameter that the table does not determine has no sentence. Nor has a limit that no cell of
+    the table came near: what lies beyond what was measured follows from the form of the equation
+    alone. A limit that cells exceed is a mean of what several things do, and its sentence says so.
 
     Args:
         fitted: The fit.
@@ -42,10 +44,27 @@ def parameters_of(fitted: Fit, operation: str) -> list[Parameter]:
                 low=interval[0] if interval else None,
                 high=interval[1] if interval else None,
                 unit=PARAMETERS[name].unit,
-                sentence=_sentence(name, interval, fitted, operation) if interval else "",
+                sentence=(
+                    _sentence(name, interval, fitted, operation)
+                    if interval and _is_seen(name, value, interval, fitted)
+                    else ""
+                ),
             )
         )
     return told
+
+
+def _is_seen(name: str, value: float, ends: tuple[float, float], fitted: Fit) -> bool:
+    """Tell whether the cells of the table themselves show what a parameter is to say."""
+    observed = fitted.observed
+    if name == "host_service_us":
+        return float(observed.rate_per_s.max()) >= REACHED_SHARE_MIN * US_PER_S / value
+    if name == "link_mib_per_s":
+        moved = observed.rate_per_s * observed.size_bytes
+        return float(moved.max()) / MIB >= REACHED_SHARE_MIN * value
+    if name == "store_forward_kib":  # where it may be longer than all requests, none shows its end
+        return ends[1] * KIB < float(observed.size_bytes.max())
+    return name != "admitted_count" or value < float(observed.concurrency.max())
 
 
 def _sentence(name: str, ends: tuple[float, float], fitted: Fit, operation: str) -> str:
@@ -130,10 +149,11 @@ def _sub_page(value: float, interval: Interval, operation: str) -> str:
 
 def _locked(value: float, interval: Interval, operation: str) -> str:
     limit = None if interval is None else (US_PER_S / interval[1], US_PER_S / interval[0])
+    # File systems lock a file against other writers; reads one by one are likelier a disk's.
+    how = "pass one lock, held for" if operation == "write" else "pass one by one, each taking"
     return (
-        f"Threads do not help: {operation}s pass one lock, held for "
-        f"{figure(value, interval, 'us')}, so {figure(US_PER_S / value, limit, '')} IOPS is the "
-        "limit."
+        f"Threads do not help: {operation}s {how} {figure(value, interval, 'us')}, so "
+        f"{figure(US_PER_S / value, limit, '')} IOPS is the limit."
     )
 
 

@@ -1,0 +1,47 @@
+"""What parameters say in words: of what the cells show, and of nothing beyond."""
+
+import pytest
+
+from seatrial.analysis.audit.tables import observed_of
+from seatrial.analysis.queueing.fit import fit
+from seatrial.analysis.queueing.forms import Variant
+from seatrial.analysis.queueing.words import parameters_of
+
+from .synthetic import READ_VALUES, SIZES, table_of
+
+
+def told(values, *, form="read", operation="read", **grid):
+    """The sentences of a table that a form made, by parameter."""
+    fitted = fit(Variant(form, tuple(values)), observed_of(table_of(form, values, **grid)))
+    return {each.name: each for each in parameters_of(fitted, operation)}
+
+
+def test_limits_that_cells_reach_are_told():
+    found = told(READ_VALUES)
+    assert found["host_service_us"].sentence.startswith("One I/O costs the host 16")
+    assert found["link_mib_per_s"].sentence.startswith("The link ends at 1,7")
+    assert found["store_forward_kib"].sentence.startswith("That beginning is 600 KiB")
+    assert found["admitted_count"].sentence.startswith("More than 7.7")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "grid"),
+    [
+        ("host_service_us", {"setup_us": 2000.0}, {}),
+        ("link_mib_per_s", {}, {"sizes": SIZES[:5]}),
+        ("store_forward_kib", {}, {"sizes": SIZES[:11]}),
+        ("admitted_count", {"admitted_count": 45.0, "setup_us": 2000.0}, {}),
+    ],
+)
+def test_what_no_cell_came_near_is_not_told(name, changes, grid):
+    """The value may well be right: it follows from the equation, not from what was seen."""
+    assert told(READ_VALUES | changes, **grid)[name].sentence == ""
+
+
+def test_reads_one_by_one_are_not_called_a_lock():
+    values = {"locked_us": 31.0, "link_mib_per_s": 540.0}
+    reads = told(values, form="locked_write")["locked_us"].sentence
+    writes = told(values, form="locked_write", operation="write")["locked_us"].sentence
+    assert "lock" not in reads
+    assert "one by one" in reads
+    assert "writes pass one lock, held for 31" in writes

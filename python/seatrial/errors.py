@@ -13,7 +13,7 @@ EXIT_CODES: Final[dict[int, str]] = {
     0: "done",
     1: "internal error, or something could not be undone",
     2: "usage: a bad option or a malformed study",
-    3: "a threshold of the study was breached",
+    3: "a threshold was breached: of the study, or one that the command was given",
     4: "partial result: what was measured is kept",
     5: "refused for safety: data would be lost or the target is in use",
     6: "the target cannot be used: missing, not writable or of the wrong kind",

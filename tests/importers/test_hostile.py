@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -118,3 +120,24 @@ def test_what_was_read_can_be_stored_and_comes_back(tmp_path, name):
         assert store.run(imported.run.id) == imported.run
     assert [sample.cell for sample in back] == [sample.cell for sample in imported.samples]
     assert [s.completed_per_s for s in back] == [s.completed_per_s for s in imported.samples]
+
+
+def test_a_device_is_named_and_not_read():
+    with pytest.raises(UsageError, match=r"/dev/zero is a device\. .*seatrial io /dev/zero"):
+        read_results(Path("/dev/zero"))
+
+
+def test_what_is_larger_than_a_result_is_not_read(tmp_path):
+    place = tmp_path / "image"
+    with place.open("wb") as file:
+        file.truncate((1 << 30) + 1)
+    with pytest.raises(UsageError, match="larger than 1 GiB"):
+        read_results(place)
+
+
+def test_a_pipe_is_read(tmp_path):
+    place = tmp_path / "pipe"
+    os.mkfifo(place)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(place.write_text, "size,threads,iops\n4096,1,100\n", encoding="utf-8")
+        assert len(read_results(place).samples) == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -43,23 +45,19 @@ def open_document(path: Path) -> Document:
     """Return a file as text.
 
     Raises:
-        UsageError: It cannot be read, is empty, is no text in UTF-8, or is larger than 1 GiB.
+        UsageError: It cannot be read, is a device, is empty, is no text in UTF-8, or is larger
+            than 1 GiB.
     """
     try:
-        stat = path.stat()
-        content = path.read_bytes() if stat.st_size <= DOCUMENT_BYTES_MAX else None
+        status = path.stat()
+        _require_text_file(path, status)
+        content = _content(path)
     except OSError as error:
         raise UsageError(
             seen=f"{path} cannot be read: {error.strerror}",
             cause="It is missing, a folder, or closed to this user",
             next_step=f"See `ls -ld {path}`",
         ) from None
-    if content is None:
-        raise UsageError(
-            seen=f"{path} has {stat.st_size} bytes",
-            cause="No result that can be imported is larger than 1 GiB",
-            next_step="Name the result itself, not an image or an archive that holds it",
-        )
     if not content.strip():
         raise UsageError(
             seen=f"{path} is empty",
@@ -69,8 +67,37 @@ def open_document(path: Path) -> Document:
     return Document(
         path=path,
         text=_text(path, content),
-        changed_at=stat.st_mtime,
+        changed_at=status.st_mtime,
         digest=hashlib.sha256(content).hexdigest(),
+    )
+
+
+def _require_text_file(path: Path, status: os.stat_result) -> None:
+    """Raise UsageError for a device, which may have no end, and for what is too large."""
+    if stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode):
+        raise UsageError(
+            seen=f"{path} is a device",
+            cause="A result is a text that another tool wrote; a device has yet to be measured",
+            next_step=f"Measure it with `seatrial io {path}`, or name the file of a result",
+        )
+    if status.st_size > DOCUMENT_BYTES_MAX:
+        raise _too_large(path)
+
+
+def _content(path: Path) -> bytes:
+    """Return what a file holds; a pipe, too, which does not know its length."""
+    with path.open("rb") as file:
+        content = file.read(DOCUMENT_BYTES_MAX + 1)
+    if len(content) > DOCUMENT_BYTES_MAX:
+        raise _too_large(path)
+    return content
+
+
+def _too_large(path: Path) -> UsageError:
+    return UsageError(
+        seen=f"{path} is larger than 1 GiB",
+        cause="No result that can be imported is",
+        next_step="Name the result itself, not an image or an archive that holds it",
     )
 
 

@@ -32,6 +32,7 @@ from seatrial.importers.document import Document
 from seatrial.importers.fio_document import Disk, Job, Report, reports
 from seatrial.importers.fio_keys import OwnCell, own_cell
 from seatrial.importers.fio_latency import result_of, taken
+from seatrial.importers.fio_logs import logs_beside, timed
 from seatrial.importers.fio_options import (
     NOT_FACTORS,
     Access,
@@ -71,7 +72,8 @@ def read(document: Document) -> Imported:
             next_step="Name a result of reads or writes",
         )
     varying = _varying([each.options for each in known])
-    drafts = _told_apart(known, [_draft(each, varying, notes) for each in known])
+    drafts = [_with_logs(document, each, _draft(each, varying, notes), notes) for each in known]
+    drafts = _told_apart(known, drafts)
     drafts = _with_disks(found, drafts, notes)
     origin = Origin(
         format="fio-json+" if any(map(_has_histogram, drafts)) else "fio-json",
@@ -133,6 +135,31 @@ def _draft(measured: Measured, varying: Sequence[str], notes: list[str]) -> Draf
         errors_count=errors_count,
         counters=_counters(job),
     )
+
+
+def _with_logs(document: Document, measured: Measured, draft: Draft, notes: list[str]) -> Draft:
+    """Return a draft with the timeline of its logs, where they lie beside the JSON."""
+    latency = taken(getattr(measured.job, DIRECTIONS[measured.access.operation][0])).name
+    kind = latency.removesuffix("_ns") or "lat"
+    logs = logs_beside(document.path, measured.options, measured.threads, kind)
+    if not logs or measured.job.hostname:
+        return draft
+    found = timed(logs, draft.operations, draft.duration_s)
+    if found is None:
+        notes.append(
+            f"The logs of job {measured.job.jobname} do not add up to its requests, or hold means "
+            "of latencies only: they are left out."
+        )
+        return draft
+    notes += [found.note] if found.note else []
+    operations = {
+        name: msgspec.structs.replace(result, response=found.histograms[name].encode())
+        if name in found.histograms and result.response == NO_LATENCIES
+        else result
+        for name, result in draft.operations.items()
+    }
+    parts = {"timeline": found.timeline}
+    return msgspec.structs.replace(draft, operations=operations, parts=parts)
 
 
 def _operations(

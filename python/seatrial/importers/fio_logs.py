@@ -1,0 +1,381 @@
+"""fio's bandwidth, IOPS and latency logs as the timeline of a sample.
+
+A line is time (ms), value, direction (0 read, 1 write, 2 trim), block size and more that is not
+needed here (fio's HOWTO, "Log File Formats"). The value is KiB/s, requests or ns: which of them
+only the file's name tells (``PREFIX_lat.1.log``). A log without ``log_avg_msec`` has a line for
+each request: the timeline is exact, and the lines of a latency log are its histograms. With it, a
+line is a mean over a window: the requests that the JSON counts are shared out in proportion,
+provided that the log adds up to them within 5 %. Histogram logs (``write_hist_log``) are not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from seatrial._core import Histogram
+from seatrial.errors import UsageError
+from seatrial.importers.building import NO_LATENCIES, SLICE_NS, Draft, imported, told_operation
+from seatrial.importers.document import Document, no_number, open_document
+from seatrial.importers.model import Imported
+from seatrial.results.model import OperationResult, Slice, Timeline
+from seatrial.results.origin import Origin
+
+KINDS: Final = ("lat", "clat", "iops", "bw")
+"""Logs that give a timeline, the most telling first."""
+DIRECTIONS: Final = ("read", "write")
+NS_PER_MS: Final = 1_000_000
+KIB: Final = 1024
+DEVIATION_SHARE_MAX: Final = 0.05
+SIZE_DEVIATION_SHARE_MAX: Final = 0.02
+_LINE: Final = re.compile(r"\s*(\d{1,15}),\s*(\d{1,18}),\s*([012]),\s*(\d{1,12})(?:,.*)?")
+_NAME: Final = re.compile(r"(?P<prefix>.+)_(?P<kind>bw|iops|lat|clat|slat)(?P<number>\.\d+)?\.log")
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One line of a log.
+
+    Attributes:
+        at_ms: Time since the job's start.
+        value: KiB/s, requests, or ns, as the kind of the log has it.
+        size_bytes: Block size; 0 in a log of means.
+    """
+
+    at_ms: int
+    value: int
+    size_bytes: int
+
+
+Log = dict[str, list[Entry]]
+"""The lines of one file by direction."""
+
+
+def is_log(text: str) -> bool:
+    """Tell whether a text consists of lines of a log of fio."""
+    lines = [line for line in text.splitlines()[:5] if line.strip()]
+    return bool(lines) and all(_LINE.fullmatch(line) for line in lines)
+
+
+def log_of(document: Document) -> Log:
+    """Return the lines of a log; raises UsageError for a line that is none."""
+    found: Log = defaultdict(list)
+    for number, line in enumerate(document.text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        parts = _LINE.fullmatch(line)
+        if parts is None:
+            raise no_number(document, number, "time, value, direction", line[:40], "a line of fio")
+        direction = int(parts[3])
+        if direction < len(DIRECTIONS):
+            entry = Entry(int(parts[1]), int(parts[2]), int(parts[4]))
+            found[DIRECTIONS[direction]].append(entry)
+    return found
+
+
+def logs_beside(
+    place: Path, options: Mapping[str, str], threads: Iterable[int], latency: str
+) -> dict[str, list[Log]]:
+    """Return a job's logs that lie beside its JSON, by kind, one of each thread.
+
+    Args:
+        place: The JSON.
+        options: The job's options, which name the logs.
+        threads: Numbers of its threads.
+        latency: ``lat`` or ``clat``: that which its histogram is of.
+    """
+    kinds = {"write_lat_log": latency, "write_iops_log": "iops", "write_bw_log": "bw"}
+    found = {}
+    for option, kind in kinds.items():
+        if option not in options:
+            continue
+        prefix = options[option] or options.get("name", "")
+        numbers = [f".{number}" for number in threads]
+        if options.get("per_job_logs") == "0":
+            numbers = [""]
+        files = [_file_beside(place, f"{prefix}_{kind}{number}.log") for number in numbers]
+        if files and all(files):
+            found[kind] = [log_of(open_document(file)) for file in files if file]
+    return found
+
+
+def _file_beside(place: Path, name: str) -> Path | None:
+    """Return a log by its name as fio was told it, or by its last part, beside a file."""
+    for candidate in (place.parent / name, place.parent / Path(name).name):
+        if candidate.is_file() and candidate.stat().st_size:
+            return candidate
+    return None
+
+
+class Timed(msgspec.Struct, frozen=True):
+    """A timeline out of logs.
+
+    Attributes:
+        timeline: It.
+        histograms: Response times by operation kind, where each request has a line.
+        note: What is not exact about it; empty where all is.
+    """
+
+    timeline: Timeline
+    histograms: dict[str, Histogram]
+    note: str = ""
+
+
+def timed(
+    logs: Mapping[str, Sequence[Log]], totals: Mapping[str, OperationResult], duration_s: float
+) -> Timed | None:
+    """Return the timeline of a sample; None where its logs do not add up to its requests.
+
+    Args:
+        logs: By kind, one of each thread.
+        totals: What became of each operation kind.
+        duration_s: How long the sample lasted.
+    """
+    if not logs:
+        return None
+    kind = next(kind for kind in KINDS if kind in logs)
+    if _each_request_has_a_line(logs[kind]):
+        return _exact(kind, logs[kind], totals, duration_s)
+    rates = next((kind for kind in ("iops", "bw") if kind in logs), None)
+    return _apportioned(rates, logs[rates], totals, duration_s) if rates else None
+
+
+def _each_request_has_a_line(logs: Sequence[Log]) -> bool:
+    return all(entry.size_bytes for log in logs for lines in log.values() for entry in lines)
+
+
+def _exact(
+    kind: str, logs: Sequence[Log], totals: Mapping[str, OperationResult], duration_s: float
+) -> Timed | None:
+    slices, histograms = [], {}
+    last = max(0, int(duration_s * 1000) * NS_PER_MS // SLICE_NS)
+    for operation in totals:
+        entries = [entry for log in logs for entry in log.get(operation, [])]
+        if len(entries) != totals[operation].completed:
+            if operation in DIRECTIONS:
+                return None
+            continue
+        by_slice: dict[int, list[Entry]] = defaultdict(list)
+        for entry in entries:
+            by_slice[min(last, entry.at_ms * NS_PER_MS // SLICE_NS)].append(entry)
+        slices += [
+            Slice(
+                index=index,
+                operation=operation,
+                completed=len(lines),
+                transferred_bytes=sum(entry.size_bytes for entry in lines),
+                response=_times(kind, lines).encode(),
+            )
+            for index, lines in by_slice.items()
+        ]
+        if kind in ("lat", "clat"):
+            histograms[operation] = _times(kind, entries)
+    return Timed(_in_order(SLICE_NS, slices), histograms)
+
+
+def _times(kind: str, lines: Sequence[Entry]) -> Histogram:
+    if kind not in ("lat", "clat"):
+        return Histogram.of([])
+    counts = Counter(entry.value for entry in lines)
+    return Histogram.from_counts(list(counts), list(counts.values()))
+
+
+def _in_order(slice_ns: int, slices: Sequence[Slice]) -> Timeline:
+    ordered = sorted(slices, key=lambda part: (part.index, part.operation))
+    return Timeline(slice_ns=slice_ns, slices=ordered)
+
+
+def _apportioned(
+    kind: str, logs: Sequence[Log], totals: Mapping[str, OperationResult], duration_s: float
+) -> Timed | None:
+    """Return a timeline out of means: what was counted, shared out as the log has it."""
+    window_ms = _window_ms(logs)
+    slices: list[Slice] = []
+    for operation in totals:
+        if operation not in DIRECTIONS or not totals[operation].completed:
+            continue
+        counted = totals[operation]
+        moved = _by_window([log.get(operation, []) for log in logs], window_ms, duration_s)
+        whole = sum(moved)
+        if kind == "bw":
+            whole *= KIB * counted.completed / max(1, counted.transferred_bytes)
+        if abs(whole - counted.completed) > DEVIATION_SHARE_MAX * counted.completed:
+            return None
+        slices += _shared_out(operation, counted, moved)
+    note = (
+        f"The timeline is shared out from fio's {kind} log, whose lines are means over "
+        f"{window_ms} ms."
+    )
+    return Timed(_in_order(window_ms * NS_PER_MS, slices), {}, note)
+
+
+def _window_ms(logs: Sequence[Log]) -> int:
+    """Return the usual distance between two lines of a thread and direction."""
+    steps = [
+        after.at_ms - before.at_ms
+        for log in logs
+        for lines in log.values()
+        for before, after in pairwise(lines)
+    ]
+    return max(1, sorted(steps)[len(steps) // 2]) if steps else SLICE_NS // NS_PER_MS
+
+
+def _by_window(
+    threads: Sequence[Sequence[Entry]], window_ms: int, duration_s: float
+) -> list[float]:
+    """Return what the threads did in each window: the integral of the log's rates."""
+    count = max(1, -(-int(duration_s * 1000) // window_ms))
+    moved = [0.0] * count
+    for lines in threads:
+        before_ms = 0
+        for entry in lines:
+            _spread(moved, window_ms, before_ms, entry.at_ms, entry.value / 1000)
+            before_ms = max(before_ms, entry.at_ms)
+    return moved
+
+
+def _spread(moved: list[float], window_ms: int, from_ms: int, to_ms: int, per_ms: float) -> None:
+    """Add a rate that held from one time to another to the windows that it fell into."""
+    while from_ms < to_ms:
+        place = from_ms // window_ms
+        until_ms = min(to_ms, (place + 1) * window_ms)
+        if place >= len(moved):
+            moved[-1] += per_ms * (to_ms - from_ms)
+            return
+        moved[place] += per_ms * (until_ms - from_ms)
+        from_ms = until_ms
+
+
+def _shared_out(
+    operation: str, counted: OperationResult, moved: Sequence[float]
+) -> Iterable[Slice]:
+    """Yield slices whose requests and bytes add up exactly to what was counted."""
+    whole = sum(moved)
+    so_far, requests_before, bytes_before = 0.0, 0, 0
+    for index, part in enumerate(moved):
+        so_far += part
+        share = so_far / whole if index < len(moved) - 1 else 1.0
+        requests = round(counted.completed * share)
+        moved_bytes = round(counted.transferred_bytes * share)
+        if requests > requests_before:
+            yield Slice(
+                index=index,
+                operation=operation,
+                completed=requests - requests_before,
+                transferred_bytes=moved_bytes - bytes_before,
+                response=NO_LATENCIES,
+            )
+            requests_before, bytes_before = requests, moved_bytes
+
+
+def read(document: Document) -> Imported:
+    """Return the run of a log alone, with the logs of the same job that lie beside it.
+
+    Raises:
+        UsageError: Its name does not say which log it is, a line is none of fio's, or the logs
+            tell latencies only, as means, from which no rate follows.
+    """
+    name = _NAME.fullmatch(document.name)
+    if name is None:
+        raise UsageError(
+            seen=f"{document.path} is a log of fio, and its name does not say of what",
+            cause="Bandwidth, IOPS and latencies look alike; fio names them _bw, _iops, _lat",
+            next_step="Give it the name that fio gave it, such as run_iops.1.log",
+        )
+    logs = {}
+    for kind in KINDS:
+        file = _file_beside(document.path, f"{name['prefix']}_{kind}{name['number'] or ''}.log")
+        if file:
+            logs[kind] = [log_of(open_document(file))]
+    totals = _totals(logs)
+    duration_s = _last_ms(logs) / 1000
+    found = timed(logs, totals, duration_s) if totals and duration_s else None
+    if found is None:
+        raise UsageError(
+            seen=f"{document.path} tells latencies as means, and no rate",
+            cause="Its log of IOPS or bandwidth is not beside it, or they do not agree",
+            next_step="Put fio's _iops or _bw log of the same job beside it",
+        )
+    origin = Origin(
+        format="fio-log",
+        file=document.name,
+        tool="fio",
+        notes=[
+            "A log does not say what was asked for: depth, pattern and target are not known, and "
+            "each thread has a log of its own. Import fio's JSON with its logs beside it.",
+            *([found.note] if found.note else []),
+        ],
+    )
+    return imported(document, origin, [_draft(name["prefix"], totals, found, duration_s)])
+
+
+def _last_ms(logs: Mapping[str, Sequence[Log]]) -> int:
+    return max(
+        (e.at_ms for each in logs.values() for log in each for part in log.values() for e in part),
+        default=0,
+    )
+
+
+def _totals(logs: Mapping[str, Sequence[Log]]) -> dict[str, OperationResult]:
+    """Return requests and bytes by direction, out of the logs themselves."""
+    for kind in KINDS:
+        if kind in logs and _each_request_has_a_line(logs[kind]):
+            return {
+                direction: told_operation(len(lines), sum(entry.size_bytes for entry in lines))
+                for direction, lines in logs[kind][0].items()
+            }
+    duration_s = _last_ms(logs) / 1000
+    sums = {
+        kind: {
+            direction: sum(_by_window([lines], _window_ms(logs[kind]), duration_s))
+            for direction, lines in logs[kind][0].items()
+        }
+        for kind in ("iops", "bw")
+        if kind in logs
+    }
+    return {
+        direction: told_operation(
+            round(requests), round(sums.get("bw", {}).get(direction, 0.0) * KIB)
+        )
+        for direction, requests in sums.get("iops", {}).items()
+    }
+
+
+def _draft(
+    target: str, totals: Mapping[str, OperationResult], found: Timed, duration_s: float
+) -> Draft:
+    operations = {
+        kind: msgspec.structs.replace(result, response=found.histograms[kind].encode())
+        if kind in found.histograms
+        else result
+        for kind, result in totals.items()
+    }
+    return Draft(
+        target=target,
+        workload="io",
+        kind="io",
+        operation="mixed" if len(operations) > 1 else next(iter(operations)),
+        block_size_bytes=_block_bytes(totals.values()),
+        threads=1,
+        factors={"pattern": "unknown"},
+        duration_s=duration_s,
+        operations=operations,
+        parts={"timeline": found.timeline},
+    )
+
+
+def _block_bytes(results: Iterable[OperationResult]) -> int:
+    """Return the block size that requests and bytes give away; 0 where it is none of the usual."""
+    sizes = set()
+    for result in results:
+        mean_bytes = result.transferred_bytes / max(1, result.completed)
+        near_bytes = 1 << max(0, round(mean_bytes).bit_length() - 1)
+        nearest_bytes = min(near_bytes, 2 * near_bytes, key=lambda each: abs(each - mean_bytes))
+        is_near = abs(nearest_bytes - mean_bytes) <= SIZE_DEVIATION_SHARE_MAX * mean_bytes
+        sizes.add(nearest_bytes if is_near else 0)
+    return sizes.pop() if len(sizes) == 1 else 0

@@ -1,0 +1,115 @@
+"""fio's logs: the timeline of a sample, exact or shared out, beside a JSON or alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from seatrial._core import Histogram
+from seatrial.analysis.timeline import is_long_enough, series_of
+from seatrial.errors import UsageError
+from seatrial.importers import read_results
+from seatrial.results.origin import origin_of
+
+from .fio_runs import content_of, direction, document, fio, job
+from .test_fio_json import written
+
+OPTIONS = (
+    *("--name=a", "--filename=trial.dat", "--size=4m", "--rw=randrw", "--bs=4k", "--numjobs=2"),
+    *("--time_based", "--runtime=2500ms", "--group_reporting", "--rate_iops=400"),
+    *("--write_lat_log=run", "--write_iops_log=run", "--write_bw_log=run"),
+)
+
+
+def with_logs(folder: Path, *options: str) -> Path:
+    return fio(folder, *OPTIONS, *options)
+
+
+def test_a_line_for_each_request_is_an_exact_timeline(tmp_path):
+    place = with_logs(tmp_path)
+    (sample,) = read_results(place).samples
+    assert is_long_enough(sample)
+    (entry,) = content_of(place)["jobs"]
+    for name in ("read", "write"):
+        own = [part for part in sample.timeline.slices if part.operation == name]
+        assert sum(part.completed for part in own) == entry[name]["total_ios"]
+        assert sum(part.transferred_bytes for part in own) == entry[name]["io_bytes"]
+        merged = Histogram.of([])
+        for part in own:
+            merged = merged.merged(Histogram.decode(part.response))
+        told = entry[name]["clat_ns"]
+        assert merged.count == told["N"]
+        assert (merged.min_ns, merged.max_ns) == (told["min"], told["max"])
+        assert merged.mean_ns == pytest.approx(told["mean"], rel=1e-6)
+
+
+def test_a_latency_log_gives_the_histogram_that_plain_json_lacks(tmp_path):
+    place = with_logs(tmp_path, "--output-format=json")
+    (sample,) = read_results(place).samples
+    read = sample.operations["read"]
+    told = content_of(place)["jobs"][0]["read"]["clat_ns"]
+    assert "bins" not in told
+    assert read.response_histogram().percentile_ns(99) == pytest.approx(
+        told["percentile"]["99.000000"], rel=1 / 64
+    )
+
+
+def test_a_log_of_means_is_shared_out_to_what_was_counted(tmp_path):
+    place = with_logs(tmp_path, "--log_avg_msec=100")
+    imported = read_results(place)
+    (sample,) = imported.samples
+    assert is_long_enough(sample)
+    assert sum(part.completed for part in sample.timeline.slices) == sample.outcome.completed
+    rates = series_of(sample).rates
+    # 2 threads of 400 reads and 400 writes a second each, less what a crowded machine missed.
+    assert rates[2:-2].mean() == pytest.approx(sample.completed_per_s, rel=0.1)
+    assert any("means over 100 ms" in note for note in origin_of(imported.run).notes)
+
+
+def test_a_dip_is_where_the_log_has_it(tmp_path):
+    lines = [(100 * (index + 1), 100 if 15 <= index < 20 else 1000, 0, 0) for index in range(40)]
+    text = "\n".join(", ".join(map(str, line)) for line in lines)
+    (tmp_path / "run_iops.1.log").write_text(text + "\n", encoding="utf-8")
+    count = sum(value for _, value, _, _ in lines) // 10
+    options = {"write_iops_log": "some/where/run"}
+    entry = job(options=options, read=direction(count) | {"runtime": 4000})
+    (sample,) = read_results(written(tmp_path, document(entry))).samples
+    rates = series_of(sample).rates
+    assert rates[15:20] == pytest.approx([100] * 5, abs=10)
+    assert rates[:15] == pytest.approx([1000] * 15, abs=10)
+
+
+def test_logs_that_do_not_add_up_are_left_out_with_a_note(tmp_path):
+    (tmp_path / "run_iops.1.log").write_text("100, 1000, 0, 0\n200, 1000, 0, 0\n", encoding="utf-8")
+    entry = job(reads=9000, options={"write_iops_log": "run"})
+    imported = read_results(written(tmp_path, document(entry)))
+    assert imported.samples[0].timeline.slices == []
+    assert any("do not add up" in note for note in origin_of(imported.run).notes)
+
+
+@pytest.mark.parametrize("options", [(), ("--log_avg_msec=100",)])
+def test_a_log_alone_is_a_run_of_one_thread(tmp_path, options):
+    place = with_logs(tmp_path, *options)
+    whole = read_results(place).samples[0].completed_per_s
+    imported = read_results(tmp_path / "run_iops.1.log")
+    (sample,) = imported.samples
+    assert (sample.cell.operation, sample.cell.block_size_bytes) == ("mixed", 4096)
+    assert sample.completed_per_s == pytest.approx(whole / 2, rel=0.15)
+    assert is_long_enough(sample)
+    assert "not known" in origin_of(imported.run).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "named"),
+    [
+        ("renamed.log", "1, 5, 0, 4096, 0\n", "name does not say"),
+        ("run_lat.1.log", "100, 5000, 0, 0\n200, 5000, 0, 0\n", "no rate"),
+        ("run_iops.1.log", "100, 5, 0, 0\n" * 6 + "200, five, 0, 0\n", "line 7"),
+    ],
+)
+def test_what_no_timeline_follows_from_is_refused(tmp_path, name, text, named):
+    place = tmp_path / name
+    place.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=named):
+        read_results(place)

@@ -153,21 +153,31 @@ def test_another_measurement_of_a_can_be_named(measured):
     assert "Noise floor: before and both:fast, which are the same thing" in told.out
 
 
-def test_two_directories_of_one_disk_show_no_false_difference(tmp_path):
-    """A real A/A: the machine may be noisy, so undecided is allowed and different is not."""
+def says_different(folder: Path, label: str) -> bool:
+    """Measure two directories of one disk and tell whether they are called different."""
     targets = []
-    for label in ("one", "other"):
-        (tmp_path / label).mkdir()
-        targets.append(f'[[target]]\nlabel = "{label}"\npath = "{tmp_path / label}"\nsize = "8MiB"')
-    study = study_of(tmp_path, *targets, block_sizes='["4KiB"]', threads="[1, 4]", min="4", max="4")
-    ended = seatrial("study", study, "--buffered", folder=tmp_path)
+    for name in ("one", "other"):
+        (folder / name).mkdir(exist_ok=True)
+        targets.append(f'[[target]]\nlabel = "{name}"\npath = "{folder / name}"\nsize = "8MiB"')
+    study = study_of(folder, *targets, block_sizes='["4KiB"]', threads="[1, 4]", min="4", max="4")
+    ended = seatrial("study", study, "--buffered", "--label", label, folder=folder)
     assert ended.code == 0, ended.err
-    told = seatrial("compare", "last", "--json", folder=tmp_path).document["comparisons"][0]
+    (told,) = seatrial("compare", label, "--json", folder=folder).document["comparisons"]
     assert told["paired"]
-    answers = {each["answer"] for each in told["comparands"]}
-    assert answers <= {"same", "undecided"}, told["verdict"]
-    assert {each["answer"] for each in told["overall_answers"].values()} <= {"same", "undecided"}
-    assert told["findings"] == []
+    assert len(told["comparands"]) >= 4
+    answers = [*told["comparands"], *told["overall_answers"].values()]
+    is_told = any(each["answer"] in ("higher", "lower") for each in answers)
+    assert bool(told["findings"]) == is_told
+    return is_told
+
+
+def test_two_directories_of_one_disk_show_no_false_difference(tmp_path):
+    """A real A/A: the machine may be noisy, so undecided is allowed and different is not.
+
+    One in twenty such comparisons may be wrong, and that is what is promised: only two in a row
+    are a defect.
+    """
+    assert not (says_different(tmp_path, "first") and says_different(tmp_path, "again"))
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from seatrial import _core, context
 from seatrial.errors import SeatrialError
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import INTERRUPTED, Conductor, Recorder, RoundsEnd
+from seatrial.measure.same_targets import require_same_targets, storage_paths
 from seatrial.measure.stage import Stage
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
@@ -55,8 +56,11 @@ def execute(
 
     Raises:
         SeatrialError: when the target is refused, cannot be used or fails; samples measured before
-            are stored, and the run is marked as failed.
+            are stored, and the run is marked as failed. When a target is not what it was in the
+            run that is gone on with; nothing is touched then.
     """
+    if request.resume is not None:
+        require_same_targets(request.resume, request.plan)
     run = request.resume or _new_run(request)
     place = _place(request.plan)
     with UndoJournal(run.id) as journal:
@@ -116,17 +120,14 @@ def _new_run(request: RunRequest) -> Run:
 def _fingerprint(plan: Plan) -> dict[str, Any]:
     """Return the fingerprint of the first target, with those of the others beside it."""
     found = context.fingerprint(_place(plan))
-    others = [target for target in plan.targets if target.is_storage and target.path][1:]
+    others = list(storage_paths(plan).items())[1:]
     if others:
         found["other_targets"] = {
-            target.label: context.fingerprint(Path(target.path))["target"] for target in others
+            label: context.fingerprint(path)["target"] for label, path in others
         }
     return found
 
 
 def _place(plan: Plan) -> Path | None:
     """Return where the first target that lies on storage is: the fingerprint is of that one."""
-    for target in plan.targets:
-        if target.is_storage and target.path:
-            return Path(target.path)
-    return None
+    return next(iter(storage_paths(plan).values()), None)

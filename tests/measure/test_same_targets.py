@@ -1,0 +1,82 @@
+"""A run is gone on with on the targets that it was measured on, and on nothing else."""
+
+import pytest
+
+from analysis.builders import run_of
+from seatrial import context
+from seatrial.cli.study_command import plan_of
+from seatrial.errors import TargetError
+from seatrial.measure.same_targets import require_same_targets
+
+STUDY = """
+name = "two"
+
+[[target]]
+label = "one"
+path = "{one}"
+
+[[target]]
+label = "other"
+path = "{other}"
+
+[[workload]]
+kind = "io"
+"""
+DISK = {"name": "sda", "kind": "disk", "model": "One", "size_bytes": 1 << 40, "serial_hash": "ab"}
+MOUNTED = {"type": "xfs", "mount_point": "/mnt/ssd", "free_bytes": 7}
+
+
+@pytest.fixture
+def plan(tmp_path):
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    study = tmp_path / "study.toml"
+    study.write_text(STUDY.format(one=tmp_path / "one", other=tmp_path / "other"))
+    return plan_of(str(study))
+
+
+def facts(stack=(DISK,), filesystem=MOUNTED):
+    return {"stack": [dict(node) for node in stack], "filesystem": filesystem}
+
+
+def require(monkeypatch, plan, then, now):
+    """Check targets that lie on ``now``, in a run which was measured on ``then``; by label."""
+    monkeypatch.setattr(context, "fingerprint", lambda path: {"target": now[path.name]})
+    before = {"target": then["one"], "other_targets": {"other": then["other"]}}
+    run = run_of(before=before)
+    require_same_targets(run, plan)
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        facts(),
+        facts(stack=[DISK | {"name": "sdb"}]),
+        facts(filesystem=MOUNTED | {"free_bytes": 3}),
+        facts(stack=[]),
+        facts(filesystem=None),
+        None,
+    ],
+    ids=["same", "renamed", "fuller", "no-device-visible", "no-file-system", "unknown"],
+)
+def test_the_same_or_what_cannot_be_told_is_gone_on_with(monkeypatch, plan, now):
+    require(monkeypatch, plan, {"one": facts(), "other": facts()}, {"one": now, "other": facts()})
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (facts(filesystem=MOUNTED | {"mount_point": "/"}), "with xfs on / now"),
+        (facts(filesystem=MOUNTED | {"type": "ext4"}), "with ext4 on /mnt/ssd now"),
+        (facts(stack=[DISK | {"serial_hash": "cd"}]), r"sda \(1 TiB, One\)"),
+        (facts(stack=[DISK | {"size_bytes": 1 << 30}]), r"sda \(1 GiB, One\)"),
+        (facts(stack=[DISK, DISK | {"name": "sdb"}]), "lies on sda"),
+    ],
+    ids=["not-mounted", "formatted", "other-drive", "other-size", "more-drives"],
+)
+@pytest.mark.parametrize("label", ["one", "other"])
+def test_something_else_at_the_same_path_is_refused(monkeypatch, plan, label, now, told):
+    then = {"one": facts(), "other": facts()}
+    with pytest.raises(TargetError, match=told) as refused:
+        require(monkeypatch, plan, then, then | {label: now})
+    assert f"/{label} lay on sda (1 TiB, One) with xfs on /mnt/ssd" in str(refused.value)

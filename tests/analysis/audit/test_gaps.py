@@ -155,6 +155,20 @@ def test_contiguous_sizes_are_one_collapse_and_others_are_not():
     assert gaps[0].ratio == pytest.approx(0.2, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("second", "status", "cause"),
+    [
+        (0.2, "persistent", "Requests of these sizes"),
+        (1.0, "transient", "Other rounds of the same"),
+    ],
+)
+def test_a_collapse_that_passed_is_not_blamed_on_the_sizes(second, status, cause):
+    factors = {(size, 40): [0.2, second] for size in (65536, 131072, 262144)}
+    (gap,) = audit_table(with_rounds(table_from(rates("read", READ_VALUES)), factors)).gaps
+    assert (gap.kind, gap.status, len(gap.keys)) == ("collapse", status, 3)
+    assert gap.cause.startswith(cause)
+
+
 def test_a_cell_that_completed_nothing_is_absent_whatever_the_model():
     by_place = rates("read", READ_VALUES)
     by_place[1 << 20, 10] = 0.0

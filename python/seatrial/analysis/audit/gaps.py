@@ -28,6 +28,10 @@ START_PLACES_MAX: Final = 6
 COLLAPSE_SIZES_MIN: Final = 2
 POINTS_NAMED_MAX: Final = 4
 BOUND_SHARE_MAX: Final = 1.02
+PASSED: Final = (
+    "Other rounds of the same cells are sound: a hiccup, a neighbour, or a background task of the "
+    "device."
+)
 ORDER: Final[tuple[GapKind, ...]] = (
     "collapse",
     "absent",
@@ -198,10 +202,11 @@ def _collapse(
     worst = _worst(points, predicted_per_s)
     low, high = (format_size(points[end].block_size_bytes) for end in (0, -1))
     ratios = sorted(ratio_to(point, predicted_per_s[point.key]) for point in points)
+    status = _status(points, predicted_per_s, limit_log)
     return Gap(
         kind="collapse",
         keys=[point.key for point in points],
-        status=_status(points, predicted_per_s, limit_log),
+        status=status,
         ratio=ratios[0],
         sentence=(
             f"{table.operation.capitalize()}s from {low} to {high} collapse: "
@@ -209,7 +214,9 @@ def _collapse(
             f"{format_share(ratios[-1])} of what the rest of the table says; the worst "
             f"({name_points([worst])}) did {_seen_and_expected(worst, predicted_per_s)}."
         ),
-        cause=(
+        cause=PASSED
+        if status == "transient"
+        else (
             "Requests of these sizes meet something that others do not: likely a cache that "
             "takes no more until it has written back, at the pace of partial stripes or of "
             "garbage collection, or a file system that freezes meanwhile."
@@ -229,8 +236,7 @@ def _noise(
         "seen_once": "Seen once and alone: it may be a hiccup of a shared or busy device.",
         "persistent": "It is there in every round, so it is no accident: this size and "
         "concurrency meet a limit of their own.",
-        "transient": "Other rounds of the same cell are sound: a hiccup, a neighbour, or a "
-        "background task of the device.",
+        "transient": PASSED,
     }[status]
     return Gap(
         kind="noise",

@@ -118,6 +118,8 @@ def test_every_export_format(measured, name):
         json.loads(text)
     elif name == "csv":
         assert len(list(csv.DictReader(io.StringIO(text)))) >= 8
+    elif name == "fio-job":
+        assert text.count("\nbs=4096\n") == 4
     else:
         assert "4K" in text or "4 KiB" in text
 

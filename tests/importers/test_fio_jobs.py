@@ -103,7 +103,8 @@ def test_places_become_targets(tmp_path):
     jobs = jobs_of(
         tmp_path,
         f"[global]\nrw=randread\nruntime=1\n[a]\nfilename={there}\n"
-        f"[b]\nfilename={tmp_path}/new.dat\nsize=1m\noffset=1m\n[c]\ndirectory={tmp_path}\nsize=4m\n",
+        f"[b]\nfilename={tmp_path}/new.dat\nsize=1m\noffset=1m\n"
+        f"[c]\ndirectory={tmp_path}\nsize=4m\n",
     )
     targets = {target["path"]: target.get("size") for target in jobs.mapping["target"]}
     assert targets == {str(there): None, str(tmp_path): 4 << 20}

@@ -58,6 +58,7 @@ class Sought:
         *,
         steps_max: int = 100,
         luck: int | None = None,
+        rises_at: int = 0,
     ) -> None:
         draw = None if luck is None else random.Random(luck)
         self.offers: list[Offer] = []
@@ -72,7 +73,11 @@ class Sought:
             self.offers.append(step)
             share = slow_share(step.rate_per_s, len(self.offers))
             requests = round(step.rate_per_s * step.sample_s)
-            part = tally_of(share, requests, sample_s=step.sample_s, draw=draw)
+            # Within the limit, and on its way to it: as a backlog does, or by accident.
+            means_ns = (
+                range(MS_NS, 2 * MS_NS, MS_NS // CLUSTERS) if len(self.offers) == rises_at else None
+            )
+            part = tally_of(share, requests, means_ns=means_ns, sample_s=step.sample_s, draw=draw)
             scheduled.append((step.rate_per_s, part))
             overloaded = part.above_share > asked.allowed_share
         raise AssertionError(f"it did not end within {steps_max} steps")

@@ -83,6 +83,15 @@ def test_one_freeze_on_the_way_up_does_not_end_the_search_below():
     assert low > 0.9 * sustained_by(20_000)
 
 
+def test_one_rise_by_accident_on_the_way_up_is_measured_again_at_once():
+    sought = Sought(queue(20_000), 20_000, asked_of(), luck=1, rises_at=3)
+    usual = Sought(queue(20_000), 20_000, asked_of(), luck=1)
+    assert sought.rates_per_s[3] == sought.rates_per_s[2]
+    assert sought.rates_per_s[4:8] == usual.rates_per_s[3:7]
+    low = max(step.rate_per_s for step in sought.sure(holds=True))
+    assert low > 0.9 * sustained_by(20_000)
+
+
 def test_the_rates_around_the_boundary_are_measured_again_in_random_order():
     sought = Sought(queue(20_000), 20_000, asked_of(), luck=4)
     again = [

@@ -61,8 +61,9 @@ def cliff(steps: Sequence[MeasuredStep], asked: Asked) -> tuple[MeasuredStep, Me
     if held_ns is None or floor_ns is None:
         return None
     is_near = broken.judged.rate_per_s <= CLIFF_RATIO * held.judged.rate_per_s
+    is_grown = broken.judged.above.value <= asked.allowed_share
     is_fine = held_ns <= min(CLIFF_SHARE * asked.limit_ns, FLOOR_FACTOR * floor_ns)
-    return (held, broken) if is_near and is_fine else None
+    return (held, broken) if is_near and is_fine and not is_grown else None
 
 
 def _is_slow_alone(lowest: MeasuredStep, asked: Asked) -> bool:

@@ -70,6 +70,9 @@ def _search(steps: Sequence[Judged], closed_per_s: float, asked: Asked) -> float
     if not steps:
         return _rounded(max(asked.floor_per_s, closed_per_s * FIRST_SHARE))
     holding, broken = bracket(steps)
+    if broken is not None and broken.grows and broken.holds is None:
+        # All that follows is sought below it, so it must be no accident.
+        return broken.rate_per_s
     if holding is None:
         return _lower(steps[0], asked)
     if broken is None:

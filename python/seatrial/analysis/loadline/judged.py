@@ -13,6 +13,8 @@ from seatrial.analysis.loadline.growth import grows
 from seatrial.analysis.loadline.share import above_share
 from seatrial.analysis.loadline.tally import Tally
 
+GROWING_ROUNDS_MIN = 2
+
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """One offered rate, judged.
@@ -23,7 +25,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         above: Share of the requests that broke the limit.
         grows: Whether a backlog grows.
         holds: Whether the percentile is within the limit with confidence; None while the
-            interval of the share reaches across what is allowed.
+            interval of the share reaches across what is allowed, and where a backlog grew in the
+            only round: what a busy machine adds rises now and then, too.
         leans: Whether it looks so, by most of its rounds.
     """
 
@@ -71,8 +74,10 @@ def judge_all(tallies: Iterable[tuple[float, Tally]], asked: Asked) -> list[Judg
 def _holds(
     above: Estimate, is_growing: bool, tallies: Sequence[Tally], asked: Asked
 ) -> bool | None:
-    if is_growing or (above.low or 0.0) > asked.allowed_share:
+    if (above.low or 0.0) > asked.allowed_share:
         return False
+    if is_growing:
+        return False if len(tallies) >= GROWING_ROUNDS_MIN else None
     enough = sum(part.requests_total for part in tallies) >= asked.requests_needed
     surely = above.high is not None and above.high <= asked.allowed_share
     return True if enough and surely else None

@@ -13,6 +13,8 @@ from seatrial.cli.sources import load_source
 from seatrial.errors import ResultsFileError, UsageError
 from seatrial.results.store import ResultsFile
 
+from .command import seatrial
+
 RAID5 = PRINTS["raid5-4ssd-1controller"]
 OLD, NEW = "20261121-074500-aaaa", "20261122-074500-bbbb"
 
@@ -125,3 +127,9 @@ def test_without_a_results_file_it_says_so(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="no results file"):
         load_source("last", tmp_path / "results.seatrial")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["audit", "compare"])
+def test_the_help_says_that_a_file_goes_before_a_label(tmp_path, name):
+    told = " ".join(seatrial(name, "--help", folder=tmp_path).out.split())
+    assert "Where such a file exists, it is meant, not a label." in told

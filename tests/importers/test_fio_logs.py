@@ -80,6 +80,25 @@ def test_a_dip_is_where_the_log_has_it(tmp_path):
     assert rates[:15] == pytest.approx([1000] * 15, abs=10)
 
 
+def test_a_job_does_not_slow_down_in_the_window_that_its_log_leaves_out(tmp_path):
+    text = "".join(f"{100 * (index + 1)}, 1000, 0, 0\n" for index in range(39))
+    (tmp_path / "run_iops.1.log").write_text(text, encoding="utf-8")
+    entry = job(options={"write_iops_log": "run"}, read=direction(4000) | {"runtime": 4000})
+    (sample,) = read_results(written(tmp_path, document(entry))).samples
+    assert series_of(sample).rates == pytest.approx([1000] * 40, abs=10)
+
+
+def test_a_thread_that_ended_early_does_nothing_from_there_on(tmp_path):
+    for thread, count in ((1, 40), (2, 20)):
+        text = "".join(f"{100 * (index + 1)}, 1000, 0, 0\n" for index in range(count))
+        (tmp_path / f"run_iops.{thread}.log").write_text(text, encoding="utf-8")
+    options = {"write_iops_log": "run", "numjobs": "2", "group_reporting": "1"}
+    entry = job(options=options, read=direction(6000) | {"runtime": 4000})
+    (sample,) = read_results(written(tmp_path, document(entry))).samples
+    rates = series_of(sample).rates
+    assert rates == pytest.approx([2000] * 20 + [1000] * 20, abs=10)
+
+
 def test_logs_that_do_not_add_up_are_left_out_with_a_note(tmp_path):
     (tmp_path / "run_iops.1.log").write_text("100, 1000, 0, 0\n200, 1000, 0, 0\n", encoding="utf-8")
     entry = job(reads=9000, options={"write_iops_log": "run"})

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from seatrial.analysis import summarise
 from seatrial.errors import UsageError
-from seatrial.importers import read_results
+from seatrial.importers import read_jobs, read_results
+from seatrial.importers.toml_text import toml_text
 from seatrial.results.store import ResultsFile
+from seatrial.study.load import parse_study, study_from_mapping
 
 from .fio_runs import direction, document, job
 from .published import PRINTS, TABLE
@@ -32,6 +34,7 @@ TEXTS = {
     "bm-flash": PRINTS["raid5-4ssd-1controller"].read_text(encoding="utf-8"),
     "csv": TABLE.read_text(encoding="utf-8"),
     "matrix": "size,1,10\n4K,100,200\n8K,50,\n",
+    "log": "".join(f"{place * 100}, {900 + place}, {place % 2}, 0, 0\n" for place in range(1, 40)),
 }
 # A failing case is small enough as it is; shrinking it would take minutes.
 QUICK = {
@@ -67,7 +70,7 @@ def test_a_truncated_or_edited_file_is_read_or_refused(tmp_path, name, data):
         text = text[:at] + data.draw(ODD) + text[upto:]
     if data.draw(st.booleans()):
         text = text[: data.draw(st.integers(0, len(text)))]
-    place = tmp_path / "odd.txt"
+    place = tmp_path / "odd_iops.1.log"
     place.write_text(text, encoding="utf-8")
     read_or_refuse(place)
 
@@ -92,6 +95,44 @@ def test_any_value_of_a_json_may_be_anything(tmp_path, data):
     read_or_refuse(place)
 
 
+JOBS = """[global]
+rw=randrw
+bs=4k
+size=64m
+ioengine=libaio
+[a]
+iodepth=8
+rate_iops=500
+bssplit=4k/60:8k/40
+[b]
+stonewall
+rw=write:8k
+sync=dsync
+runtime=30s
+offset=1m
+filename=x
+"""
+
+
+@given(data=st.data())
+@settings(max_examples=80, **QUICK)
+def test_a_job_file_becomes_a_study_or_is_refused(tmp_path, data):
+    text = JOBS
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(text)))
+        upto = data.draw(st.integers(at, min(len(text), at + 8)))
+        text = text[:at] + data.draw(ODD | st.sampled_from(["=", "[b]", "${X}", "%"])) + text[upto:]
+    place = tmp_path / "odd.fio"
+    place.write_text(text, encoding="utf-8")
+    try:
+        jobs = read_jobs(place)
+        if jobs is not None:
+            study = study_from_mapping(jobs.mapping, "odd.fio")
+            assert parse_study(toml_text(jobs.mapping), "printed") == study
+    except UsageError:
+        return
+
+
 @given(content=st.binary(max_size=300))
 @settings(max_examples=25, **QUICK)
 def test_any_bytes_are_refused_in_a_sentence(tmp_path, content):
@@ -109,7 +150,7 @@ def test_deep_nesting_is_no_crash(tmp_path):
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_what_was_read_can_be_stored_and_comes_back(tmp_path, name):
-    place = tmp_path / "result.txt"
+    place = tmp_path / "result_iops.1.log"
     place.write_text(TEXTS[name], encoding="utf-8")
     imported = read_results(place)
     with ResultsFile.open(tmp_path / "results.seatrial", create=True) as store:

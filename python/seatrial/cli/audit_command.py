@@ -58,6 +58,9 @@ def command(
 ) -> int:
     """Fit a model to the tables of RESULT; say what it means and which cells are gaps.
 
+    RESULT is a run (last, an id or its beginning, a label), RUN:TARGET, or a file: a results
+    file, a fio JSON, a bm-flash table, a CSV. Where such a file exists, it is meant, not a label.
+
     What no fingerprint shows (an imported table's hardware, drives behind a RAID controller) may
     be told with --drives, --link, --bus and the like: every figure is then held against it.
     """

@@ -86,7 +86,8 @@ def command(
     """Compare B, C ... with A: what differs in the set-up, by how much they differ, is it real.
 
     A result is a run (last, an id or its beginning, a label), RUN:TARGET, or a file: a results
-    file, a fio JSON, a bm-flash table, a CSV. One run alone stands for its targets.
+    file, a fio JSON, a bm-flash table, a CSV. Where such a file exists, it is meant, not a label.
+    One run alone stands for its targets.
     """
     from seatrial.cli.comparing import (  # noqa: PLC0415 - not for --help
         compared,

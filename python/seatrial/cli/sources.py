@@ -13,13 +13,6 @@ from seatrial.results.store import ResultsFile
 
 SQLITE_HEAD: Final = b"SQLite format 3\0"
 
-SOURCE_HELP: Final = """A result is a file (a results file of Seatrial, a fio JSON or JSON+ file,
-the printed tables of bm-flash, a CSV table) or a run of the results file: last, an id or its
-beginning, or a label. FILE:RUN picks a run of a results file, RUN:TARGET one target of a run.
-Where a file of that name exists, the file is meant.
-"""
-"""For the help of every command that takes results."""
-
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """A result that was named.

@@ -114,6 +114,10 @@ def _draft(measured: Measured, varying: Sequence[str], notes: list[str]) -> Draf
     operations = _operations(measured, own, notes)
     runtimes_ms = [getattr(job, name).runtime_ms for name in DIRECTIONS[access.operation]]
     duration_s = max(runtimes_ms) / 1000 or job.job_runtime_ms / 1000 / access.threads
+    if not duration_s and not job.error:
+        notes.append(
+            f"Job {job.jobname} lasted less than a millisecond by fio's clock: its rate is a floor."
+        )
     errors_count = job.total_err or int(bool(job.error))
     if job.error:
         name = errno.errorcode.get(job.error, "unknown")

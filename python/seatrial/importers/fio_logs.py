@@ -34,6 +34,8 @@ NS_PER_MS: Final = 1_000_000
 KIB: Final = 1024
 DEVIATION_SHARE_MAX: Final = 0.05
 SIZE_DEVIATION_SHARE_MAX: Final = 0.02
+ENDING_WINDOWS_MAX: Final = 2
+"""A log that ends earlier than so many windows before its job is of a thread that ended then."""
 _LINE: Final = re.compile(r"\s*(\d{1,15}),\s*(\d{1,18}),\s*([012]),\s*(\d{1,12})(?:,.*)?")
 _NAME: Final = re.compile(r"(?P<prefix>.+)_(?P<kind>bw|iops|lat|clat|slat)(?P<number>\.\d+)?\.log")
 
@@ -228,14 +230,21 @@ def _window_ms(logs: Sequence[Log]) -> int:
 def _by_window(
     threads: Sequence[Sequence[Entry]], window_ms: int, duration_s: float
 ) -> list[float]:
-    """Return what the threads did in each window: the integral of the log's rates."""
-    count = max(1, -(-int(duration_s * 1000) // window_ms))
+    """Return what the threads did in each window: the integral of the log's rates.
+
+    fio writes no line for the window in which a job ends: the last rate stands for it, or every
+    imported job would seem to slow down at its end.
+    """
+    end_ms = int(duration_s * 1000)
+    count = max(1, -(-end_ms // window_ms))
     moved = [0.0] * count
     for lines in threads:
         before_ms = 0
         for entry in lines:
             _spread(moved, window_ms, before_ms, entry.at_ms, entry.value / 1000)
             before_ms = max(before_ms, entry.at_ms)
+        if lines and end_ms - before_ms < ENDING_WINDOWS_MAX * window_ms:
+            _spread(moved, window_ms, before_ms, end_ms, lines[-1].value / 1000)
     return moved
 
 

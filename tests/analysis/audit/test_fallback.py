@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from analysis.audit.synthetic import COUNTS, READ_VALUES, SIZES, rates, table_from, table_of
+from analysis.builders import run_of
 from seatrial.analysis.audit.audit import audit_table
 from seatrial.analysis.audit.monotone import expected_at_least
 from seatrial.analysis.audit.predict import predict
+from seatrial.analysis.findings.context import Context
+from seatrial.analysis.findings.gap import gap
 from seatrial.errors import UsageError
 
 
@@ -80,3 +83,17 @@ def test_the_sentence_of_a_model_names_both_errors():
     thrice = audit_table(table_of("read", READ_VALUES, noise_log=0.03, rounds=3))
     assert "rounds of one cell differ by " in thrice.sentence
     assert thrice.rounds_share_median == pytest.approx(0.03, abs=0.015)
+
+
+@pytest.mark.parametrize(("rounds", "severity"), [(1, "note"), (3, "warning")])
+def test_a_collapse_seen_once_by_order_alone_is_a_note(rounds, severity):
+    """Single figures that scatter by a third make such a collapse in every other table."""
+    by_place = superlinear()
+    for size in SIZES[4:6]:
+        by_place[size, 40] /= 5
+    audit = audit_table(table_from(by_place, rounds=rounds))
+    context = Context(run_of(), [], [audit], [])
+    (found,) = gap(context)
+    assert found.evidence["class"] == "collapse"
+    assert not found.evidence["is_by_model"]
+    assert found.severity == severity

@@ -45,3 +45,11 @@ def test_reads_one_by_one_are_not_called_a_lock():
     assert "lock" not in reads
     assert "one by one" in reads
     assert "writes pass one lock, held for 31" in writes
+
+
+def test_a_small_table_tells_of_the_main_limits_only():
+    """Which of the finer parameters it is cannot be told from fifteen cells."""
+    found = told(READ_VALUES, sizes=[512, 4096, 8192, 65536, 1 << 20])
+    assert found["host_service_us"].sentence
+    assert found["sub_page_us"].low is not None
+    assert not any(found[name].sentence for name in ("sub_page_us", "admitted_count"))

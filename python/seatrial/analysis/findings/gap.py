@@ -12,7 +12,11 @@ from seatrial.analysis.model import Finding
 from seatrial.analysis.wording import format_size
 
 NOTES: Final[tuple[GapKind, ...]] = ("start_transient", "noise")
-"""Classes that explain figures; the others may change a decision."""
+"""Classes that explain figures; the others may change a decision.
+
+By order alone and seen once, any class is a note: where single figures scatter by a third, two or
+three such gaps a table are scatter.
+"""
 
 
 def gap(context: Context) -> list[Finding]:
@@ -32,7 +36,8 @@ def _is_told(audit: TableAudit, each: Gap) -> bool:
 
 def _finding(run_id: str, audit: TableAudit, each: Gap) -> Finding:
     points = [point for point in audit.table.points if point.key in each.keys]
-    is_note = each.kind in NOTES and each.status != "persistent"
+    is_by_order_once = not audit.holds and each.status == "seen_once" and each.kind != "absent"
+    is_note = is_by_order_once or (each.kind in NOTES and each.status != "persistent")
     return Finding(
         kind="gap",
         severity="note" if is_note else "warning",

@@ -81,7 +81,8 @@ def test_a_table_that_the_link_limits_is_not_host_limited():
 
 def test_the_lock_of_the_article():
     (found,) = lock_limited(context_of(articles.audit(RAID0, "write")))
-    assert "Threads do not help the writes: 40 requests in flight do 1" in found.sentence
+    assert found.sentence.startswith("40 writes in flight do 1.0")
+    assert found.sentence.count("Threads do not help: writes pass one lock") == 1
     assert found.evidence["gain_ratio"] == pytest.approx(1.0, abs=0.1)
     reads = [articles.audit(c, "read") for c in (RAID0, RAID5)]
     assert lock_limited(context_of(*reads)) == []
@@ -99,6 +100,19 @@ def test_the_article_is_saturated_from_ten_threads_on(configuration):
     assert found.sentence.startswith("Reads gain nothing beyond 10 in flight: 40 do 0.99")
     assert found.evidence["saturated_from_count"] == 10
     assert "More than 7.7" in found.sentence
+
+
+def test_of_several_targets_each_finding_names_its_own():
+    slower = READ_VALUES | {"host_service_us": 2 * READ_VALUES["host_service_us"]}
+    reads = [
+        on(name, audit_table(table_of("read", values)))
+        for name, values in (("ssd", READ_VALUES), ("san", slower))
+    ]
+    writes = [on(name, articles.audit(RAID0, "write")) for name in ("ssd", "san")]
+    for find, audits in ((saturated, reads), (host_limited, reads), (lock_limited, writes)):
+        told = [each.sentence for each in find(context_of(*audits))]
+        assert [" on ssd " in told[0], " on san " in told[1]] == [True, True], told
+        assert all(" on " not in each.sentence for each in find(context_of(audits[0])))
 
 
 def test_a_lock_is_no_saturation():

@@ -7,7 +7,13 @@ from typing import Final
 from seatrial.analysis.audit.model import Parameter, TableAudit, TablePoint
 from seatrial.analysis.audit.tables import identity_of
 from seatrial.analysis.findings.context import Context
-from seatrial.analysis.findings.limits import agree, name_targets, parameter_of, sound_points
+from seatrial.analysis.findings.limits import (
+    agree,
+    name_targets,
+    on_target,
+    parameter_of,
+    sound_points,
+)
 from seatrial.analysis.model import Finding
 from seatrial.analysis.wording import format_plural, format_size
 
@@ -30,7 +36,7 @@ def host_limited(context: Context) -> list[Finding]:
         first = limited[0]
         alike = [audit for audit in limited if _agree(first, audit)]
         limited = [audit for audit in limited if audit not in alike]
-        found.append(_finding(alike))
+        found.append(_finding(context, alike))
     return found
 
 
@@ -53,13 +59,14 @@ def _agree(one: TableAudit, other: TableAudit) -> bool:
     return mine is not None and theirs is not None and agree(mine, theirs)
 
 
-def _finding(alike: list[TableAudit]) -> Finding:
+def _finding(context: Context, alike: list[TableAudit]) -> Finding:
     first = alike[0]
     cost = parameter_of(first, PARAMETER)
     points = {audit.table.target: _cells_at_limit(audit) for audit in alike}
     largest = max(point.block_size_bytes for told in points.values() for point in told)
-    shared = ""
+    shared, where = "", on_target(context, first)
     if len(points) > 1:
+        where = ""
         shared = (
             f" It is the same on {name_targets(alike)}: their drives make no difference, so the "
             "limit lies in what they share."
@@ -71,8 +78,8 @@ def _finding(alike: list[TableAudit]) -> Finding:
             identity_of(audit.table, point) for audit in alike for point in _cells_at_limit(audit)
         ],
         sentence=(
-            f"{first.table.operation.capitalize()}s of up to {format_size(largest)} end at one "
-            f"rate ({format_plural(sum(map(len, points.values())), 'cell')}). "
+            f"{first.table.operation.capitalize()}s of up to {format_size(largest)}{where} end at "
+            f"one rate ({format_plural(sum(map(len, points.values())), 'cell')}). "
             f"{cost.sentence if cost else ''}{shared}"
         ),
         cause=(

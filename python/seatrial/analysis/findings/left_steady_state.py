@@ -81,8 +81,8 @@ def left_steady_state(context: Context) -> list[Finding]:
                 **evidence,
             },
             next=(
-                "Measure the cell alone and longer with 'seatrial io --time 5m', watch the drive's "
-                "temperature meanwhile, and plan with the rate that it keeps."
+                "Measure the cell alone and longer with 'seatrial io --seconds 300', watch the "
+                "drive's temperature meanwhile, and plan with the rate that it keeps."
             ),
         )
     ]

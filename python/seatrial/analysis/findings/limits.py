@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from seatrial.analysis.audit.model import Parameter, TableAudit, TablePoint
 from seatrial.analysis.audit.predict import odd_keys_of
 from seatrial.analysis.audit.tables import known_points
+from seatrial.analysis.findings.context import Context
 
 
 def parameter_of(audit: TableAudit, name: str) -> Parameter | None:
@@ -36,3 +37,9 @@ def name_targets(audits: Sequence[TableAudit]) -> str:
     """Return the targets of several tables, such as ``raid0 and raid5``."""
     names = list(dict.fromkeys(audit.table.target for audit in audits))
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def on_target(context: Context, audit: TableAudit) -> str:
+    """Return `` on ssd``; nothing where all tables of the run are of one target."""
+    several = len({each.table.target for each in context.audits}) > 1
+    return f" on {audit.table.target}" if several else ""

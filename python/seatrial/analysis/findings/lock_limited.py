@@ -9,7 +9,7 @@ from seatrial.analysis.audit.model import TableAudit
 from seatrial.analysis.audit.tables import identity_of
 from seatrial.analysis.estimates import estimate_of_rounds
 from seatrial.analysis.findings.context import Context
-from seatrial.analysis.findings.limits import parameter_of, sound_points
+from seatrial.analysis.findings.limits import on_target, parameter_of, sound_points
 from seatrial.analysis.model import Estimate, Finding
 from seatrial.analysis.wording import format_interval, format_plural, format_value
 
@@ -34,7 +34,7 @@ def lock_limited(context: Context) -> list[Finding]:
     for audit in context.audits:
         gain = _gain_of_threads(audit) if audit.form == "locked_write" else None
         if gain is not None and gain.high is not None and gain.high < GAIN_RATIO_MAX:
-            found.append(_finding(audit, gain))
+            found.append(_finding(context, audit, gain))
     return found
 
 
@@ -52,7 +52,7 @@ def _gain_of_threads(audit: TableAudit) -> Estimate | None:
     return estimate_of_rounds(ratios, "ratio") if len(ratios) >= SIZES_MIN else None
 
 
-def _finding(audit: TableAudit, gain: Estimate) -> Finding:
+def _finding(context: Context, audit: TableAudit, gain: Estimate) -> Finding:
     operation = audit.table.operation
     points = sound_points(audit)
     least, most = (pick(p.concurrency for p in points) for pick in (min, max))
@@ -62,10 +62,11 @@ def _finding(audit: TableAudit, gain: Estimate) -> Finding:
         severity="warning",
         cells=[identity_of(audit.table, point) for point in points if point.concurrency > least],
         sentence=(
-            f"Threads do not help the {operation}s: {most} requests in flight do "
-            f"{format_value(gain)} of what {least} does ({format_interval(gain)}, over "
-            f"{format_plural(gain.rounds, 'block size')}). {lock.sentence if lock else ''}"
-        ).rstrip(),
+            f"{most} {operation}s in flight{on_target(context, audit)} do {format_value(gain)} of "
+            f"what {least} does ({format_interval(gain)}, over "
+            f"{format_plural(gain.rounds, 'block size')}). "
+            f"{lock.sentence if lock else 'Threads do not help.'}"
+        ),
         cause=_CAUSES[operation],
         evidence={
             "gain_ratio": gain.value,

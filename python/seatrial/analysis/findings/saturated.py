@@ -7,7 +7,7 @@ from typing import Final
 from seatrial.analysis.audit.model import TableAudit
 from seatrial.analysis.audit.tables import identity_of
 from seatrial.analysis.findings.context import Context
-from seatrial.analysis.findings.limits import parameter_of, sound_points
+from seatrial.analysis.findings.limits import on_target, parameter_of, sound_points
 from seatrial.analysis.model import Finding
 from seatrial.analysis.saturation import NO_GAIN_RATIO, Saturation, saturation
 from seatrial.analysis.wording import format_interval, format_value
@@ -26,11 +26,11 @@ def saturated(context: Context) -> list[Finding]:
                 series[point.block_size_bytes] = point.iops.value
         reached = saturation({count: dict(series) for count, series in by_count.items()})
         if reached is not None:
-            found.append(_finding(audit, reached))
+            found.append(_finding(context, audit, reached))
     return found
 
 
-def _finding(audit: TableAudit, reached: Saturation) -> Finding:
+def _finding(context: Context, audit: TableAudit, reached: Saturation) -> Finding:
     table = audit.table
     admitted = parameter_of(audit, ADMITTED)
     operation = table.operation
@@ -43,7 +43,8 @@ def _finding(audit: TableAudit, reached: Saturation) -> Finding:
             if point.concurrency > reached.count
         ],
         sentence=(
-            f"{operation.capitalize()}s gain nothing beyond {reached.count} in flight: "
+            f"{operation.capitalize()}s{on_target(context, audit)} gain nothing beyond "
+            f"{reached.count} in flight: "
             f"{reached.most} do {format_value(reached.gain_beyond)} of that rate "
             f"({format_interval(reached.gain_beyond)}). "
             f"{admitted.sentence if admitted else ''}"

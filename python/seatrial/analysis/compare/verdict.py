@@ -8,7 +8,7 @@ from seatrial.analysis.compare.figures import RATE, is_rate
 from seatrial.analysis.compare.model import Comparand, Comparison, Overall
 from seatrial.analysis.compare.settle import whole_percent
 from seatrial.analysis.estimate import Estimate
-from seatrial.analysis.wording import format_count, format_iops, format_plural
+from seatrial.analysis.wording import format_count, format_interval, format_iops, format_plural
 
 DECIMALS_MAX = 3
 WIDE = 0.1
@@ -18,7 +18,7 @@ def ratio_words(ratio: Estimate) -> str:
     """Return a ratio with its interval, such as ``1.25x (1.21 to 1.29)``.
 
     As many decimals as the interval allows, so that its ends and the ratio can be compared; two
-    digits of each where it is wide.
+    digits of each where it is wide, its half width where the ends would read alike.
     """
     if ratio.low is None or ratio.high is None:
         return f"{format_iops(ratio.value)}x (measured once)"
@@ -29,7 +29,7 @@ def ratio_words(ratio: Estimate) -> str:
         decimals = DECIMALS_MAX if half < 10.0 ** (1 - DECIMALS_MAX) else DECIMALS_MAX - 1
         told = [f"{number:.{decimals}f}" for number in (ratio.value, ratio.low, ratio.high)]
     value, low, high = told
-    return f"{value}x ({low} to {high})"
+    return f"{value}x ({format_interval(ratio) if low == high else f'{low} to {high}'})"
 
 
 def verdict(comparison: Comparison) -> str:

@@ -114,6 +114,20 @@ def test_cells_that_nobody_measured_are_predicted_and_no_gaps():
     assert "A gap among these is not seen" in finding.cause
 
 
+def test_a_gap_is_followed_to_its_edges_and_never_predicted_over():
+    def slow_at_one_size(cell, now_s):
+        return queue(cell, now_s) / (4 if cell.block_size_bytes == 64 << 10 else 1)
+
+    recorder = FakeRecorder(study_of(), slow_at_one_size, noise_share=0.01)
+    CONDUCTOR(recorder)
+    (gap,) = audit_of(recorder).gaps
+    slow = {cell.key for cell in recorder.plan.cells if cell.block_size_bytes == 64 << 10}
+    edges = {c.key for c in recorder.plan.cells if c.block_size_bytes in (32 << 10, 128 << 10)}
+    assert set(gap.keys) == slow
+    assert slow | edges <= recorder.measured_keys
+    assert len(recorder.measured_keys) < CELLS
+
+
 def test_every_chosen_cell_has_its_rounds_and_a_guard():
     recorder = FakeRecorder(study_of(), queue)
     CONDUCTOR(recorder)
@@ -217,4 +231,4 @@ def test_a_precision_without_predictions_has_no_effect():
 
 def test_the_plan_says_that_fewer_cells_may_be_measured():
     notes = FakeRecorder(study_of(predicted_within=0.2), queue).plan.notes
-    assert any("adaptive: as few of its cells" in note and "within 20%" in note for note in notes)
+    assert any("adaptive: as few of its cells" in note and "within 20 %" in note for note in notes)

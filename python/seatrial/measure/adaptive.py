@@ -185,5 +185,5 @@ class Adaptive:
         also = f", {unknown} are not known" if unknown else ""
         return (
             f"{told}; {guidance.predicted_count} are predicted within "
-            f"{guidance.within_share:.0%}{also}."
+            f"{100 * guidance.within_share:.0f} %{also}."
         )

@@ -67,7 +67,8 @@ class Rounds:
         for round_number in range(self._plan.study.rounds.max):
             cells = self._due(round_number)
             if not cells:
-                return f"Every cell is known to {self._precision:.0%} after {round_number} rounds."
+                told = f"{100 * self._precision:g} %"
+                return f"Every cell is known to {told} after {round_number} rounds."
             for position, cell in enumerate(cells):
                 if self._tally.has(cell.key, round_number):
                     continue

@@ -384,7 +384,7 @@ def _notes_on_adaptive(study: Study) -> list[str]:
     """Return a note on each matrix of which as few cells are measured as predict the others."""
     return [
         f"{each.label} is adaptive: as few of its cells are measured as predict the others within "
-        f"{each.predicted_within:.0%}"
+        f"{100 * each.predicted_within:g} %"
         for each in study.workloads
         if isinstance(each, Matrix) and each.adaptive
     ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Final, NamedTuple
 
 from seatrial.analysis.audit.audit import audit_table
 from seatrial.analysis.audit.choose_cells import Point, first_cells, next_cells
 from seatrial.analysis.audit.model import CellTable, Prediction
+from seatrial.analysis.audit.predict import odd_keys_of
 from seatrial.analysis.audit.tables import group_of, tables_of
 from seatrial.analysis.summary import summarise_cell
 from seatrial.results.model import Run, Sample
@@ -37,8 +38,9 @@ def guide(
 ) -> Guidance:
     """Return the cells to measure next.
 
-    Of each table a few first; then, while the interval of some cell that was not measured is wider
-    than asked, or no model holds, the cells that would teach most.
+    Of each table a few first; then the cells next to a gap, until its edge is known; then, while
+    the interval of some cell that was not measured is wider than asked, or no model holds, the
+    cells that would teach most.
 
     Args:
         run: The run; its study tells which matrices are adaptive.
@@ -76,11 +78,30 @@ def _of_table(cells: Sequence[Cell], table: CellTable | None, asked_share: float
     if not audit.holds:
         # It may take many cells to see that one does; or it never will.
         return _OfTable(next_cells(table, points, max(STEP_COUNT, len(left) // 4)), [])
-    widths = {key: _half_width_share(audit.predictions[key]) for key in left}
+    beside = _beside(points, odd_keys_of(audit)) & set(left)
+    widths = {key: _half_width_share(audit.predictions[key]) for key in left if key not in beside}
     known = [width for width in widths.values() if width <= asked_share]
+    if beside:
+        return _OfTable([key for key in left if key in beside], known)
     unknown_count = len(left) - len(known)
     keys = next_cells(table, points, min(STEP_COUNT, unknown_count)) if unknown_count else []
     return _OfTable(keys, known)
+
+
+def _beside(points: Sequence[Point], odd: Set[str]) -> set[str]:
+    """Return the cells next to a gap, in size or in concurrency: where it ends, no model tells."""
+    sizes = sorted({size_bytes for _, size_bytes, _, _ in points})
+    counts = sorted({threads * depth for _, _, threads, depth in points})
+    places = {
+        key: (sizes.index(size_bytes), counts.index(threads * depth))
+        for key, size_bytes, threads, depth in points
+    }
+    gaps = [places[key] for key in odd if key in places]
+    return {
+        key
+        for key, (row, column) in places.items()
+        if any(abs(row - r) + abs(column - c) == 1 for r, c in gaps)
+    }
 
 
 def _half_width_share(prediction: Prediction) -> float:

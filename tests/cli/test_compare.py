@@ -237,6 +237,14 @@ def test_foreign_tables_are_compared_cell_by_cell(tmp_path):
     ended = seatrial("compare", "lvm2.csv", "mdadm.csv", folder=tmp_path)
     assert ended.code == 0, ended.err
     assert "measured once" in ended.out
-    assert re.search(
-        r"mdadm\.csv is 1\.1x \(measured once\) as fast as lvm2\.csv over 4 cells", ended.out
-    )
+    assert re.search(r"mdadm is 1\.1x \(measured once\) as fast as lvm2 over 4 cells", ended.out)
+    assert "When lvm2 and mdadm were measured is not known" in " ".join(ended.out.split())
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    for name, rate in (("before", 1000), ("after", 1100)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "fio.csv").write_text(f"size,threads,iops\n4096,1,{rate}\n")
+    ended = seatrial("compare", "before/fio.csv", "after/fio.csv", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    assert "after/fio.csv is 1.1x (measured once) as fast as before/fio.csv" in ended.out

@@ -30,6 +30,7 @@ from seatrial.report.comparison_tables import (
 from seatrial.report.sections.comparison import shortened
 from seatrial.report.tables import as_text
 from seatrial.results.model import Run, Sample
+from seatrial.results.origin import origin_of
 
 ROWS_SHOWN_MAX: Final = 120
 
@@ -68,18 +69,38 @@ def entrants_of(references: Sequence[str], results: Path, twin: str | None = Non
             raise _nothing_to_compare_with(sources[0])
     else:
         _require_distinct(sources)
-        first, *others = [_entrant(source) for source in sources]
+        first, *others = map(_entrant, sources, _names(sources))
         found = Entrants(first=first, others=others)
     if twin is None:
         return found
     again = load_source(twin, results, slices_min=SLICES_MIN)
-    return msgspec.structs.replace(found, twin=_entrant(again))
+    (name,) = _names([again])
+    return msgspec.structs.replace(found, twin=_entrant(again, name))
 
 
-def _entrant(source: Source) -> Entrant:
-    name = source.name if source.name != "last" else source.run.label or source.run.id
+def _entrant(source: Source, name: str) -> Entrant:
     side = Side(name=name, run=source.run, target=source.target)
     return Entrant(side=side, samples=source.samples)
+
+
+def _names(sources: Sequence[Source]) -> list[str]:
+    """Return what to call each side: short, unless several would be called the same."""
+    short = [_short_name(source) for source in sources]
+    return [
+        name if short.count(name) == 1 else source.name
+        for name, source in zip(short, sources, strict=True)
+    ]
+
+
+def _short_name(source: Source) -> str:
+    """Return a foreign file's name without folder and ending, and what else the user named."""
+    if source.name == "last":
+        return source.run.label or source.run.id
+    origin = origin_of(source.run)
+    if origin is None or source.run.label:
+        return source.name
+    stem = Path(origin.file).stem
+    return f"{stem}:{source.target}" if source.target else stem
 
 
 def of_targets(run: Run, samples: Sequence[Sample]) -> Entrants | None:

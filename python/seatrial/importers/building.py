@@ -119,7 +119,7 @@ def imported(
     begun_at = document.changed_at if started_at is None else started_at
     if started_at is None:
         note = "The source does not say when it was measured; the file's last change stands in."
-        origin = msgspec.structs.replace(origin, notes=[*origin.notes, note])
+        origin = msgspec.structs.replace(origin, notes=[*origin.notes, note], is_dated=False)
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(begun_at))
     samples = list(_samples(drafts, begun_at))
     ended_at = max((sample.started_at + sample.duration_s for sample in samples), default=begun_at)

@@ -40,6 +40,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
         blank_cells: Cells that the source names but has no figure for.
         notes: What could not be taken over, as sentences.
         file_bytes: Size of the file or range that was under test; None where it is not known.
+        is_dated: Whether the source tells when it was measured; else the times of run and samples
+            are the file's last change.
     """
 
     format: str
@@ -48,6 +50,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     blank_cells: list[BlankCell] = []
     notes: list[str] = []
     file_bytes: int | None = None
+    is_dated: bool = True
 
 
 def origin_of(run: Run) -> Origin | None:

@@ -103,11 +103,29 @@ def test_runs_measured_in_turns_are_interleaved():
     assert not is_interleaved(a, side("b", cell_of(), rounds=3, begin_s=-100.5))
 
 
+def imported(name, begin_s=50.0, **origin):
+    entrant = side(name, cell_of(), begin_s=begin_s, run_id="imported")
+    told = {"format": "csv", "file": f"{name}.csv", "tool": "csv", **origin}
+    run = msgspec.structs.replace(entrant.side.run, study={"imported": told})
+    own = msgspec.structs.replace(entrant.side, run=run)
+    return msgspec.structs.replace(entrant, side=own)
+
+
+def test_a_foreign_result_is_interleaved_by_its_times_alone():
+    a = side("a", cell_of())
+    assert is_interleaved(a, imported("dated"))
+    assert not is_interleaved(a, imported("undated", is_dated=False))
+    one_after_the_other = imported("first"), imported("second", begin_s=1000.0)
+    assert not is_interleaved(*one_after_the_other)
+
+
 def test_the_order_is_warned_of_where_it_can_mislead():
     a = side("a", cell_of())
     assert "one after the other: a drift of the machine" in order_warning(
         a, side("b", cell_of(), begin_s=1000)
     )
     assert "at the same time" in order_warning(a, side("b", cell_of(), begin_s=0.5, step_s=99.9))
+    undated = imported("u", is_dated=False)
+    assert order_warning(a, undated).startswith("When u was measured is not known")
     virtual = side("v", cell_of(), engine="simulated")
     assert order_warning(virtual, msgspec.structs.replace(virtual)) == ""

@@ -13,6 +13,7 @@ from seatrial.analysis.order import natural_order
 from seatrial.analysis.wording import format_plural
 from seatrial.errors import UsageError
 from seatrial.results.model import Sample
+from seatrial.results.origin import origin_of
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.cells import usual_factors
 
@@ -237,11 +238,12 @@ def is_interleaved(a: Entrant, b: Entrant) -> bool:
     """Tell whether each round of both sides was measured before the next round of either.
 
     So it is with two targets of one run, whose plan mixes all cells of a round, and with two
-    runs of several rounds that were measured in turns.
+    runs of several rounds that were measured in turns. A foreign result has no such plan, and
+    often no times.
     """
-    if not a.samples or not b.samples:
+    if not a.samples or not b.samples or not _is_dated(a) or not _is_dated(b):
         return False
-    if a.side.run.id == b.side.run.id and a.side.run.id:
+    if a.side.run.id == b.side.run.id and a.side.run.id and origin_of(a.side.run) is None:
         return True
     spans_a, spans_b = _spans_s(a.samples), _spans_s(b.samples)
     common = sorted(spans_a.keys() & spans_b.keys())
@@ -270,6 +272,11 @@ def order_warning(a: Entrant, b: Entrant) -> str:
     """
     if _is_virtual(a.samples) and _is_virtual(b.samples):
         return ""
+    if undated := [entrant.side.name for entrant in (a, b) if not _is_dated(entrant)]:
+        return (
+            f"When {' and '.join(undated)} {'were' if len(undated) > 1 else 'was'} measured is not "
+            "known: what changed on the machine meanwhile would look like a difference."
+        )
     spans = [_whole_span_s(entrant.samples) for entrant in (a, b)]
     (begin_a_s, end_a_s), (begin_b_s, end_b_s) = spans
     if begin_a_s < end_b_s and begin_b_s < end_a_s:
@@ -282,6 +289,11 @@ def order_warning(a: Entrant, b: Entrant) -> str:
         "machine between them would look like a difference. One study with both as targets "
         "interleaves them."
     )
+
+
+def _is_dated(entrant: Entrant) -> bool:
+    origin = origin_of(entrant.side.run)
+    return origin is None or origin.is_dated
 
 
 def _is_virtual(samples: Sequence[Sample]) -> bool:

@@ -74,10 +74,13 @@ def identities(concerned: Iterable[CellSummary]) -> list[dict[str, FactorValue]]
 
 
 def lookup(facts: object, *path: str) -> object:
-    """Return what nested mappings hold under a path; None where any step is absent."""
+    """Return what nested mappings hold under a path; None where any step is absent.
+
+    What is not a finite number tells nothing, and counts as absent.
+    """
     for key in path:
         facts = facts.get(key) if isinstance(facts, dict) else None
-    return facts
+    return None if isinstance(facts, float) and not math.isfinite(facts) else facts
 
 
 def number(facts: object, *path: str) -> float | None:

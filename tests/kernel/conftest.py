@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.injections import thaw
+from kernel.injections import Group, thaw
 
 IMAGE_BYTES = 400 << 20  # mkfs.xfs wants 300 MiB at least; the image is sparse
 MKFS = {"xfs": ("mkfs.xfs", "-q"), "ext4": ("mkfs.ext4", "-q", "-E", "lazy_itable_init=0")}
@@ -40,20 +40,27 @@ def _root_or_a_reason(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(scope="session")
-def file_system(tmp_path_factory) -> Iterator[Callable[[str], Place]]:
-    """Give the place of a file system of a kind; one is made of each kind."""
-    places: dict[str, Place] = {}
+def file_system(tmp_path_factory) -> Iterator[Callable[..., Place]]:
+    """Give the place of a file system of a kind; one is made of each kind, and more by number."""
+    places: dict[tuple[str, int], Place] = {}
 
-    def place(kind: str) -> Place:
-        if kind not in places:
+    def place(kind: str, number: int = 0) -> Place:
+        if (kind, number) not in places:
             if shutil.which(MKFS[kind][0]) is None:
                 pytest.skip(f"needs {MKFS[kind][0]}: apt-get install {kind_package(kind)}")
-            places[kind] = make(kind, tmp_path_factory.mktemp(kind))
-        return places[kind]
+            places[kind, number] = make(kind, tmp_path_factory.mktemp(kind))
+        return places[kind, number]
 
     yield place
     for made in places.values():
         put_away(made)
+
+
+@pytest.fixture
+def group() -> Iterator[Group]:
+    """A control group whose limits a test sets."""
+    with Group() as made:
+        yield made
 
 
 @pytest.fixture

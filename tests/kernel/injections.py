@@ -61,39 +61,65 @@ def moment(act, *arguments) -> Moment:
         return Moment(after_s, time.time())
 
 
+class Group:
+    """A new control group of block devices, whose limits bind whoever is in it, while it lasts.
+
+    The kernel gives out what a limit allows in slices of a tenth of a second: a first slice comes
+    on top, so that T seconds at N/s may see N * (T + 0.1).
+    Source: Documentation/admin-guide/cgroup-v1/blkio-controller.rst; block/blk-throttle.c.
+    """
+
+    def __init__(self) -> None:
+        self.path = blkio() / f"seatrial-test-{os.getpid()}"
+
+    def __enter__(self) -> Group:
+        self.path.mkdir()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        remove_group(self.path)
+
+    @property
+    def entering(self) -> tuple[str, ...]:
+        """A command that runs another one in the group."""
+        return ("sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', str(self.path))
+
+    def limit(self, device: str, per_s: int, unit: str = "iops") -> None:
+        """Limit reads and writes of a device, each, to so many per second; 0 is no limit."""
+        for way in ("read", "write"):
+            name = f"blkio.throttle.{way}_{unit}_device"
+            (self.path / name).write_text(f"{device} {per_s}")
+
+
 class Throttled:
     """A new control group whose processes get 1 byte/s (or request/s) of a device, while it lasts.
 
-    Source: Documentation/admin-guide/cgroup-v1/blkio-controller.rst.
+    Its threads can end only once it is lifted.
     """
 
     def __init__(self, device: str, unit: str = "bps") -> None:
         self._device = device
-        self._group = blkio() / f"seatrial-test-{os.getpid()}"
-        self._limits = [f"blkio.throttle.{way}_{unit}_device" for way in ("read", "write")]
+        self._unit = unit
+        self._group = Group()
 
-    def __enter__(self) -> Path:
-        self._group.mkdir()
-        self._limit(1)
+    def __enter__(self) -> Group:
+        self._group.__enter__()
+        self._group.limit(self._device, 1, self._unit)
         return self._group
 
-    def __exit__(self, *_exception: object) -> None:
-        self._limit(0)
-        remove_group(self._group)
+    def __exit__(self, *exception: object) -> None:
+        self.lift()
+        self._group.__exit__(*exception)
 
     def lift(self) -> None:
-        self._limit(0)
-
-    def _limit(self, per_s: int) -> None:
-        for name in self._limits:
-            (self._group / name).write_text(f"{self._device} {per_s}")
+        self._group.limit(self._device, 0, self._unit)
 
 
 def throttle(pid: int, device: str, length_s: float, *, unit: str = "bps") -> Injected:
     """Throttle the requests of a process to a device, then let it go on."""
     throttled = Throttled(device, unit)
     with throttled as group:
-        began = moment((group / "cgroup.procs").write_text, str(pid))
+        began = moment((group.path / "cgroup.procs").write_text, str(pid))
         time.sleep(length_s)
         return Injected(began, moment(lift, throttled, device))
 

@@ -106,8 +106,7 @@ def test_a_blank_cell_is_told_by_the_command(file_system, tmp_path):
     path.write_bytes(os.urandom(FILE_BYTES))
     os.sync()
     with injections.Throttled(place.device) as group:
-        enter = ("sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', str(group))
-        process = start("io", path, "--seconds", "0.5", folder=tmp_path, prefix=enter)
+        process = start("io", path, "--seconds", "0.5", folder=tmp_path, prefix=group.entering)
         try:
             told_live = process.stderr.readline() + process.stderr.readline()
             told = read_until(process, "Report:")

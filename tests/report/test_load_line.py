@@ -70,6 +70,14 @@ def test_a_percentile_that_is_not_known_is_at_the_top_and_says_why():
     assert last.text == "not known, 21 % skipped as too late or never ended"
 
 
+def test_a_line_none_of_whose_percentiles_is_known_is_drawn_around_its_limit():
+    """So it is where the target was frozen in the only sample of the only rate."""
+    half = {"p50": estimate((4_000_000, 3_900_000, 4_100_000), "ns")}
+    step = make_step(20_000, response=half, service=half, holds=None, late_share=0.4)
+    panel = panel_of(make_load_line(steps=[step], sustained=None, knee_per_s=None))
+    assert panel.y.low < LIMIT_NS < panel.y.high
+
+
 def test_limit_sustained_rate_closed_loop_and_stalls_are_marked():
     panel = panel_of()
     limit, sustained, closed = panel.guides

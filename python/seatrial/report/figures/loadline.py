@@ -174,7 +174,7 @@ def _latency_axis(line: LoadLine) -> Axis:
         for times in (step.response, step.service)
         if line.percentile in times
     ]
-    highest_ns = max(*(estimate.value for estimate in estimates), line.limit_ns)
+    highest_ns = max([line.limit_ns, *(estimate.value for estimate in estimates)])
     ends = [estimate.value for estimate in estimates]
     ends += [
         min(end, highest_ns * _ENDS_FACTOR_MAX)

@@ -167,7 +167,7 @@ def test_steady_cells_raise_nothing():
 
 @pytest.mark.parametrize(("spread", "correlation"), [(0.05, 0.5), (0.15, 0.5), (0.1, 0.9)])
 def test_noise_alone_raises_neither(spread, correlation):
-    trials, raised = 60, 0
+    trials, raised = 150, 0
     for seed in range(trials):
         counts = noisy_counts(60, level=200, spread=spread, correlation=correlation, seed=seed)
         context = context_of(summarise_cell([timed_sample(counts, WRITE)]))
@@ -233,3 +233,21 @@ def test_times_of_a_millisecond_slice_are_seconds():
     (state,) = steady_states([summarise_cell([timed_sample(noisy_counts(40))])])
     assert state.phases[-1].end_s == pytest.approx(4.0)
     assert MS_NS == 1_000_000
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda t: 35_000 * np.exp(-0.46 * t),
+        lambda t: 22_000 + 13_000 * np.exp(-3 * t),
+        lambda t: 22_000 + 13_000 * t**2,
+    ],
+    ids=["falling evenly", "falling ever slower", "rising ever faster"],
+)
+def test_a_smooth_drift_is_never_steady_all_along(shape):
+    places = np.linspace(0, 1, 90)
+    rates = shape(places) * np.exp(np.random.default_rng(5).normal(size=90) * 0.01)
+    found = phases(list(rates), [0.1 * (place + 1) for place in range(90)])
+    steady_s = sum(phase.end_s - phase.start_s for phase in found if phase.state == "steady")
+    assert steady_s < 4.6
+    assert not any(phase.state == "left" for phase in found)

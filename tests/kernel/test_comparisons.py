@@ -33,6 +33,7 @@ size = "16MiB"
 """
 
 
+@pytest.mark.slow
 def test_a_quarter_less_is_lower_and_equals_are_the_same(file_system, group, tmp_path):
     places = {label: file_system("ext4", number) for number, label in enumerate(TARGETS)}
     for label, place in places.items():
@@ -70,6 +71,7 @@ def test_a_quarter_less_is_lower_and_equals_are_the_same(file_system, group, tmp
     assert "cgroup_throttle" in kinds
 
 
+@pytest.mark.slow
 def test_fio_agrees_with_the_exported_job_of_a_cell(file_system, group, tmp_path):
     if shutil.which("fio") is None:
         pytest.skip("needs fio: apt-get install fio")

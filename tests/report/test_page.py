@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from page_reader import Node, embedded, read
 from sample_run import HOSTILE, make_run, sample_summary
 
+from seatrial.analysis.facts import fact_name, fact_text
 from seatrial.analysis.model import Finding, Summary
 from seatrial.report import assets
-from seatrial.report.facts import fact_list, fact_name, fact_text
+from seatrial.report.facts import fact_list
 from seatrial.report.markup import NO_BREAK_SPACE, Markup, element, escape, join, unbroken
 from seatrial.report.page import render
 from seatrial.report.sections.findings import instruction

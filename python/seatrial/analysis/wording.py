@@ -9,7 +9,9 @@ bytes per second, as drive makers and links state them); sizes of blocks and fil
 
 from __future__ import annotations
 
+import datetime
 import math
+from collections.abc import Mapping
 
 from seatrial.analysis.estimate import Estimate
 from seatrial.study.cell import Cell, FactorValue
@@ -21,6 +23,7 @@ __all__ = [
     "format_duration_ns",
     "format_duration_s",
     "format_estimate",
+    "format_identity",
     "format_interval",
     "format_iops",
     "format_plural",
@@ -28,6 +31,7 @@ __all__ = [
     "format_share",
     "format_size",
     "format_value",
+    "moment",
 ]
 
 DIGITS_MAX = 3
@@ -203,24 +207,40 @@ def format_cell(cell: Cell) -> str:
 
     Where the study has several targets, its own is told: ``matrix on ssd: random read ...``.
     """
-    words = [str(cell.factors["pattern"])] if "pattern" in cell.factors else []
-    words.append(cell.operation)
-    if cell.block_size_bytes:
-        words.append(format_size(cell.block_size_bytes))
-    parts = [" ".join(words), format_plural(cell.threads, "thread")]
-    if cell.depth > 1:
-        parts.append(f"depth {cell.depth}")
-    others = (item for item in cell.factors.items() if item[0] not in ("pattern", "zones"))
-    parts += [_format_factor(cell, name, value) for name, value in others]
-    is_one_of_several = cell.key != cell.key_without_target
-    where = f"{cell.workload} on {cell.target}" if is_one_of_several else cell.workload
-    return f"{where}: {', '.join(parts)}"
+    identity = cell.identity()
+    if cell.key == cell.key_without_target:
+        del identity["target"]
+    return format_identity(identity)
 
 
-def _format_factor(cell: Cell, name: str, value: FactorValue) -> str:
+def format_identity(identity: Mapping[str, FactorValue]) -> str:
+    """Return the factors of a cell (``Cell.identity``) in words, as ``format_cell`` has them.
+
+    Whatever is left out of the mapping, such as the target, is not told.
+    """
+    size_bytes = int(identity.get("block_size_bytes", 0))
+    words = [str(identity[name]) for name in ("pattern", "operation") if name in identity]
+    words += [format_size(size_bytes)] if size_bytes else []
+    parts = [" ".join(words)]
+    if "threads" in identity:
+        parts.append(format_plural(int(identity["threads"]), "thread"))
+    if int(identity.get("depth", 1)) > 1:
+        parts.append(f"depth {identity['depth']}")
+    parts += [
+        _format_factor(identity, name, value)
+        for name, value in identity.items()
+        if name not in _TOLD_APART
+    ]
+    heading = " on ".join(
+        str(identity[name]) for name in ("workload", "target") if name in identity
+    )
+    return ": ".join(filter(None, [heading, ", ".join(parts)]))
+
+
+def _format_factor(identity: Mapping[str, FactorValue], name: str, value: FactorValue) -> str:
     """Return one factor, such as ``method fdatasync``, ``zone 3 of 16`` or ``stride 64 KiB``."""
-    if name == "zone" and "zones" in cell.factors:
-        return f"zone {value} of {cell.factors['zones']}"
+    if name == "zone" and "zones" in identity:
+        return f"zone {value} of {identity['zones']}"
     if name.endswith("_bytes") and isinstance(value, int):
         return f"{name.removesuffix('_bytes').replace('_', ' ')} {format_size(value)}"
     if isinstance(value, bool):
@@ -229,4 +249,12 @@ def _format_factor(cell: Cell, name: str, value: FactorValue) -> str:
     return f"{name.replace('_', ' ')} {number}"
 
 
+_TOLD_APART = frozenset(
+    {"target", "workload", "pattern", "operation", "block_size_bytes", "threads", "depth", "zones"}
+)
 _FLAGS = {("direct", False): "buffered", ("direct", True): "direct"}
+
+
+def moment(unix_s: float) -> str:
+    """Return a time of the clock in UTC, such as ``2026-11-21 07:45 UTC``."""
+    return datetime.datetime.fromtimestamp(unix_s, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")

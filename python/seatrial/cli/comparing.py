@@ -17,7 +17,7 @@ from seatrial.analysis.compare.noise import twin_label
 from seatrial.analysis.compare.verdict import ratio_words
 from seatrial.analysis.findings import find_in_comparison
 from seatrial.analysis.timeline import SLICES_MIN
-from seatrial.analysis.wording import format_plural, format_share
+from seatrial.analysis.wording import format_identity, format_plural, format_share
 from seatrial.cli.outcome import WIDTH, finding_text
 from seatrial.cli.sources import Source, load_source
 from seatrial.context.difference import differences
@@ -226,7 +226,7 @@ def slower_than(comparison: Comparison, share: float) -> str:
     if not slow:
         return ""
     worst = max(slow, key=lambda each: max(each.ratio.value, 1 / each.ratio.value))
-    return f"{worst.figure} of {worst.key} is {ratio_words(worst.ratio)}"
+    return f"{worst.figure} in {format_identity(worst.identity)} is {ratio_words(worst.ratio)}"
 
 
 def comparison_text(comparison: Comparison) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seatrial.analysis.compare.model import Comparison, Side
-from seatrial.analysis.wording import format_plural, format_share
+from seatrial.analysis.wording import format_plural, format_share, moment
 from seatrial.report.document import BYTES_MAX, chapters, page_document, page_head
 from seatrial.report.figures.comparison import comparison_figures
 from seatrial.report.figures.model import Figure
@@ -25,7 +25,6 @@ from seatrial.report.sections.comparison import (
 from seatrial.report.sections.machine import fingerprints
 from seatrial.report.sections.study import study_parts
 from seatrial.report.sections.tables import tables_section
-from seatrial.report.table import moment
 from seatrial.results.model import Run
 
 _ROWS_MAX = (5_000, 1_000, 200)

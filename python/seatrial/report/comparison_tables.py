@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from seatrial.analysis.compare.fingerprints import value_words
 from seatrial.analysis.compare.model import Comparand, Comparison, Overall
 from seatrial.analysis.model import Estimate
-from seatrial.analysis.wording import UNKNOWN, format_plural, format_share, format_value
-from seatrial.report.facts import fact_text
+from seatrial.analysis.wording import format_plural, format_share, format_value
 from seatrial.report.figures.naming import cell_name
 from seatrial.report.table import NO_FIGURE, ONCE, Group, Table, doubt_text
 
@@ -67,8 +67,8 @@ def differences_table(comparison: Comparison) -> Table:
         rows=[
             [
                 each.words,
-                _difference_text(each.path, each.a),
-                _difference_text(each.path, each.b),
+                value_words(each.path, each.a),
+                value_words(each.path, each.b),
                 {"likely": "likely reason", "minor": "minor"}[each.weight],
             ]
             for each in comparison.differences
@@ -123,10 +123,3 @@ def _comparand_row(comparand: Comparand) -> list[str]:
         ratio_doubt(comparand.ratio),
         answer_text(comparand),
     ]
-
-
-def _difference_text(path: str, value: object) -> str:
-    """Return one side's value with the unit that its name ends in."""
-    if value is None:
-        return UNKNOWN
-    return fact_text(path.rpartition(".")[2], value)

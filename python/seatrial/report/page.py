@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from seatrial.analysis.model import Summary
+from seatrial.analysis.wording import moment
 from seatrial.report.document import BYTES_MAX, chapters, page_document
 from seatrial.report.figures.heatmap import COLUMNS_MAX
 from seatrial.report.figures.page_order import figures_of_run
@@ -26,7 +27,7 @@ from seatrial.report.sections.steady import steady_section
 from seatrial.report.sections.study import study_section
 from seatrial.report.sections.tables import table_sections, tables_section
 from seatrial.report.sections.thresholds import thresholds_section
-from seatrial.report.tables import Table, moment
+from seatrial.report.tables import Table
 from seatrial.report.tables import tables as plain_tables
 from seatrial.results.model import Run
 from seatrial.results.origin import origin_of

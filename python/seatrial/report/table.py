@@ -5,7 +5,6 @@ Terminal, Markdown export, notebook and page all show these.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 
 import msgspec
@@ -46,11 +45,6 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     headers: list[str]
     groups: list[Group] = []
     rows: list[list[str]]
-
-
-def moment(unix_s: float) -> str:
-    """Return a time of the clock in UTC, such as ``2026-11-21 07:45 UTC``."""
-    return datetime.datetime.fromtimestamp(unix_s, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def as_text(table: Table) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from seatrial.analysis.model import CellSummary, Summary
-from seatrial.analysis.wording import format_size
+from seatrial.analysis.wording import format_size, moment
 from seatrial.report.figures.naming import capitalized, grouped, varying
 from seatrial.report.load_line_tables import load_line_table
 from seatrial.report.steady_tables import steady_table, telling
@@ -25,7 +25,6 @@ from seatrial.report.table import (
     as_text,
     doubt_text,
     latency_text,
-    moment,
     rate_text,
 )
 from seatrial.results.model import Run
@@ -39,7 +38,6 @@ __all__ = [
     "Table",
     "as_text",
     "doubt_text",
-    "moment",
     "rate_text",
     "runs_table",
     "tables",

@@ -130,7 +130,7 @@ def test_a_round_in_which_nothing_completed_is_said_and_not_hidden():
     assert broken.ratio.value == pytest.approx(0.8)
     assert (broken.answer, broken.ratio.low, broken.p_value) == ("undecided", None, None)
     assert told.overall_answers["iops"].cells == 1
-    assert told.warnings[0].startswith("On B nothing completed in some round of 1 cell (matrix/")
+    assert told.warnings[0].startswith("On B nothing completed in some round of 1 cell (matrix: ")
 
 
 def test_what_was_zero_on_a_has_no_ratio():
@@ -294,4 +294,4 @@ def test_cells_of_one_side_and_partial_runs_are_said():
     b = rates_entrant("B", STEADY, run_id="one")
     warnings = " ".join(of(a, b).warnings)
     assert "A is a partial result: its run is interrupted." in warnings
-    assert "1 cell of A (matrix/read/8192B/2t/1d) has no counterpart on B." in warnings
+    assert "1 cell of A (matrix: read 8 KiB, 2 threads) has no counterpart on B." in warnings

@@ -10,6 +10,7 @@ import msgspec
 
 from seatrial.analysis.compare.model import Difference, Entrant
 from seatrial.analysis.compare.pairing import VIRTUAL_ENGINES
+from seatrial.analysis.facts import fact_text
 
 LIKELY = (
     (r"engine", "engine"),
@@ -190,12 +191,16 @@ def _rank(path: str, *, known: bool) -> tuple[tuple[bool, int], str, Any]:
 def summary_words(differences: Sequence[Difference], count_max: int = 3) -> str:
     """Return the likely reasons in short, such as ``I/O scheduler of sda (none, bfq)``."""
     likely = [each for each in differences if each.weight == "likely"]
-    told = [f"{each.words} ({_short(each.a)}, {_short(each.b)})" for each in likely[:count_max]]
+    told = [
+        f"{each.words} ({value_words(each.path, each.a)}, {value_words(each.path, each.b)})"
+        for each in likely[:count_max]
+    ]
     more = len(likely) - len(told)
     return ", ".join(told) + (f" and {more} more" if more > 0 else "")
 
 
-def _short(value: object) -> str:
-    if isinstance(value, list):
-        return " ".join(str(part) for part in value)
-    return msgspec.json.encode(value).decode() if isinstance(value, dict) else str(value)
+def value_words(path: str, value: object) -> str:
+    """Return one side's value of a difference, with the unit that its key ends in."""
+    if isinstance(value, dict):
+        return msgspec.json.encode(value).decode()
+    return fact_text(path.rpartition(".")[2], value)

@@ -8,7 +8,12 @@ from collections.abc import Iterator, Sequence
 from seatrial.analysis.compare.figures import RATE
 from seatrial.analysis.compare.model import Comparand, Comparison, Entrant
 from seatrial.analysis.compare.pairing import Matched, order_warning
-from seatrial.analysis.wording import format_duration_s, format_plural, format_share
+from seatrial.analysis.wording import (
+    format_duration_s,
+    format_identity,
+    format_plural,
+    format_share,
+)
 from seatrial.results.model import Sample
 from seatrial.results.origin import origin_of
 
@@ -37,7 +42,7 @@ def warnings_of(
         _unfinished(b),
         *_once(told.comparands),
         _unlike_lengths(a, b, matched),
-        _unlike_starts(unlike_starts),
+        _unlike_starts(a, b, unlike_starts),
         _below_noise(told),
         "" if not matched.by_identity else _by_identity(a, b),
         _one_sided(a, matched.only_a, b),
@@ -56,8 +61,8 @@ def _zeros(a: Entrant, b: Entrant, matched: Matched) -> Iterator[str]:
         if blank:
             yield (
                 f"On {entrant.side.name} nothing completed in some round of "
-                f"{format_plural(len(blank), 'cell')} ({_listed(blank)}): a ratio of what is left "
-                "has no interval and no part in the overall ratio."
+                f"{format_plural(len(blank), 'cell')} ({_listed(blank, a, b)}): a ratio of what is "
+                "left has no interval and no part in the overall ratio."
             )
 
 
@@ -116,12 +121,12 @@ def _unlike_lengths(a: Entrant, b: Entrant, matched: Matched) -> str:
     )
 
 
-def _unlike_starts(unlike: Sequence[str]) -> str:
+def _unlike_starts(a: Entrant, b: Entrant, unlike: Sequence[str]) -> str:
     """Say where some samples of a cell have a start-up phase, and others have none."""
     if not unlike:
         return ""
     return (
-        f"Not every round of {format_plural(len(unlike), 'cell')} ({_listed(unlike)}) has a "
+        f"Not every round of {format_plural(len(unlike), 'cell')} ({_listed(unlike, a, b)}) has a "
         "start-up phase: all are compared from where it ends, and what it cost or gave is not "
         "compared."
     )
@@ -155,11 +160,19 @@ def _one_sided(entrant: Entrant, keys: Sequence[str], other: Entrant) -> str:
     if not keys:
         return ""
     return (
-        f"{format_plural(len(keys), 'cell')} of {entrant.side.name} ({_listed(keys)}) "
+        f"{format_plural(len(keys), 'cell')} of {entrant.side.name} ({_listed(keys, entrant)}) "
         f"{'has' if len(keys) == 1 else 'have'} no counterpart on {other.side.name}."
     )
 
 
-def _listed(keys: Sequence[str]) -> str:
+def _listed(keys: Sequence[str], *entrants: Entrant) -> str:
+    """Return the first few cells of these keys, which are without the target, in words."""
+    samples = [sample for entrant in entrants for sample in entrant.samples]
+    cells = {sample.cell.key_without_target: sample.cell for sample in samples}
+    told = []
+    for key in keys[:NAMED_MAX]:
+        identity = cells[key].identity()
+        del identity["target"]
+        told.append(format_identity(identity))
     more = len(keys) - NAMED_MAX
-    return ", ".join(keys[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    return "; ".join(told) + (f" and {more} more" if more > 0 else "")

@@ -7,7 +7,7 @@ from seatrial.analysis.compare.fingerprints import summary_words
 from seatrial.analysis.compare.model import Answer, Comparand, Comparison
 from seatrial.analysis.compare.verdict import ratio_words
 from seatrial.analysis.estimate import Estimate
-from seatrial.analysis.wording import format_count, format_plural
+from seatrial.analysis.wording import format_count, format_identity, format_plural
 from seatrial.study.cell import FactorValue
 
 
@@ -71,12 +71,13 @@ class Change:
         worst = max(self.cells, key=lambda each: max(each.ratio.value, 1 / each.ratio.value))
         keys = {each.key for each in self.cells}
         every = {each.key for each in self.comparison.comparands}
-        most = f"{_figure(worst.figure)} of {worst.key} {ratio_words(worst.ratio)}"
+        where = format_identity(worst.identity)
+        most = f"{_figure(worst.figure)} {ratio_words(worst.ratio)} in {where}"
         if len(keys) == 1:
             return f"surely so in 1 of {format_plural(len(every), 'cell')}: {most}"
         return (
             f"surely so in {format_count(len(keys))} of {format_plural(len(every), 'cell')}, most "
-            f"in {most}"
+            f"of all {most}"
         )
 
     def cause(self) -> str:

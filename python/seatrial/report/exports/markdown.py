@@ -6,11 +6,11 @@ import re
 
 from seatrial.analysis.audit.model import TableAudit
 from seatrial.analysis.model import Finding, Summary, ThresholdResult
-from seatrial.analysis.wording import format_duration_s
+from seatrial.analysis.wording import format_duration_s, moment
 from seatrial.report.audit_tables import audit_name
 from seatrial.report.figures.overlay import gap_text
 from seatrial.report.steady_tables import telling
-from seatrial.report.table import Table, moment
+from seatrial.report.table import Table
 from seatrial.report.tables import tables
 from seatrial.results.model import Run
 

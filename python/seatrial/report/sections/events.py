@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from seatrial.analysis.facts import fact_name, fact_text
 from seatrial.analysis.model import CellSummary
 from seatrial.analysis.wording import (
     format_cell,
@@ -13,7 +14,6 @@ from seatrial.analysis.wording import (
     format_plural,
     format_size,
 )
-from seatrial.report.facts import fact_name, fact_text
 from seatrial.report.figures.model import Figure, HeatColumn
 from seatrial.report.markup import Markup, element
 from seatrial.report.sections.tables import scrolling

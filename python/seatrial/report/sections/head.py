@@ -9,10 +9,9 @@ from seatrial.analysis.findings.context import (
     physical_devices,
 )
 from seatrial.analysis.model import Summary
-from seatrial.analysis.wording import format_count, format_duration_s, format_plural
+from seatrial.analysis.wording import format_count, format_duration_s, format_plural, moment
 from seatrial.report.document import page_head
 from seatrial.report.markup import Markup
-from seatrial.report.table import moment
 from seatrial.results.model import Run
 from seatrial.results.origin import known_duration_s, origin_of
 

@@ -36,7 +36,7 @@ def test_the_articles_table_as_text(tmp_path):
         "! 24    21k",
         "! absent    320",
         "One I/O costs the host 15.9 µs",
-        "!! Collapse, seen once. Writes from 64 KiB to 1 MiB collapse: 8 cells",
+        " ! Collapse, seen once. Writes from 64 KiB to 1 MiB collapse: 8 cells",
         "would have drained at 221 MiB/s",
         "16 KiB reads, 20 in flight",
         "62k IOPS (± ",

@@ -11,9 +11,10 @@ import msgspec
 
 from seatrial.analysis.audit.model import Gap, Prediction, TableAudit, TablePoint
 from seatrial.analysis.audit.predict import predict
+from seatrial.analysis.findings.gap import gap_severity
 from seatrial.analysis.model import Estimate, Summary
 from seatrial.analysis.wording import format_estimate, format_iops, format_plural, format_size
-from seatrial.cli.outcome import WIDTH, finding_text
+from seatrial.cli.outcome import SEVERITY_MARKS, WIDTH, finding_text
 from seatrial.errors import UsageError
 from seatrial.report.audit_tables import audit_name
 from seatrial.report.exports.json_document import as_text as json_text
@@ -23,7 +24,6 @@ from seatrial.report.tables import NO_FIGURE, Group, Table, as_text
 from seatrial.study.units import parse_size_bytes
 
 GAP_MARK: Final = "!"
-GRAVE: Final = ("collapse", "absent", "bound_broken")
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,13 +126,13 @@ def audit_page(summary: Summary, answered: Sequence[Answer]) -> str:
 def _audit_block(audit: TableAudit) -> str:
     lines = [as_text(_grid(audit)).rstrip(), "", _wrapped(audit.sentence, "  ")]
     lines += [_wrapped(each.sentence, "  ") for each in audit.parameters if each.sentence]
-    lines += [_gap_text(gap) for gap in audit.gaps]
+    lines += [_gap_text(audit, gap) for gap in audit.gaps]
     lines += [_wrapped(limit, "  ") for limit in audit.limits]
     return "\n".join(lines)
 
 
-def _gap_text(gap: Gap) -> str:
-    mark = "!!" if gap.kind in GRAVE else " !"
+def _gap_text(audit: TableAudit, gap: Gap) -> str:
+    mark = SEVERITY_MARKS[gap_severity(audit, gap)]
     told = f"{KIND_WORDS[gap.kind].capitalize()}, {STATUS_WORDS[gap.status]}. {gap.sentence}"
     return "\n".join([_wrapped(told, f"{mark} "), _wrapped(f"why: {gap.cause}", "   ")])
 

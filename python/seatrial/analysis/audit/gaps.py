@@ -9,6 +9,7 @@ no scatter. Cells without a figure are gaps whatever the model says.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -210,18 +211,31 @@ def _collapse(
         ratio=ratios[0],
         sentence=(
             f"{table.operation.capitalize()}s from {low} to {high} collapse: "
-            f"{format_plural(len(points), 'cell')} reach {format_share(ratios[0])} to "
-            f"{format_share(ratios[-1])} of what the rest of the table says; the worst "
+            f"{format_plural(len(points), 'cell')} reach {_shares(ratios)} of "
+            f"what the rest of the table says; the worst "
             f"({name_points([worst])}) did {_seen_and_expected(worst, predicted_per_s)}."
         ),
         cause=PASSED
         if status == "transient"
         else (
-            "Requests of these sizes meet something that others do not: likely a cache that "
-            "takes no more until it has written back, at the pace of partial stripes or of "
-            "garbage collection, or a file system that freezes meanwhile."
+            f"Requests of these sizes meet something that others do not: {_LIKELY[table.operation]}"
         ),
     )
+
+
+def _shares(ratios: Sequence[float]) -> str:
+    """Return the least and the largest ratio, such as ``3 % to 31 %``; one where they are alike."""
+    least, most = format_share(ratios[0]), format_share(ratios[-1])
+    return least if least == most else f"{least} to {most}"
+
+
+_LIKELY = defaultdict(
+    lambda: "something at work in the target, or a limit that bites at these sizes only.",
+    write="likely a cache that takes no more until it has written back, at the pace of partial "
+    "stripes or of garbage collection, or a file system that freezes meanwhile.",
+    read="likely read-ahead or a cache that works against them, a limit of requests that are "
+    "split, or other work of the target meanwhile.",
+)
 
 
 def _noise(

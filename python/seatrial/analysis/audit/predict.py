@@ -105,16 +105,19 @@ def limits_of(form: Form, points: Sequence[TablePoint]) -> list[str]:
     """Return sentences on where the model of a table must not be asked."""
     sizes = [point.block_size_bytes for point in points]
     flying = [point.concurrency for point in points]
-    told = [f"Not beyond {min(flying)} to {max(flying)} requests in flight: nothing was measured."]
+    told = [
+        f"It says nothing of fewer than {min(flying)} or more than {max(flying)} requests in "
+        "flight, which were not measured."
+    ]
     lowest = max(SECTOR_BYTES, min(sizes) // EXTRAPOLATION_FACTOR_MAX)
     if form == "parity_write":
         lowest = min(sizes)
         told.append(
-            "Partial stripes extrapolated downward were off by more than half on the tables that "
-            "this form was tried on."
+            "It is not asked below: partial stripes extrapolated downward were off by more than "
+            "half on the tables that this form was tried on."
         )
     highest = format_size(max(sizes) * EXTRAPOLATION_FACTOR_MAX)
-    told.append(f"Not below {format_size(lowest)} nor above {highest}.")
+    told.append(f"It says nothing of blocks below {format_size(lowest)} or above {highest}.")
     return told
 
 

@@ -36,11 +36,9 @@ def _is_told(audit: TableAudit, each: Gap) -> bool:
 
 def _finding(run_id: str, audit: TableAudit, each: Gap) -> Finding:
     points = [point for point in audit.table.points if point.key in each.keys]
-    is_by_order_once = not audit.holds and each.status == "seen_once" and each.kind != "absent"
-    is_note = is_by_order_once or (each.kind in NOTES and each.status != "persistent")
     return Finding(
         kind="gap",
-        severity="note" if is_note else "warning",
+        severity=gap_severity(audit, each),
         cells=[identity_of(audit.table, point) for point in points],
         sentence=each.sentence,
         cause=each.cause,
@@ -57,6 +55,13 @@ def _finding(run_id: str, audit: TableAudit, each: Gap) -> Finding:
         },
         next=_next(run_id, audit, each, points[0]),
     )
+
+
+def gap_severity(audit: TableAudit, each: Gap) -> str:
+    """Return how grave a gap is: ``warning``, or ``note`` where it explains more than it warns."""
+    is_by_order_once = not audit.holds and each.status == "seen_once" and each.kind != "absent"
+    is_note = is_by_order_once or (each.kind in NOTES and each.status != "persistent")
+    return "note" if is_note else "warning"
 
 
 def _next(run_id: str, audit: TableAudit, each: Gap, point: TablePoint) -> str:

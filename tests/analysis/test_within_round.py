@@ -124,3 +124,10 @@ def test_spread_of_rounds_is_told_without_a_law():
     assert spread.mad_share == pytest.approx(5 / 105)
     assert spread.unit == "IOPS"
     assert rate_spread(samples[:1], phases_of(samples[:1])) is None
+
+
+def test_equal_response_times_are_known_no_better_than_their_bucket():
+    (figures,) = latency_estimates([timed_sample(noisy_counts(60))]).values()
+    share = figures["p50"].half_width_share
+    assert share == pytest.approx(1 / 256)
+    assert figures["p50"].over == "timeline"

@@ -6,6 +6,9 @@ from typing import Literal
 
 import msgspec
 
+HISTOGRAM_RESOLUTION_SHARE = 1 / 256
+"""Half of a bucket's width, as a share of what is in it (docs/engine.md)."""
+
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """A figure with its doubt.

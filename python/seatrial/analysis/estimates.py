@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from seatrial._core import Histogram
-from seatrial.analysis.estimate import Estimate, Spread
+from seatrial.analysis.estimate import HISTOGRAM_RESOLUTION_SHARE, Estimate, Spread
 from seatrial.analysis.running import Running, response_histogram, running
 from seatrial.analysis.student import spread_correction, t_of, variance
 from seatrial.analysis.within_round import with_bandwidth, with_latency, with_rate
@@ -23,7 +23,6 @@ from seatrial.results.model import Sample
 
 ROUNDS_MIN_SETTLED = 3
 ENTRIES_BEYOND_PERCENTILE_MIN = 10
-HISTOGRAM_RESOLUTION_SHARE = 1 / 256  # half of a bucket's width, docs/engine.md
 FOREIGN_RESOLUTION_SHARE = 1 / 128  # half of a bin's width in fio's JSON+
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9}
 _EXP_ARGUMENT_MAX = 700.0  # exp(709.8) is the largest that a double holds

@@ -14,7 +14,7 @@ import msgspec
 
 from seatrial._core import Histogram
 from seatrial.analysis.block_bootstrap import half_width_of_mean
-from seatrial.analysis.estimate import Estimate
+from seatrial.analysis.estimate import HISTOGRAM_RESOLUTION_SHARE, Estimate
 from seatrial.analysis.running import Running, response_histogram
 from seatrial.analysis.timeline import (
     SLICES_MIN,
@@ -106,7 +106,13 @@ class _Entries:
         half /= self.by_slice.mean()
         low_ns = self.histogram.percentile_ns(100 * max(share - half, 1 / self.count))
         high_ns = self.histogram.percentile_ns(100 * min(share + half, 1.0))
-        return _ranging(estimate, min(low_ns, estimate.value), max(high_ns, estimate.value))
+        # A percentile cannot be read more exactly than its bucket, however often it is the same.
+        unread_ns = estimate.value * HISTOGRAM_RESOLUTION_SHARE
+        return _ranging(
+            estimate,
+            min(low_ns, estimate.value - unread_ns),
+            max(high_ns, estimate.value + unread_ns),
+        )
 
     def _mean(self, estimate: Estimate) -> Estimate:
         """Return the mean with its interval: of a ratio, that of what departs from it."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from seatrial.cli.options import Measuring, measuring_options
+from seatrial.cli.options import Measuring, engine_option, measuring_options, model_option
 
 EPILOG = """\b
 Examples:
@@ -102,22 +102,12 @@ PATTERNS = ("random", "sequential", "strided", "zipf", "hot_cold")
 @click.option("--limit-bytes", metavar="SIZE", help="End a sample that writes after so many bytes.")
 @click.option("--verify", is_flag=True, help="Check every block read against what was written.")
 @click.option("--buffered", is_flag=True, help="Go through the page cache.")
-@click.option(
-    "--engine",
-    type=click.Choice(["auto", "io_uring", "psync"]),
-    default="auto",
-    show_default=True,
-    help="How requests reach the kernel.",
-)
+@engine_option
 @click.option("--iopoll", is_flag=True, help="Poll for completions, with io_uring.")
 @click.option(
     "--stall-threshold-ms", type=int, help="Shortest time without a completion that is a stall."
 )
-@click.option(
-    "--model",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="TOML file with the model of a simulated device.",
-)
+@model_option
 @click.option("--seed", type=int, help="Seed of addresses and data.")
 @measuring_options
 def command(*, target: str, model: Path | None, measuring: Measuring, **options: object) -> int:

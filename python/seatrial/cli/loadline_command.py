@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from seatrial.cli.io_command import Mapped, target_mapping, without_none
-from seatrial.cli.options import Measuring, measuring_options
+from seatrial.cli.options import Measuring, engine_option, measuring_options, model_option
 
 EPILOG = """\b
 Examples:
@@ -107,18 +107,8 @@ OPTIONS: Final = {
     help="Exit with code 3 if it sustains fewer requests per second.",
 )
 @click.option("--buffered", is_flag=True, help="Go through the page cache.")
-@click.option(
-    "--engine",
-    type=click.Choice(["auto", "io_uring", "psync"]),
-    default="auto",
-    show_default=True,
-    help="How requests reach the kernel.",
-)
-@click.option(
-    "--model",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="TOML file with the model of a simulated device.",
-)
+@engine_option
+@model_option
 @click.option("--seed", type=int, help="Seed of arrivals, addresses and data.")
 @click.option("--resume", is_flag=True, help="Go on with the newest unfinished run of this plan.")
 @measuring_options

@@ -57,6 +57,21 @@ label_option = click.option(
 )
 
 
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["auto", "io_uring", "psync"]),
+    default="auto",
+    show_default=True,
+    help="How requests reach the kernel.",
+)
+
+model_option = click.option(
+    "--model",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML file with the model of a simulated device.",
+)
+
+
 plan_option = click.option(
     "--plan", "plan_only", is_flag=True, help="Only show what would be done."
 )

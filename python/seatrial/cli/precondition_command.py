@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from seatrial.cli.options import Measuring, measuring_options
+from seatrial.cli.options import Measuring, measuring_options, model_option
 
 if TYPE_CHECKING:
     from seatrial.cli.precondition_cost import Cost
@@ -101,11 +101,7 @@ def _over_provisioning(
     show_default=True,
     help="Trim a device before: the one pass presumes it, and SNIA a purge.",
 )
-@click.option(
-    "--model",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="TOML file with the model of a simulated device.",
-)
+@model_option
 @click.option("--seed", type=int, help="Seed of addresses and data.")
 @measuring_options
 def command(

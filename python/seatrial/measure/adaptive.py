@@ -12,9 +12,7 @@ from typing import Final, Protocol
 from seatrial.measure.guard import GUARD_NS, NS_PER_S, Guard
 from seatrial.measure.recorder import (
     COMPLETE,
-    INTERRUPTED,
     Conductor,
-    Interrupted,
     Recorder,
     RoundsEnd,
 )
@@ -86,17 +84,15 @@ class Adaptive:
         self._guard = Guard(self._tally, [])
 
     def measure(self) -> RoundsEnd:
-        """Measure until the rest is known well enough; an interrupt ends it in order.
+        """Measure until the rest is known well enough.
 
         Raises:
+            Interrupted: when the user ended it; the cell in flight is left out.
             TargetError: when a target goes away; the samples before it are stored.
         """
-        try:
-            exhausted = self._steps()
-            matrix = self._matrix_sentence()
-            again = "" if exhausted else self._again()
-        except Interrupted:
-            return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
+        exhausted = self._steps()
+        matrix = self._matrix_sentence()
+        again = "" if exhausted else self._again()
         told = f"{exhausted} ended." if exhausted else ""
         return RoundsEnd(status=COMPLETE, reason=" ".join(filter(None, (matrix, told, again))))
 

@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 
 from seatrial.measure.recorder import (
     COMPLETE,
-    INTERRUPTED,
     Conductor,
-    Interrupted,
     Recorder,
     RoundsEnd,
 )
@@ -37,14 +35,8 @@ def load_lines(decider: Decider, before: Conductor | None = None) -> Conductor:
     def conduct(recorder: Recorder) -> RoundsEnd:
         reasons = []
         if before is not None:
-            end = before(recorder)
-            if end.status != COMPLETE:
-                return end
-            reasons.append(end.reason)
-        try:
-            reasons += _all_lines(recorder, decider)
-        except Interrupted:
-            return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
+            reasons.append(before(recorder).reason)
+        reasons += _all_lines(recorder, decider)
         return RoundsEnd(status=COMPLETE, reason=" ".join(reasons))
 
     return conduct

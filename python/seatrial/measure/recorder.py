@@ -203,4 +203,7 @@ def _write_back(path: Path) -> None:
 
 
 Conductor = Callable[[Recorder], RoundsEnd]
-"""A way through a plan: which cell is measured next, and when it is enough."""
+"""A way through a plan: which cell is measured next, and when it is enough.
+
+It lets ``Interrupted`` pass: run.py ends the run in order.
+"""

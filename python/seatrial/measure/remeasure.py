@@ -14,7 +14,6 @@ from seatrial.measure.recorder import (
     COMPLETE,
     INTERRUPTED,
     Conductor,
-    Interrupted,
     Recorder,
     RoundsEnd,
 )
@@ -43,10 +42,7 @@ def remeasuring(odd: Odd, rounds: int = ROUNDS) -> Conductor:
         tally = Tally(recorder)
         # A run that was incomplete stays so: its other cells still lack rounds.
         status = COMPLETE if recorder.run.status == COMPLETE else INTERRUPTED
-        try:
-            told = measure_again(tally, odd(recorder.run, tally.all()), rounds)
-        except Interrupted:
-            return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
+        told = measure_again(tally, odd(recorder.run, tally.all()), rounds)
         return RoundsEnd(status=status, reason=told or "No cell is odd; nothing was measured.")
 
     return conduct

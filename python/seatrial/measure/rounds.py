@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 
 from seatrial.measure.recorder import (
     COMPLETE,
-    INTERRUPTED,
     Conductor,
-    Interrupted,
     Recorder,
     RoundsEnd,
 )
@@ -50,16 +48,14 @@ class Rounds:
         self._tally = Tally(recorder)
 
     def measure(self) -> RoundsEnd:
-        """Measure until done; an interrupt ends it in order, without the cell in flight.
+        """Measure until done.
 
         Raises:
+            Interrupted: when the user ended it; the cell in flight is left out.
             TargetError: when a target goes away; the samples before it are stored.
         """
-        try:
-            reason = self._rounds()
-            again = self._again()
-        except Interrupted:
-            return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
+        reason = self._rounds()
+        again = self._again()
         return RoundsEnd(status=COMPLETE, reason=f"{reason} {again}".rstrip())
 
     def _rounds(self) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from seatrial import _core, context
 from seatrial.errors import SeatrialError
 from seatrial.measure.progress import Watcher
-from seatrial.measure.recorder import INTERRUPTED, Conductor, Recorder, RoundsEnd
+from seatrial.measure.recorder import INTERRUPTED, Conductor, Interrupted, Recorder, RoundsEnd
 from seatrial.measure.same_targets import require_same_targets, storage_paths
 from seatrial.measure.stage import Stage
 from seatrial.results.model import Run
@@ -91,7 +91,7 @@ def _measured(
     try:
         stage.prepare(recorder.watcher)
         return conductor(recorder)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
     except SeatrialError:
         store.finish_run(recorder.run.id, "failed", time.time(), {})

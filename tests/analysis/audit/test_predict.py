@@ -34,6 +34,20 @@ def test_intervals_hold_new_measurements():
     assert np.mean(inside) >= 0.87
 
 
+def test_intervals_of_few_cells_pay_for_the_scatter_of_their_rounds():
+    """Without the rounds' scatter 83 % came by trial, with it 93 %."""
+    inside = []
+    for seed in range(20):
+        few = table_of("read", READ_VALUES, sizes=SIZES[::5], rounds=3, noise_log=0.08, seed=seed)
+        audit = audit_table(few)
+        random = np.random.default_rng(500 + seed)
+        for (size, count), rate in rates("read", READ_VALUES, SIZES[2:-1:4], COUNTS).items():
+            told = predict(audit, size, count)
+            seen = np.exp(np.mean(np.log(rate * random.lognormal(0, 0.08, 3))))
+            inside.append(told.low <= seen <= told.high)
+    assert np.mean(inside) >= 0.88
+
+
 def test_larger_blocks_are_foreseen_with_more_doubt():
     audit = articles.audit(RAID0, "read")
     inside, beyond = predict(audit, 4 << 20, 10), predict(audit, 16 << 20, 10)

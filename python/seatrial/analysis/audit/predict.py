@@ -87,7 +87,7 @@ def predictions(
     concurrency = np.array([cell[1] for cell in cells])
     points = known_points(table)
     sound = np.array([point.key not in odd_keys for point in points])
-    own_log, freedom = _scatter_log(fitted, sound)
+    own_log, freedom = _scatter_log(fitted, sound, rounds_deviation_log(points))
     measured = [point.block_size_bytes for point in points]
     outside = (size_bytes < min(measured)) | (size_bytes > max(measured))
     added_log = np.where(outside, EXTRAPOLATION_DEVIATION_LOG[fitted.variant.form], 0.0)
@@ -154,17 +154,38 @@ def _refusal(audit: TableAudit, block_size_bytes: int, concurrency: int) -> str:
     return ""
 
 
-def _scatter_log(fitted: Fit, sound: object) -> tuple[float, int]:
+def rounds_deviation_log(points: Sequence[TablePoint]) -> float:
+    """Return how far the mean of a cell's rounds is off by the scatter of these rounds alone.
+
+    It is pooled over the cells that have several rounds, in logarithms, of a cell measured as
+    often as they are; 0 where none was repeated.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    logs = [
+        np.log(point.rounds_per_s)
+        for point in points
+        if len(point.rounds_per_s) > 1 and min(point.rounds_per_s) > 0
+    ]
+    if not logs:
+        return 0.0
+    freedom = sum(len(log) - 1 for log in logs)
+    variance = sum(float(np.sum((log - log.mean()) ** 2)) for log in logs) / freedom
+    return math.sqrt(variance * len(logs) / sum(map(len, logs)))
+
+
+def _scatter_log(fitted: Fit, sound: object, rounds_log: float) -> tuple[float, int]:
     """Return the deviation of sound cells around the model, and its degrees of freedom.
 
-    A table that scatters more than is usual speaks for itself.
+    A table that scatters more than is usual speaks for itself; what its rounds scatter by is
+    expected of its cells, even where those that were measured agree by chance.
     """
     import numpy as np  # noqa: PLC0415
 
     residual = fitted.residual_log[np.asarray(sound)]
     spare = max(0, len(residual) - len(fitted.variant.names))
     own = float(np.sum(residual**2)) if spare else 0.0
-    usual = USUAL_DEVIATION_LOG[fitted.variant.form] ** 2
+    usual = USUAL_DEVIATION_LOG[fitted.variant.form] ** 2 + rounds_log**2
     if spare >= SPARE_CELLS_MIN and own / spare > usual:
         return math.sqrt(own / spare), spare
     freedom = USUAL_CELLS + spare

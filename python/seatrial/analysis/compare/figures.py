@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
+from seatrial.analysis.estimate import HISTOGRAM_RESOLUTION_SHARE
 from seatrial.analysis.estimates import (
-    HISTOGRAM_RESOLUTION_SHARE,
     PERCENTS,
     counted,
     percentile_ns,

@@ -23,8 +23,8 @@ AT_LIMIT_SHARE: Final = 0.9
 BEYOND_LIMIT_RATIO: Final = 1.05
 SIZES_MIN: Final = 2
 _OR_THE_DRIVES: Final = (
-    " Only one target was measured, so it may as well be the drives' own: as many requests as they "
-    "serve at once, each taking its time."
+    " One target alone cannot tell the host's limit from that of its drives, which serve so many "
+    "requests at once, each taking its time."
 )
 
 
@@ -64,7 +64,7 @@ def _finding(context: Context, alike: list[TableAudit]) -> Finding:
     cost = parameter_of(first, PARAMETER)
     points = {audit.table.target: _cells_at_limit(audit) for audit in alike}
     largest = max(point.block_size_bytes for told in points.values() for point in told)
-    shared, where = "", on_target(context, first)
+    shared, where = _OR_THE_DRIVES, on_target(context, first)
     if len(points) > 1:
         where = ""
         shared = (
@@ -86,7 +86,6 @@ def _finding(context: Context, alike: list[TableAudit]) -> Finding:
             "Each request takes a fixed time that no other can use, whatever its size: the "
             "processor and the driver of the host, the controller, the hypervisor, or an IOPS "
             "limit of the volume. More drives move more bytes, not more requests."
-            + (_OR_THE_DRIVES if len(points) == 1 else "")
         ),
         evidence=_evidence(alike, cost),
         next=(

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import reduce
 
 from seatrial._core import Histogram
-from seatrial.analysis.estimate import Estimate
+from seatrial.analysis.estimate import HISTOGRAM_RESOLUTION_SHARE, Estimate
 from seatrial.analysis.estimates import (
-    HISTOGRAM_RESOLUTION_SHARE,
     PERCENTS,
     counted,
     estimate_of_rounds,

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from seatrial.analysis.audit.model import CellTable, Gap, Prediction, TableAudit, TablePoint
+from seatrial.analysis.audit.model import Gap, Prediction, TableAudit, TablePoint
+from seatrial.analysis.audit.tables import identity_of
 from seatrial.analysis.model import Estimate
 from seatrial.analysis.wording import format_share
 from seatrial.report.figures.model import Foot, Line, Point, Ring
@@ -29,19 +30,6 @@ KIND_WORDS: Final = {
     "absent": "absent",
     "noise": "noise",
 }
-
-
-def point_identity(table: CellTable, point: TablePoint) -> dict[str, FactorValue]:
-    """Return the factors of a table's cell, measured or not."""
-    fixed: dict[str, FactorValue] = {
-        "target": table.target,
-        "workload": table.workload,
-        "operation": table.operation,
-        "block_size_bytes": point.block_size_bytes,
-        "threads": point.threads,
-        "depth": point.depth,
-    }
-    return fixed | table.factors
 
 
 def is_absent(point: TablePoint) -> bool:
@@ -74,9 +62,7 @@ class Overlay:
     def identities(self) -> list[dict[str, FactorValue]]:
         """The factors of every cell of the tables."""
         return [
-            point_identity(audit.table, point)
-            for audit in self.audits
-            for point in audit.table.points
+            identity_of(audit.table, point) for audit in self.audits for point in audit.table.points
         ]
 
     @property
@@ -126,7 +112,7 @@ class Overlay:
             if audit.table.operation != operation:
                 continue
             named = [
-                (name_of(point_identity(audit.table, point)), point) for point in audit.table.points
+                (name_of(identity_of(audit.table, point)), point) for point in audit.table.points
             ]
             for name, pairs in grouped(named, lambda pair: pair[0]).items():
                 self._add_line(made, audit, [point for _, point in pairs], (name, styles[name]))
@@ -171,7 +157,7 @@ class Overlay:
             keys = set(gap.keys)
             for point in audit.table.points:
                 if point.key in keys:
-                    name = name_of(point_identity(audit.table, point))
+                    name = name_of(identity_of(audit.table, point))
                     yield Ring(
                         point.block_size_bytes,
                         self._place(point),

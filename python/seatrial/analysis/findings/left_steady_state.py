@@ -124,7 +124,7 @@ def _cache_full(drop: Drop) -> tuple[str, dict[str, Any]]:
     """Return what a write cache of the size that the drop implies would explain."""
     block_bytes = drop.summary.cell.block_size_bytes
     if block_bytes == 0:
-        return "Likely a write cache that was full, or garbage collection.", {
+        return "A write cache that was full, or garbage collection that set in.", {
             "likely": "cache_full"
         }
     earlier = [phase for phase in drop.state.phases if phase.end_s <= drop.before.end_s]
@@ -139,9 +139,10 @@ def _cache_full(drop: Drop) -> tuple[str, dict[str, Any]]:
         "drain_bytes_per_s": drain_bytes_per_s,
     }
     return (
-        f"Likely a write cache of about {format_size(_rounded(held_bytes))} that was full after "
-        f"{format_size(_rounded(written_bytes))} and drains at "
-        f"{format_rate_bytes(drain_bytes_per_s)}; garbage collection that sets in looks the same.",
+        f"Either a write cache, then of about {format_size(_rounded(held_bytes))}, full after "
+        f"{format_size(_rounded(written_bytes))} and draining at "
+        f"{format_rate_bytes(drain_bytes_per_s)}, or garbage collection that set in. A sample "
+        "after a pause tells them apart: a cache has drained meanwhile.",
         evidence,
     )
 

@@ -123,7 +123,7 @@ class Tally:
     def _take_in(self, sample: Sample) -> None:
         # Decisions need counts and durations only: timelines would fill memory.
         slim = msgspec.structs.replace(
-            sample, timeline=msgspec.structs.replace(sample.timeline, slices=[])
+            sample, timeline=msgspec.structs.replace(sample.timeline, slices=[]), series=None
         )
         self._samples[sample.cell.key].append(slim)
         self._count_written(sample)

@@ -1,4 +1,4 @@
-"""The two blobs of a results file: a histogram, and the columns of a timeline.
+"""The blobs of a results file: a histogram, the columns of a timeline, and those of a series.
 
 A histogram is the engine's own encoding (docs/engine.md), deflated. A timeline is one mapping of
 equally long columns in MessagePack, deflated as a whole: neighbouring slices resemble each other,
@@ -12,7 +12,7 @@ from itertools import accumulate
 
 import msgspec
 
-from seatrial.results.model import Slice, Timeline
+from seatrial.results.model import Series, Slice, Timeline
 
 BLOB_BYTES_MAX = 1 << 28
 """A blob that claims to inflate to more than this (256 MiB) is damaged: 64 MiB hold an hour."""
@@ -85,6 +85,19 @@ def unpack_timeline(slice_ns: int, blob: bytes) -> Timeline:
     except (ValueError, IndexError) as error:
         raise ValueError(f"the timeline is damaged: {error}") from error
     return Timeline(slice_ns=slice_ns, slices=slices)
+
+
+def pack_series(series: Series) -> bytes:
+    """Return a series of readings as one blob."""
+    return zlib.compress(msgspec.msgpack.encode(series))
+
+
+def unpack_series(blob: bytes) -> Series:
+    """Return the series of a stored blob; raises ValueError when it is damaged."""
+    try:
+        return msgspec.msgpack.decode(_inflate(blob), type=Series)
+    except ValueError as error:
+        raise ValueError(f"the series is damaged: {error}") from error
 
 
 def _inflate(blob: bytes) -> bytes:

@@ -13,7 +13,10 @@ import msgspec
 from seatrial import _core
 from seatrial.study.cell import Cell
 
-OPERATIONS = ("read", "write", "sync", "commit", "copy")
+OPERATIONS = (
+    *("read", "write", "sync", "commit", "copy"),
+    *("transaction", "ingest", "query", "batch"),  # of a database
+)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +133,64 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     corruptions: list[Corruption] = []
 
 
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """Readings at equal distances over a sample, of what surrounds it.
+
+    Attributes:
+        period_s: Entry ``i`` of each column covers ``[i, i + 1) * period_s`` from the start.
+        columns: Equally long columns by name, unit last, such as ``cpu_user_share``,
+            ``device_read_per_s`` or ``wal_bytes_per_s``; None where nothing could be read.
+    """
+
+    period_s: float
+    columns: dict[str, list[float | None]]
+
+
+class DatabaseRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What is particular to a sample of a database.
+
+    Attributes:
+        server: As the server calls itself, such as ``PostgreSQL 15.20``.
+        binaries: Where its programs are from: ``installed``, ``wheel``, ``given`` or ``remote``.
+        settings: Every setting that is not the server's default, by name, as the server shows it.
+        start_state: ``cold``, ``warm``, ``prewarmed`` or ``as_is``.
+        cached_bytes: What the page cache held of the data files when the sample began; None if
+            unknown.
+        database_bytes: Size of its databases on disk when the sample began.
+        loaded_s: How long loading them took, once for all samples; None where nothing was loaded.
+        loaded_rows: Rows loaded.
+        cloned: How the loaded data came to this sample: ``reflink``, ``copy``, ``template``,
+            ``reuse``.
+        cloned_s: How long that took.
+        waits: How often active clients were seen in a wait, by ``class:event``; ``CPU`` for none.
+        told: The driver's own totals as it printed them: ``transactions``, ``tps``,
+            ``latency_ms_mean``, ``latency_ms_stddev``, ``lag_ms_mean``, ``skipped``, ``failed``,
+            with several processes followed by ``_1``, ``_2`` ...
+        client_cpu_share: What the driver used of one core, of that thread that used most if
+            known, else of all over their number.
+        ceiling_per_s: What the same driver reaches with a server that answers at once.
+        batch_s: What a shell's ``time`` tells of a batch: ``real``, ``user``, ``sys``.
+        notes: What could not be read or done, as sentences.
+    """
+
+    server: str
+    binaries: str
+    settings: dict[str, str] = {}
+    start_state: str
+    cached_bytes: int | None = None
+    database_bytes: int = 0
+    loaded_s: float | None = None
+    loaded_rows: int = 0
+    cloned: str = ""
+    cloned_s: float = 0.0
+    waits: dict[str, int] = {}
+    told: dict[str, float] = {}
+    client_cpu_share: float | None = None
+    ceiling_per_s: float | None = None
+    batch_s: dict[str, float] = {}
+    notes: list[str] = []
+
+
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One cell measured once.
 
@@ -142,7 +203,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         started_at: Unix time in seconds.
         duration_s: Measured wall time of the sample.
         status: ``complete`` or ``interrupted``.
-        engine: ``io_uring``, ``psync``, ``simulated``, ``null``; ``imported`` for a foreign result.
+        engine: ``io_uring``, ``psync``, ``simulated``, ``null``; ``pgbench`` or ``script`` on a
+            database; ``imported`` for a foreign result.
         engine_reason: Why that engine, as a phrase.
         outcome: The accounting equation's terms.
         operations: Results by operation kind, of those kinds that were offered.
@@ -157,6 +219,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
             ``steal_ns``, ``device_read_bytes``, ``device_write_bytes``, ``temperature_c`` and,
             for those that the kernel counts, the time in which they grew: ``surroundings_ns``.
         verification: Where data were checked.
+        series: Readings of machine, device and server; only of a database's samples.
+        database: What is particular to a database's sample.
     """
 
     id: int = 0
@@ -179,6 +243,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     errors: list[ErrorSample] = []
     counters: dict[str, float] = {}
     verification: Verification | None = None
+    series: Series | None = None
+    database: DatabaseRecord | None = None
 
     @property
     def completed_per_s(self) -> float:

@@ -15,6 +15,7 @@ import msgspec
 from seatrial.results import blobs
 from seatrial.results.model import (
     Corruption,
+    DatabaseRecord,
     ErrorSample,
     OperationResult,
     Outcome,
@@ -67,6 +68,8 @@ def sample_columns(cell_id: int, sample: Sample) -> Columns:
         "corrupt_blocks": checked.corrupt_blocks if checked else None,
         "slice_ns": sample.timeline.slice_ns,
         "timeline": blobs.pack_timeline(sample.timeline),
+        "series": blobs.pack_series(sample.series) if sample.series else None,
+        "database_json": msgspec.json.encode(sample.database).decode(),
     }
 
 
@@ -127,6 +130,8 @@ def sample_of(row: Row, cell: Cell, parts: dict[str, list[Row]], *, slices_min: 
         errors=[msgspec.convert(dict(part), ErrorSample) for part in parts["error"]],
         counters={part["name"]: part["value"] for part in parts["counter"]},
         verification=_verification_of(columns, parts["corruption"]),
+        series=None if columns["series"] is None else blobs.unpack_series(columns["series"]),
+        database=msgspec.json.decode(columns["database_json"], type=DatabaseRecord | None),
     )
 
 

@@ -146,7 +146,16 @@ TOLD_BY_FOREIGN_RESULTS = (
     "ALTER TABLE operation ADD COLUMN told_ns_json TEXT NOT NULL DEFAULT '{}'",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST_TABLES, TOLD_BY_FOREIGN_RESULTS)
+DATABASE_SAMPLES = (
+    "ALTER TABLE sample ADD COLUMN series BLOB",
+    "ALTER TABLE sample ADD COLUMN database_json TEXT NOT NULL DEFAULT 'null'",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    FIRST_TABLES,
+    TOLD_BY_FOREIGN_RESULTS,
+    DATABASE_SAMPLES,
+)
 """Statements that lead from each version to the next: entry 0 makes version 1 of an empty file."""
 
 

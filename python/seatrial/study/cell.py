@@ -18,14 +18,16 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         target: Label of the target in the study.
         workload: Name of the workload in the study.
         kind: One of ``fill``, ``matrix``, ``sequential``, ``copy``, ``map``, ``commit``,
-            ``four``, ``mix``, ``io``.
-        operation: ``read``, ``write``, ``mixed``, ``commit`` or ``copy``.
+            ``four``, ``mix``, ``io``, ``loadline``, ``pgbench``, ``telemetry``, ``batch``.
+        operation: ``read``, ``write``, ``mixed``, ``commit``, ``copy``, ``transaction`` or
+            ``batch``.
         block_size_bytes: Size of one operation; 0 where the workload has a distribution.
-        threads: Concurrent workers.
+        threads: Concurrent workers; of a database, clients of each process.
         depth: Requests that each worker keeps in flight.
         factors: Everything else that varies, such as ``pattern``, ``file``, ``zone``, ``method``.
         spec: What the engine is told, ready for ``_core.start`` but for the target's path,
-            the seed and the duration, which the measuring room fills in.
+            the seed and the duration, which the measuring room fills in; of a database, with a
+            ``DatabaseSpec`` under ``database``.
     """
 
     key: str

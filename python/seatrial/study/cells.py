@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from seatrial.study.cell import Cell
+from seatrial.study.database import OnDatabase
+from seatrial.study.database_cells import database_cells_of
 from seatrial.study.model import LOG_FILE, PlannedTarget
 from seatrial.study.schema import Study
 from seatrial.study.shapes import Factors, Shape, shapes_of
@@ -26,6 +28,9 @@ def cells_of(
         study: The study, for its access specifications.
         prefix: What every key begins with; the target's label where there are several.
     """
+    if isinstance(workload, OnDatabase):
+        yield from database_cells_of(workload, target, prefix=prefix)
+        return
     for shape in shapes_of(workload, target, study):
         for variation in _variations(workload):
             factors = shape.factors | _unusual(workload, variation)

@@ -13,6 +13,7 @@ from typing import Final
 from seatrial.study.access import CLASSIC, AccessLine
 from seatrial.study.loadline import LATENCY_EXPECTED, SAMPLES_MIN, parse_latency_ns
 from seatrial.study.problems import MisfitError, suggestion
+from seatrial.study.sampled import Sampled
 from seatrial.study.schema import Study
 from seatrial.study.simulated import DeviceModel
 from seatrial.study.values import many, only
@@ -136,11 +137,12 @@ def _workloads(study: Study) -> Iterator[MisfitError]:
     known = [*CLASSIC, *(access.name for access in study.accesses)]
     for index, workload in enumerate(study.workloads):
         place = ("workload", index)
-        for found in (*_repeated(workload), *_needed(workload), *_named(workload, known)):
+        own = _named(workload, known) if isinstance(workload, WorkloadBase) else ()
+        for found in (*_repeated(workload), *_needed(workload), *own):
             yield MisfitError(found.seen, found.expected, *place, *found.path)
 
 
-def _repeated(workload: WorkloadBase) -> Iterator[MisfitError]:
+def _repeated(workload: Sampled) -> Iterator[MisfitError]:
     """Yield the lists that hold a value twice: they would make the same cell twice."""
     for attribute, key in _keys(workload):
         values = getattr(workload, attribute)
@@ -149,7 +151,7 @@ def _repeated(workload: WorkloadBase) -> Iterator[MisfitError]:
             yield MisfitError(f"holds {twice!r} twice", "Expected each value once", key)
 
 
-def _keys(workload: WorkloadBase) -> list[tuple[str, str]]:
+def _keys(workload: Sampled) -> list[tuple[str, str]]:
     """Return attribute and key of the file of everything that a workload declares."""
     names = zip(workload.__struct_fields__, workload.__struct_encode_fields__, strict=True)
     return list(names)
@@ -177,11 +179,12 @@ _MODIFIERS: Final[_Dependences] = (
 """Attribute and key with a default that have an effect only with these values of another."""
 
 
-def _needed(workload: WorkloadBase) -> Iterator[MisfitError]:
+def _needed(workload: Sampled) -> Iterator[MisfitError]:
     """Yield keys that are missing beside another, and keys that would have no effect."""
     owned = set(workload.__struct_fields__)
     for attribute, key, having, values in _NEEDED:
-        if attribute not in owned or (isinstance(workload, Loadline) and having == "arrival"):
+        is_sought = isinstance(workload, Loadline) and having == "arrival"
+        if not {attribute, having} <= owned or is_sought:
             continue
         given = getattr(workload, attribute) is not None
         wanted = [value for value in many(getattr(workload, having)) if value in values]
@@ -197,7 +200,7 @@ def _needed(workload: WorkloadBase) -> Iterator[MisfitError]:
             yield _without_effect(key, having, values)
 
 
-def _default(workload: WorkloadBase, attribute: str) -> object:
+def _default(workload: Sampled, attribute: str) -> object:
     """Return the default of an attribute that has a plain one."""
     fields = workload.__struct_fields__
     defaults = workload.__struct_defaults__
@@ -293,10 +296,17 @@ def _load_lines(study: Study) -> Iterator[MisfitError]:
             )
 
 
+def _io_workloads(study: Study) -> Iterator[tuple[int, WorkloadBase]]:
+    """Yield place and workload of those that the engine makes the requests of."""
+    for index, workload in enumerate(study.workloads):
+        if isinstance(workload, WorkloadBase):
+            yield index, workload
+
+
 def _verifying(study: Study) -> Iterator[MisfitError]:
     """Yield the workloads whose writes would spoil what another workload checks."""
-    checked = [workload for workload in study.workloads if workload.verify]
-    for index, workload in enumerate(study.workloads):
+    checked = [each for _, each in _io_workloads(study) if each.verify]
+    for index, workload in _io_workloads(study):
         if not writes_trial_file(workload) or only(workload.data, "verifiable"):
             continue
         for reader in checked:
@@ -313,7 +323,7 @@ def _verifying(study: Study) -> Iterator[MisfitError]:
 
 def _keeping(study: Study) -> Iterator[MisfitError]:
     """Yield the workloads that would have a target keep data which keeps none."""
-    for index, workload in enumerate(study.workloads):
+    for index, workload in _io_workloads(study):
         if "verifiable" not in many(workload.data):
             continue
         for target in study.targets:
@@ -337,7 +347,7 @@ def writes_trial_file(workload: WorkloadBase) -> bool:
     return True
 
 
-def shares_target(one: WorkloadBase, other: WorkloadBase) -> bool:
+def shares_target(one: Sampled, other: Sampled) -> bool:
     """Return whether two workloads run on a common target."""
     return not one.targets or not other.targets or bool(set(one.targets) & set(other.targets))
 
@@ -362,7 +372,7 @@ def _thresholds(study: Study) -> Iterator[MisfitError]:
             )
 
 
-def _fits(quantity: str, workload: WorkloadBase) -> bool:
+def _fits(quantity: str, workload: Sampled) -> bool:
     """Return whether a quantity is one of a workload: a load line breaks its latency on purpose."""
     if isinstance(workload, Loadline):
         return quantity in ("sustained", "stalls", "stall_max", "errors")

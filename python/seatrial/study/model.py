@@ -37,13 +37,16 @@ class PlannedTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         label: What cells call it.
-        kind: ``directory``, ``device``, ``file``, ``null`` or ``simulated``.
+        kind: ``directory``, ``device``, ``file``, ``null``, ``simulated`` or ``database``.
         path: Directory, device or file; empty if it has none, or if it was not given yet.
         size_bytes: Length of the trial file, or of the part of the device or file that is used.
         drive_bytes: Capacity of the drives behind it; None if unknown.
         logical_block_bytes: What O_DIRECT requests must be a multiple of.
         direct: Whether O_DIRECT works there.
         model: Parameters of a simulated device.
+        url: Address of an existing server, without a password.
+        database: The empty database there that is used; empty where one is made.
+        pg_bin: Folder of the PostgreSQL programs; empty for the newest that is found.
     """
 
     label: str
@@ -54,6 +57,9 @@ class PlannedTarget(msgspec.Struct, frozen=True, kw_only=True):
     logical_block_bytes: int
     direct: bool
     model: dict[str, object] = {}
+    url: str = ""
+    database: str = ""
+    pg_bin: str = ""
 
     @property
     def holds_files(self) -> bool:
@@ -62,8 +68,8 @@ class PlannedTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_storage(self) -> bool:
-        """Whether bytes are kept there: not so on the null target and on simulated devices."""
-        return self.kind not in ("null", "simulated")
+        """Whether bytes are kept there, at a path: not so where the engine is alone or remote."""
+        return self.kind not in ("null", "simulated", "database")
 
 
 class TrialFile(msgspec.Struct, frozen=True, kw_only=True):

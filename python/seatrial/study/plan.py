@@ -12,6 +12,7 @@ import msgspec
 from seatrial.errors import AlignmentError, DirectError, SpaceError, StudyError
 from seatrial.study.cell import Cell
 from seatrial.study.cells import cells_of
+from seatrial.study.database import OnDatabase
 from seatrial.study.loadline import LOADLINE, SAMPLES_MAX
 from seatrial.study.model import (
     COPY_FILE,
@@ -25,7 +26,7 @@ from seatrial.study.model import (
 from seatrial.study.problems import DOCS, suggestion
 from seatrial.study.schema import DEFAULT_SIZE_BYTES, Study, Target
 from seatrial.study.units import format_seconds, format_size
-from seatrial.study.workloads import Copy, Fill, Loadline, Matrix, Workload
+from seatrial.study.workloads import Copy, Fill, IoWorkload, Loadline, Matrix, Workload
 
 CELLS_MAX: Final = 10_000
 DEVICE_GRANULE_BYTES: Final = 1 << 20
@@ -138,6 +139,9 @@ def _planned(target: Target, info: TargetInfo) -> PlannedTarget:
         logical_block_bytes=info.logical_block_bytes,
         direct=info.direct,
         model=target.model.as_mapping(),
+        url=target.url,
+        database=target.database,
+        pg_bin=target.pg_bin,
     )
     if size_bytes % info.logical_block_bytes:
         raise _misaligned(planned, f"The size of target {target.label!r}", size_bytes)
@@ -166,9 +170,14 @@ def _cells_on(target: PlannedTarget, study: Study, prefix: str, notes: list[str]
                 f"make a second file in, and the target is a {target.kind}"
             )
             continue
+        if not _is_served(workload, target):
+            notes.append(
+                f"{workload.label} is left out on {target.label}: {_why_not_served(target)}"
+            )
+            continue
         left_out: list[Cell] = []
         for cell in cells_of(workload, target, study, prefix=prefix):
-            if _is_possible(cell, workload, target):
+            if isinstance(workload, OnDatabase) or _is_possible(cell, workload, target):
                 yield cell
             else:
                 left_out.append(cell)
@@ -179,7 +188,23 @@ def _cells_on(target: PlannedTarget, study: Study, prefix: str, notes: list[str]
             )
 
 
-def _is_possible(cell: Cell, workload: Workload, target: PlannedTarget) -> bool:
+def _is_served(workload: Workload, target: PlannedTarget) -> bool:
+    """Return whether a target is of a kind that a workload runs on.
+
+    A database needs a directory to lie in, or is there already; and an existing one takes no I/O.
+    """
+    if isinstance(workload, OnDatabase):
+        return target.kind in ("directory", "database")
+    return target.kind != "database"
+
+
+def _why_not_served(target: PlannedTarget) -> str:
+    if target.kind == "database":
+        return "it is an existing server, whose files are not ours to measure"
+    return f"a database needs a directory to lie in, and the target is a {target.kind}"
+
+
+def _is_possible(cell: Cell, workload: IoWorkload, target: PlannedTarget) -> bool:
     """Return whether a target can do a cell; False where it may be left out, else raise."""
     spec = cell.spec
     if spec["target"]["direct"] and not target.direct:
@@ -217,7 +242,7 @@ def _positions_bytes(spec: dict[str, Any]) -> Iterator[int]:
             yield access["align_bytes"]
 
 
-def _check_fit(cell: Cell, workload: Workload, target: PlannedTarget) -> None:
+def _check_fit(cell: Cell, workload: IoWorkload, target: PlannedTarget) -> None:
     """Raise StudyError when a cell could not make a single request."""
     spec = cell.spec
     block_bytes = max(size["bytes"] for access in spec["accesses"] for size in access["sizes"])

@@ -53,18 +53,24 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         label: What cells and findings call it.
         kind: ``auto`` (what the path turns out to be), ``directory``, ``device``, ``file``,
-            ``null`` (the engine alone) or ``simulated``.
+            ``null`` (the engine alone), ``simulated`` or ``database`` (an existing server).
         path: Directory, device or file; empty where the command line gives it.
         size_bytes: Length of the trial file, or of the part of a device or file that is used
             (``size``); unless given, 1 GiB in a directory, else the whole device or file.
         model: What a simulated device is like; a plain one unless given.
+        url: Address of an existing server, never with a password; only of a ``database``.
+        database: An empty database there to use, rather than one that is made for the run.
+        pg_bin: Folder of the PostgreSQL programs to use; the newest that is found unless given.
     """
 
     label: str = DEFAULT_LABEL
-    kind: Literal["auto", "directory", "device", "file", "null", "simulated"] = "auto"
+    kind: Literal["auto", "directory", "device", "file", "null", "simulated", "database"] = "auto"
     path: str = ""
     size_bytes: Size | None = field(default=None, name="size")
     model: DeviceModel = DeviceModel()
+    url: str = ""
+    database: str = ""
+    pg_bin: str = ""
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

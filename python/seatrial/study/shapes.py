@@ -21,11 +21,11 @@ from seatrial.study.workloads import (
     Copy,
     Fill,
     Four,
+    IoWorkload,
     Map,
     Mix,
     Patterned,
     Sequential,
-    Workload,
     WorkloadBase,
 )
 
@@ -72,7 +72,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     limit_bytes: int | None
 
 
-def shapes_of(workload: Workload, target: PlannedTarget, study: Study) -> Iterator[Shape]:
+def shapes_of(workload: IoWorkload, target: PlannedTarget, study: Study) -> Iterator[Shape]:
     """Yield what the cells of a workload do on a target, before how they are driven.
 
     Raises:

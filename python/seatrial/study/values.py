@@ -94,6 +94,21 @@ class BlockSizes(tuple[int, ...]):
         return cls(_sizes_bytes(value, listed=True))
 
 
+class Sizes(tuple[int, ...]):
+    """Sizes of any length in bytes, written as one or as a list."""
+
+    __slots__ = ()
+
+    @classmethod
+    def read(cls, value: object) -> Sizes:
+        """Return the sizes of one size or a list; raises MisfitError when there is none."""
+        if not isinstance(value, list):
+            return cls((Size.read(value),))
+        if not value:
+            raise MisfitError("is an empty list", f"Expected {SIZE_EXPECTED}, or several")
+        return cls(Size.read(item) for item in value)
+
+
 def decode(wanted: type, value: object) -> object:
     """Return a value of one of our own types, for ``msgspec.convert``.
 
@@ -105,6 +120,8 @@ def decode(wanted: type, value: object) -> object:
         return Size.read(value)
     if wanted is BlockSizes:
         return BlockSizes.read(value)
+    if wanted is Sizes:
+        return Sizes.read(value)
     if wanted is Thresholds:
         return _thresholds(value)
     raise TypeError(f"the study schema has no values of type {wanted}")

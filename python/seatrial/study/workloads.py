@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-import msgspec
 from msgspec import Meta, field
 
+from seatrial.study.database import Batch, Pgbench, Telemetry
+from seatrial.study.sampled import Sampled
 from seatrial.study.values import (
     ONE,
     Arrivals,
@@ -44,15 +45,10 @@ WHOLE_SWEEP: Final = tuple(512 << step for step in range(14))  # 512 B to 4 MiB,
 ARTICLE_THREADS: Final = (1, 10, 40)  # the three columns of bm-flash
 
 
-class WorkloadBase(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
-):
-    """What every kind of workload has.
+class WorkloadBase(Sampled, frozen=True, kw_only=True):
+    """What the kinds have whose requests the engine makes itself.
 
     Attributes:
-        name: What cells, findings and thresholds call it; the kind unless given.
-        targets: Labels of the targets that it runs on; all unless given.
-        duration_s: How long one sample of one cell lasts (``seconds``).
         limit_bytes: A sample that writes ends after so many bytes; unless given, after as many
             as the part of the file that it uses is long (a commit: the whole trial file).
         direct: Go past the page cache (O_DIRECT).
@@ -63,14 +59,9 @@ class WorkloadBase(
         verify: Check every block that is read against what was written.
         skip_unaligned: Leave out, and name, cells whose size the target cannot do past the page
             cache, rather than refuse the study.
-        slice_ms: Length of the timeline's slices.
-        stall_threshold_ms: Shortest time without a completion that is a stall.
         iopoll: Poll for completions where the device can (io_uring only).
     """
 
-    name: str = ""
-    targets: list[str] = []
-    duration_s: Seconds = field(default=1.0, name="seconds")
     limit_bytes: Size | None = None
     direct: Flags = True
     engine: Engines = "auto"
@@ -78,19 +69,7 @@ class WorkloadBase(
     compressible_share: Shares = 0.5
     verify: bool = False
     skip_unaligned: bool = False
-    slice_ms: Annotated[int, Meta(ge=1, le=60_000)] = 100
-    stall_threshold_ms: Annotated[int, Meta(ge=1, le=60_000)] = 50
     iopoll: bool = False
-
-    @property
-    def kind(self) -> str:
-        """The kind, such as ``matrix``."""
-        return str(self.__struct_config__.tag)
-
-    @property
-    def label(self) -> str:
-        """The name, or the kind where none is given."""
-        return self.name or self.kind
 
 
 class Concurrent(WorkloadBase, frozen=True, kw_only=True):
@@ -312,4 +291,6 @@ class Loadline(Patterned, frozen=True, kw_only=True, tag="loadline"):
     depths: Depths = 32
 
 
-Workload = Fill | Matrix | Sequential | Copy | Map | Commit | Four | Mix | Io | Loadline
+IoWorkload = Fill | Matrix | Sequential | Copy | Map | Commit | Four | Mix | Io | Loadline
+DatabaseWorkload = Pgbench | Telemetry | Batch
+Workload = IoWorkload | DatabaseWorkload

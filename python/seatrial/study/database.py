@@ -1,0 +1,187 @@
+"""The workloads of a database, and what a cell of theirs tells the measuring room.
+
+docs/study-file.md explains every key with an example.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta, field
+
+from seatrial.study.sampled import Sampled
+from seatrial.study.values import ONE, Count, Counts, ManyThreads, Rates, Seconds, Sizes
+
+BUILTIN_SCRIPTS: Final = ("tpcb-like", "simple-update", "select-only")
+"""pgbench's own, by the names that its option ``--builtin`` takes."""
+
+Protocol = Literal["simple", "extended", "prepared"]
+StartState = Literal["cold", "warm", "prewarmed", "as_is"]
+Clone = Literal["auto", "reflink", "copy", "template", "reuse"]
+SettingValue = bool | int | float | str
+
+Scripts = str | Annotated[list[str], ONE]
+Protocols = Protocol | Annotated[list[Protocol], ONE]
+StartStates = StartState | Annotated[list[StartState], ONE]
+Settings = dict[str, SettingValue | Annotated[list[SettingValue], ONE]]
+
+
+class OnDatabase(Sampled, frozen=True, kw_only=True):
+    """What the kinds have that a database serves.
+
+    Attributes:
+        duration_s: How long one sample of one cell lasts (``seconds``).
+        clients: Connections that have a transaction open at any time, of each process.
+        processes: Client processes, each with a database of its own, as the two client machines
+            of the article had.
+        settings: Settings of the server by name; a list is a factor.
+        start: The state that each sample begins in. ``cold``: the server is started anew and the
+            page cache holds nothing of its files. ``warm``: started anew, the page cache as the
+            clone left it. ``prewarmed``: started anew, its tables read into shared buffers by
+            pg_prewarm. ``as_is``: an existing server as it is, which is all that one can have.
+        memory_limit_bytes: Memory of the server and of the page cache of its files
+            (``memory_limit``); none unless given.
+        clone: How each sample gets the loaded data: ``reflink`` or ``copy`` of the files,
+            ``template`` (``CREATE DATABASE ... TEMPLATE``), ``auto`` (the first of these that
+            works), or ``reuse`` (the same data go on from sample to sample, and age).
+    """
+
+    duration_s: Seconds = field(default=10.0, name="seconds")
+    clients: ManyThreads = 10
+    processes: Counts = 1
+    settings: Settings = field(default_factory=dict)
+    start: StartStates | None = None
+    memory_limit_bytes: Sizes | None = field(default=None, name="memory_limit")
+    clone: Clone = "auto"
+
+
+class Pgbench(OnDatabase, frozen=True, kw_only=True, tag="pgbench"):
+    """PostgreSQL's own benchmark, TPC-B like unless told otherwise.
+
+    Attributes:
+        scale: 100,000 accounts each, about 15 MB.
+        scripts: ``tpcb-like``, ``simple-update``, ``select-only``, or files of pgbench's script
+            language.
+        protocols: ``simple``, ``extended`` or ``prepared``.
+        rate_per_s: Transactions per second of each process (``rate``), due by a Poisson process;
+            none unless given: each client then waits for its last transaction only.
+        latency_limit_ms: With ``rate``, transactions that are late by more are skipped and
+            counted.
+        jobs: Threads of pgbench; as many as there are cores and clients unless given.
+    """
+
+    scale: Counts = 10
+    scripts: Scripts = "tpcb-like"
+    protocols: Protocols = "simple"
+    rate_per_s: Rates | None = field(default=None, name="rate")
+    latency_limit_ms: Annotated[float, Meta(gt=0)] | None = None
+    jobs: Count | None = None
+
+
+class Telemetry(OnDatabase, frozen=True, kw_only=True, tag="telemetry"):
+    """Many devices report samples, which are stored and read back by ranges of time.
+
+    What the article of 2010 sought a drive for: hundreds of devices and servers that generate
+    thousands of samples a minute, to be captured, stored and reported.
+
+    Attributes:
+        devices: How many report.
+        history_hours: What is stored already when a sample begins, one row a device and minute.
+        batch_rows: Rows that one transaction stores.
+        query_share: Share of the transactions that read a device's last hour instead.
+        rate_per_s: Transactions per second of each process (``rate``); none unless given.
+        jobs: Threads of pgbench, which drives it.
+    """
+
+    devices: Counts = 1000
+    history_hours: Counts = 24
+    batch_rows: Counts = 100
+    query_share: Annotated[float, Meta(ge=0, le=1)] = 0.1
+    rate_per_s: Rates | None = field(default=None, name="rate")
+    jobs: Count | None = None
+
+
+class Batch(OnDatabase, frozen=True, kw_only=True, tag="batch"):
+    """A file of SQL, or a program, that is timed from start to end, as a nightly job is.
+
+    Attributes:
+        duration_s: It is ended, and counted as failed, after so long (``seconds``).
+        clients: Always 1.
+        file: The file: ``.sql`` goes through psql and ends at its first error; anything else is
+            run as a program, with PGHOST, PGPORT, PGUSER and PGDATABASE in its environment.
+        prepare: A file of SQL that is loaded once before; pgbench's tables unless given.
+        scale: Of pgbench's tables, where there is no ``prepare``.
+    """
+
+    duration_s: Seconds = field(default=3600.0, name="seconds")
+    clients: ManyThreads = 1
+    file: Annotated[str, Meta(min_length=1)]
+    prepare: str = ""
+    scale: Counts = 10
+
+
+DATABASE_KINDS: Final = ("pgbench", "telemetry", "batch")
+
+
+class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What a database holds before any sample; the same on each of its processes' databases.
+
+    Attributes:
+        kind: ``pgbench``, ``telemetry`` or ``sql``.
+        scale: Of pgbench's tables.
+        devices: Of the telemetry.
+        history_hours: Of the telemetry.
+        file: Of ``sql``.
+    """
+
+    kind: str
+    scale: int = 0
+    devices: int = 0
+    history_hours: int = 0
+    file: str = ""
+
+
+class DatabaseSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What the measuring room is told of a cell, in ``Cell.spec["database"]`` as plain values.
+
+    Attributes:
+        load: What the databases hold.
+        clients: Of each process.
+        processes: Each has a database of its own.
+        script: A builtin script's name, or the path of a script's file; of a batch, its file.
+        protocol: ``simple``, ``extended`` or ``prepared``.
+        rate_per_s: Of each process; None for a closed loop.
+        latency_limit_ms: Later transactions are skipped; None for none.
+        jobs: Threads of the driver; None for its own choice.
+        batch_rows: Of the telemetry.
+        query_share: Of the telemetry.
+        settings: Of the server, as text.
+        start: The start state.
+        memory_limit_bytes: None for none.
+        clone: How samples get their data.
+    """
+
+    load: LoadSpec
+    clients: int
+    processes: int = 1
+    script: str = ""
+    protocol: str = "simple"
+    rate_per_s: float | None = None
+    latency_limit_ms: float | None = None
+    jobs: int | None = None
+    batch_rows: int = 0
+    query_share: float = 0.0
+    settings: dict[str, str] = {}
+    start: str
+    memory_limit_bytes: int | None = None
+    clone: str = "auto"
+
+
+def spec_of(cell_spec: dict[str, object]) -> DatabaseSpec:
+    """Return the database's part of a cell's specification.
+
+    Raises:
+        KeyError: when the cell is not one of a database.
+    """
+    return msgspec.convert(cell_spec["database"], DatabaseSpec)

@@ -1,0 +1,223 @@
+"""From a workload of a database to its cells: one for every combination of its factors' values."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Any, Final
+
+import msgspec
+
+from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.database import (
+    BUILTIN_SCRIPTS,
+    Batch,
+    DatabaseSpec,
+    LoadSpec,
+    OnDatabase,
+    Pgbench,
+    SettingValue,
+    Telemetry,
+)
+from seatrial.study.model import PlannedTarget
+from seatrial.study.units import format_factor
+from seatrial.study.values import many
+
+Factors = dict[str, FactorValue]
+_Combination = tuple[int, int, str, int | None, dict[str, SettingValue]]
+"""Clients, processes, start state, memory limit (bytes), settings."""
+
+_USUAL: Final[Mapping[str, FactorValue]] = {
+    "processes": 1,
+    "script": "tpcb-like",
+    "protocol": "simple",
+}
+"""Factors that a key and a cell do not say where they have these values."""
+
+
+class _Variant(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kinds of workload differ in."""
+
+    load: LoadSpec
+    factors: Factors
+    script: str
+    protocol: str = "simple"
+    rate_per_s: float | None = None
+    batch_rows: int = 0
+    query_share: float = 0.0
+
+
+def database_cells_of(
+    workload: OnDatabase, target: PlannedTarget, *, prefix: str
+) -> Iterator[Cell]:
+    """Yield the cells of a workload on a target.
+
+    Args:
+        workload: The workload.
+        target: A directory, or an existing server.
+        prefix: What every key begins with; the target's label where there are several.
+    """
+    usual_start = "cold" if target.holds_files else "as_is"
+    for variant in _variants(workload):
+        combinations: Iterator[_Combination] = itertools.product(
+            many(workload.clients),
+            many(workload.processes),
+            many(workload.start or usual_start),
+            workload.memory_limit_bytes or (None,),
+            _setting_combinations(workload),
+        )
+        for clients, processes, start, limit_bytes, settings in combinations:
+            told: Factors = {"processes": processes, "start": start}
+            if limit_bytes is not None:
+                told["memory_limit_bytes"] = limit_bytes
+            factors = _unusual(variant.factors | told | _as_factors(settings), usual_start)
+            spec = DatabaseSpec(
+                load=variant.load,
+                clients=clients,
+                processes=processes,
+                script=variant.script,
+                protocol=variant.protocol,
+                rate_per_s=variant.rate_per_s,
+                latency_limit_ms=getattr(workload, "latency_limit_ms", None),
+                jobs=getattr(workload, "jobs", None),
+                batch_rows=variant.batch_rows,
+                query_share=variant.query_share,
+                settings={name: _setting_text(value) for name, value in settings.items()},
+                start=start,
+                memory_limit_bytes=limit_bytes,
+                clone=workload.clone,
+            )
+            operation = "batch" if isinstance(workload, Batch) else "transaction"
+            yield Cell(
+                key=prefix + _key(workload.label, operation, clients, factors),
+                target=target.label,
+                workload=workload.label,
+                kind=workload.kind,
+                operation=operation,
+                block_size_bytes=0,
+                threads=clients,
+                factors=factors,
+                spec=_cell_spec(workload, spec),
+            )
+
+
+def _variants(workload: OnDatabase) -> Iterator[_Variant]:
+    if isinstance(workload, Pgbench):
+        yield from _pgbench(workload)
+    elif isinstance(workload, Telemetry):
+        yield from _telemetry(workload)
+    elif isinstance(workload, Batch):
+        yield from _batch(workload)
+    else:
+        raise TypeError(f"no cells for {type(workload).__name__}")
+
+
+def _pgbench(workload: Pgbench) -> Iterator[_Variant]:
+    combinations: Iterator[tuple[int, str, str, float | None]] = itertools.product(
+        many(workload.scale),
+        many(workload.scripts),
+        many(workload.protocols),
+        _rates(workload),
+    )
+    for scale, script, protocol, rate_per_s in combinations:
+        factors: Factors = {
+            "scale": scale,
+            "script": script if script in BUILTIN_SCRIPTS else PurePath(script).name,
+            "protocol": protocol,
+        }
+        yield _Variant(
+            load=LoadSpec(kind="pgbench", scale=scale),
+            factors=factors | ({} if rate_per_s is None else {"rate": rate_per_s}),
+            script=script,
+            protocol=protocol,
+            rate_per_s=rate_per_s,
+        )
+
+
+def _telemetry(workload: Telemetry) -> Iterator[_Variant]:
+    combinations: Iterator[tuple[int, int, int, float | None]] = itertools.product(
+        many(workload.devices),
+        many(workload.history_hours),
+        many(workload.batch_rows),
+        _rates(workload),
+    )
+    for devices, hours, rows, rate_per_s in combinations:
+        factors: Factors = {"devices": devices, "history_hours": hours, "batch_rows": rows}
+        yield _Variant(
+            load=LoadSpec(kind="telemetry", devices=devices, history_hours=hours),
+            factors=factors | ({} if rate_per_s is None else {"rate": rate_per_s}),
+            script="telemetry",
+            protocol="prepared",
+            rate_per_s=rate_per_s,
+            batch_rows=rows,
+            query_share=workload.query_share,
+        )
+
+
+def _rates(workload: Pgbench | Telemetry) -> list[float | None]:
+    """Return the rates per second of the workload; None stands for a closed loop."""
+    return [None] if workload.rate_per_s is None else [*many(workload.rate_per_s)]
+
+
+def _batch(workload: Batch) -> Iterator[_Variant]:
+    factors: Factors = {"file": PurePath(workload.file).name}
+    if workload.prepare:
+        load = LoadSpec(kind="sql", file=workload.prepare)
+        yield _Variant(load=load, factors=factors, script=workload.file)
+        return
+    for scale in many(workload.scale):
+        yield _Variant(
+            load=LoadSpec(kind="pgbench", scale=scale),
+            factors=factors | {"scale": scale},
+            script=workload.file,
+        )
+
+
+def _setting_combinations(workload: OnDatabase) -> Iterator[dict[str, SettingValue]]:
+    """Yield every combination of the settings' values; one empty one where there are none."""
+    values: list[list[SettingValue]] = [
+        value if isinstance(value, list) else [value] for value in workload.settings.values()
+    ]
+    for chosen in itertools.product(*values):
+        yield dict(zip(workload.settings, chosen, strict=True))
+
+
+def _as_factors(settings: Mapping[str, SettingValue]) -> Factors:
+    return {name: _setting_text(value) for name, value in settings.items()}
+
+
+def _setting_text(value: SettingValue) -> str:
+    """Return a value as postgresql.conf has it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def _unusual(factors: Factors, usual_start: str) -> Factors:
+    usual = {**_USUAL, "start": usual_start}
+    return {name: value for name, value in factors.items() if usual.get(name) != value}
+
+
+def _key(label: str, operation: str, clients: int, factors: Factors) -> str:
+    parts = [label, operation, f"{clients}c"]
+    return "/".join(
+        [*parts, *(f"{name}={format_factor(value)}" for name, value in factors.items())]
+    )
+
+
+def _cell_spec(workload: OnDatabase, database: DatabaseSpec) -> dict[str, Any]:
+    """Return what a cell tells: the keys that every cell has, and the database's own."""
+    arrival: dict[str, Any] = {"kind": "closed"}
+    if database.rate_per_s is not None:
+        arrival = {"kind": "poisson", "rate_per_s": database.rate_per_s * database.processes}
+    return {
+        "target": {"kind": "database", "file": "", "direct": False, "copy_to": None},
+        "accesses": [],
+        "arrival": arrival,
+        "verify": False,
+        "limit": {"duration_s": workload.duration_s, "bytes": None, "operations": None},
+        "slice_ms": workload.slice_ms,
+        "stall_threshold_ms": workload.stall_threshold_ms,
+        "database": msgspec.to_builtins(database),
+    }

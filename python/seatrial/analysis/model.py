@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from seatrial.analysis.audit.model import TableAudit
+from seatrial.analysis.database.model import DatabaseAnalysis
 from seatrial.analysis.estimate import Estimate, Spread
 from seatrial.analysis.loadline.model import LoadLine
 from seatrial.analysis.steady.model import SteadyState
@@ -104,6 +105,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         audits: Of each table of block sizes and concurrency that has enough cells.
         steady: Of each cell that was measured for long enough to tell.
         load_lines: Of each workload that sought one.
+        database: Of a run's database cells; None where there are none.
     """
 
     run: Run
@@ -114,3 +116,4 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     audits: list[TableAudit] = []
     steady: list[SteadyState] = []
     load_lines: list[LoadLine] = []
+    database: DatabaseAnalysis | None = None

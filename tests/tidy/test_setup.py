@@ -124,7 +124,8 @@ def test_lock_pins_what_the_project_asks_for() -> None:
     assert all(pins), "a line of requirements.lock is no exact pin"
     versions = {canonicalize_name(pin[1]): pin[2] for pin in pins if pin}
     project = PYPROJECT["project"]
-    for wanted in [*project["dependencies"], *project["optional-dependencies"]["test"]]:
+    extras = project["optional-dependencies"]
+    for wanted in [*project["dependencies"], *extras["pg"], *extras["test"]]:
         requirement = Requirement(wanted)
         version = versions.get(canonicalize_name(requirement.name))
         assert version, f"{wanted} is not in requirements.lock; run `make lock`"

@@ -22,7 +22,8 @@ HEADER = """\
 def main() -> None:
     """Resolve the dependencies of pyproject.toml and write requirements.lock."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = project["dependencies"] + project["optional-dependencies"]["test"]
+    extras = project["optional-dependencies"]
+    wanted = project["dependencies"] + extras["pg"] + extras["test"]
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run"]
     command += ["--ignore-installed", "--report", "-", *wanted]
     resolved = subprocess.run(command, check=True, capture_output=True, text=True)

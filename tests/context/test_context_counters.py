@@ -14,7 +14,9 @@ STAT = "  10  1  800  5  20  2  1600  6  0  33  44  0  0  0  0  7  8"
 
 def test_readings_of_a_partition(machine: FakeMachine) -> None:
     disk = fake_trees.nvme_in_narrow_slot(machine)
-    machine.write(f"{disk}/nvme0n1p1/stat", STAT)
+    # The kernel counts flushes for the whole disk only.
+    machine.write(f"{disk}/nvme0n1p1/stat", STAT.replace("7  8", "0  0"))
+    machine.write(f"{disk}/stat", STAT.replace("  10", "  99", 1))
     machine.write(f"{disk.rpartition('/')[0]}/hwmon0/temp1_input", "41850")
     machine.write("/proc/meminfo", "MemTotal: 9 kB\nDirty:   12 kB")
     machine.write("/proc/stat", "cpu  1 2 3 4 5 6 7 250 9 10\ncpu0 1 2 3")

@@ -57,6 +57,29 @@ def physical_directories(tree: SystemTree, tops: list[str]) -> list[str]:
     return [place.directory for place in _reached(tree, tops) if not place.below]
 
 
+def flushing_directories(tree: SystemTree, tops: list[str]) -> list[str]:
+    """Return the sysfs directories of the devices at which the kernel counts flushes, each once.
+
+    It counts them where requests are queued, and there for the whole disk (block/blk-core.c and
+    blk-flush.c: a partition's own count stays 0, and so does that of an array or a volume, which
+    hands every flush on to its members). So these are the given devices or, where one of them is
+    laid on others and has no queue of its own, the first below it that has one.
+    """
+    found: dict[str, None] = {}
+    waiting = deque(tops)
+    looked_at: set[str] = set()
+    while waiting and len(looked_at) < _DEVICES_MAX:
+        directory = directory_of(tree, waiting.popleft())
+        if directory is None or directory in looked_at:
+            continue
+        looked_at.add(directory)
+        below = [] if tree.exists(f"{directory}/mq") else numbers_below(tree, directory)
+        if not below:
+            found[directory] = None
+        waiting.extend(below)
+    return list(found)
+
+
 def _reached(tree: SystemTree, tops: list[str]) -> list[_Place]:
     """Return every device from the given ones down, each once, level by level."""
     found: dict[str, _Place] = {}

@@ -1,0 +1,1 @@
+"""A PostgreSQL server for a trial: its programs, its account, its data, and the way to it."""

@@ -51,15 +51,32 @@ def cgroup(tree: SystemTree) -> dict[str, Any]:
     }
 
 
+def own_groups(tree: SystemTree, controller: str = "") -> Iterator[str]:
+    """Yield the folder of the group that we are in, and of those above it, of one hierarchy.
+
+    ``controller`` names one of version 1, such as ``memory``; empty means version 2.
+    """
+    hierarchies = [mount for mount in mounts(tree) if mount.kind in {"cgroup", "cgroup2"}]
+    for number, controllers, path in _memberships(tree):
+        if controller in controllers.split(",") and (number == "0") == (not controller):
+            for mount in hierarchies:
+                if _belongs(mount, number, controllers):
+                    yield from _upwards(tree, mount.point, path)
+
+
 def _groups(tree: SystemTree) -> Iterator[str]:
     """Yield the folder of each group that we are in, and those above, of every hierarchy."""
-    hierarchies = [mount for mount in mounts(tree) if mount.kind in {"cgroup", "cgroup2"}]
+    for number, controllers, _path in _memberships(tree):
+        if number == "0" or not controllers.startswith("name="):
+            yield from own_groups(tree, controllers.split(",")[0])
+
+
+def _memberships(tree: SystemTree) -> Iterator[tuple[str, str, str]]:
+    """Yield number, controllers and group of each hierarchy: the lines of /proc/self/cgroup."""
     for line in (tree.text("/proc/self/cgroup") or "").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
-        for mount in hierarchies:
-            if _belongs(mount, number, controllers):
-                yield from _upwards(tree, mount.point, path)
+        yield number, controllers, path
 
 
 def _belongs(mount: Mount, number: str, controllers: str) -> bool:

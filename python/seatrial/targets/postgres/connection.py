@@ -43,8 +43,17 @@ Source: PostgreSQL's documentation, chapter "libpq: Environment Variables".
 """
 
 _REDIRECTING: Final = frozenset(
-    "PGHOST PGHOSTADDR PGPORT PGUSER PGDATABASE PGSERVICE PGOPTIONS PGTARGETSESSIONATTRS"
-    " PGLOADBALANCEHOSTS".split()
+    {
+        "PGHOST",
+        "PGHOSTADDR",
+        "PGPORT",
+        "PGUSER",
+        "PGDATABASE",
+        "PGSERVICE",
+        "PGOPTIONS",
+        "PGTARGETSESSIONATTRS",
+        "PGLOADBALANCEHOSTS",
+    }
 )
 
 

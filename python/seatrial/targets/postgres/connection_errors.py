@@ -7,7 +7,7 @@ from typing import Final
 
 from seatrial.errors import TargetError
 
-_PASSWORD_HINT: Final = (
+_HOW_TO_GIVE_IT: Final = (
     "Give it in the environment (`PGPASSWORD=... seatrial ...`) or in a line of ~/.pgpass"
 )
 
@@ -18,13 +18,13 @@ _REASONS: Final[tuple[tuple[str, str, str, str], ...]] = (
         r"password authentication failed|SCRAM",
         "The server at {place} refused the password of user {user}",
         "The password is wrong, or the user does not exist",
-        _PASSWORD_HINT,
+        _HOW_TO_GIVE_IT,
     ),
     (
         r"no password supplied",
         "The server at {place} asks user {user} for a password, and none was given",
         "None is in the URL, in PGPASSWORD or in ~/.pgpass",
-        _PASSWORD_HINT,
+        _HOW_TO_GIVE_IT,
     ),
     (
         r'role ".*" does not exist|user ".*" does not exist|Peer authentication failed',

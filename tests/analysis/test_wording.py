@@ -203,6 +203,17 @@ def test_a_cell_on_one_of_several_targets_tells_which():
     assert format_cell(namesake) == "io: read 8 KiB, 1 thread"
 
 
+def test_workers_on_a_database_are_clients():
+    cell = cell_of(
+        workload="pgbench",
+        operation="transaction",
+        block_size_bytes=0,
+        threads=10,
+        factors={"scale": 100, "shared_buffers": "128MB"},
+    )
+    assert format_cell(cell) == "pgbench: 10 clients, scale 100, shared_buffers 128MB"
+
+
 def test_a_value_that_is_no_number_is_unknown():
     assert format_iops(math.nan) == "unknown"
     assert format_duration_ns(math.inf) == "unknown"

@@ -19,6 +19,7 @@ from seatrial.analysis.estimate import HISTOGRAM_RESOLUTION_SHARE, Estimate, Spr
 from seatrial.analysis.running import Running, response_histogram, running
 from seatrial.analysis.student import spread_correction, t_of, variance
 from seatrial.analysis.within_round import with_bandwidth, with_latency, with_rate
+from seatrial.analysis.wording import DATABASE_OPERATIONS
 from seatrial.results.model import Sample
 
 ROUNDS_MIN_SETTLED = 3
@@ -99,7 +100,7 @@ def counted(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def rate_estimate(samples: Sequence[Sample], phases: Sequence[Running] | None = None) -> Estimate:
-    """Return completed requests per second (``IOPS``; ``commits/s`` for commits).
+    """Return completed requests per second (``IOPS``; ``commits/s``; ``tps`` on a database).
 
     Args:
         samples: One a round, at least one.
@@ -150,7 +151,9 @@ def phases_of(samples: Sequence[Sample]) -> list[Running]:
 
 
 def rate_unit(sample: Sample) -> str:
-    """Return the unit of a cell's rate: ``commits/s`` for commits, else ``IOPS``."""
+    """Return the unit of a cell's rate: ``commits/s``, ``tps`` on a database, else ``IOPS``."""
+    if sample.cell.operation in DATABASE_OPERATIONS:
+        return "tps"
     return "commits/s" if sample.cell.operation == "commit" else "IOPS"
 
 

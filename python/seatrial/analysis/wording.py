@@ -40,6 +40,8 @@ PLUS_MINUS_SHARE_MAX = 0.25  # wider intervals are lopsided; their two ends are 
 ABSURD_FACTOR = 10
 BYTES_PER_MB = 1_000_000
 UNKNOWN = "unknown"
+DATABASE_OPERATIONS = ("transaction", "batch")
+"""What a cell of a database asks of it (study/cell.py)."""
 
 _DURATION_UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 
@@ -219,11 +221,14 @@ def format_identity(identity: Mapping[str, FactorValue]) -> str:
     Whatever is left out of the mapping, such as the target, is not told.
     """
     size_bytes = int(identity.get("block_size_bytes", 0))
-    words = [str(identity[name]) for name in ("pattern", "operation") if name in identity]
+    on_database = is_on_database(identity)
+    named = () if on_database else ("pattern", "operation")
+    words = [str(identity[name]) for name in named if name in identity]
     words += [format_size(size_bytes)] if size_bytes else []
-    parts = [" ".join(words)]
+    parts = [" ".join(words)] if words else []
     if "threads" in identity:
-        parts.append(format_plural(int(identity["threads"]), "thread"))
+        noun = "client" if on_database else "thread"
+        parts.append(format_plural(int(identity["threads"]), noun))
     if int(identity.get("depth", 1)) > 1:
         parts.append(f"depth {identity['depth']}")
     parts += [
@@ -237,6 +242,11 @@ def format_identity(identity: Mapping[str, FactorValue]) -> str:
     return ": ".join(filter(None, [heading, ", ".join(parts)]))
 
 
+def is_on_database(identity: Mapping[str, FactorValue]) -> bool:
+    """Tell whether factors are those of a database's cell, whose workers are clients."""
+    return identity.get("operation") in DATABASE_OPERATIONS
+
+
 def _format_factor(identity: Mapping[str, FactorValue], name: str, value: FactorValue) -> str:
     """Return one factor, such as ``method fdatasync``, ``zone 3 of 16`` or ``stride 64 KiB``."""
     if name == "zone" and "zones" in identity:
@@ -245,6 +255,8 @@ def _format_factor(identity: Mapping[str, FactorValue], name: str, value: Factor
         return f"{name.removesuffix('_bytes').replace('_', ' ')} {format_size(value)}"
     if isinstance(value, bool):
         return _FLAGS.get((name, value), f"{name} {str(value).lower()}")
+    if isinstance(value, str) and is_on_database(identity):
+        return f"{name} {value}"  # a setting of the server keeps its own name
     number = f"{value:,g}" if isinstance(value, float) else str(value)
     return f"{name.replace('_', ' ')} {number}"
 

@@ -6,7 +6,12 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from typing import TypeVar
 
 from seatrial.analysis.model import CellSummary
-from seatrial.analysis.wording import format_plural, format_share, format_size
+from seatrial.analysis.wording import (
+    format_plural,
+    format_share,
+    format_size,
+    is_on_database,
+)
 from seatrial.study.cell import FactorValue
 
 _T = TypeVar("_T")
@@ -14,6 +19,9 @@ _K = TypeVar("_K", bound=Hashable)
 
 Identity = Mapping[str, FactorValue]
 """A cell's factors by name, as ``Cell.identity`` gives them."""
+
+_PLAIN_FACTORS = ("batch_rows", "history_hours")
+"""Factors of a database's cell that are no settings of the server, so that words say them."""
 
 
 def grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:
@@ -50,6 +58,10 @@ def name_by(summary: CellSummary, factors: Iterable[str]) -> str:
 
 def identity_by(identity: Identity, factors: Iterable[str], kind: str = "") -> str:
     """Return a cell's values of these factors, of a cell that only its identity stands for."""
+    if is_on_database(identity):
+        return ", ".join(
+            database_factor(name, identity[name]) for name in factors if name in identity
+        )
     words = {
         name: format_factor(name, identity[name], kind)
         for name in factors
@@ -75,6 +87,23 @@ def format_factor(name: str, value: FactorValue, kind: str = "") -> str:
     return _named_factor(name, value)
 
 
+def database_factor(name: str, value: FactorValue) -> str:
+    """Return one factor of a database's cell: ``10 clients``, ``scale 100``, ``start warm``.
+
+    A setting of the server keeps its own name: ``shared_buffers 128MB``.
+    """
+    if name == "threads":
+        return format_plural(int(value), "client")
+    if name == "processes":
+        return format_plural(int(value), "process", "processes")
+    if name in ("target", "workload", "operation", "script"):
+        return str(value)
+    if name.endswith("_bytes") and not isinstance(value, str):
+        return f"{name.removesuffix('_bytes').replace('_', ' ')} {format_size(round(value))}"
+    plain = name.replace("_", " ") if name in _PLAIN_FACTORS else name
+    return f"{plain} {value:g}" if isinstance(value, float) else f"{plain} {value}"
+
+
 def _named_factor(name: str, value: float | bool) -> str:
     """Return a number or truth value with the factor's name, such as ``read share 70 %``."""
     words = name.replace("_", " ")
@@ -89,17 +118,21 @@ def _named_factor(name: str, value: float | bool) -> str:
 
 def cell_name(identity: Identity) -> str:
     """Return a cell's factors as a reader would say them: ``ssd matrix: random read, 4 KiB``."""
+    heading = " ".join(str(identity[name]) for name in ("target", "workload") if name in identity)
+    if is_on_database(identity):
+        known = ("target", "workload", "operation", "block_size_bytes", "depth")
+        told = identity_by(identity, [name for name in identity if name not in known])
+        return ": ".join(filter(None, [heading, told]))
     size_bytes = int(identity.get("block_size_bytes", 0))
     words = [" ".join(str(identity[name]) for name in ("pattern", "operation") if name in identity)]
     if size_bytes:
         words.append(format_size(size_bytes))
-    known = ("target", "workload", "pattern", "operation", "block_size_bytes", "zones")
+    told_apart = ("target", "workload", "pattern", "operation", "block_size_bytes", "zones")
     words += [
         format_factor(name, value)
         for name, value in identity.items()
-        if name not in known and not (name == "depth" and value == 1)
+        if name not in told_apart and not (name == "depth" and value == 1)
     ]
-    heading = " ".join(str(identity[name]) for name in ("target", "workload") if name in identity)
     return ": ".join(filter(None, [heading, ", ".join(filter(None, words))]))
 
 

@@ -45,6 +45,8 @@ class OnDatabase(Sampled, frozen=True, kw_only=True):
         clone: How each sample gets the loaded data: ``reflink`` or ``copy`` of the files,
             ``template`` (``CREATE DATABASE ... TEMPLATE``), ``auto`` (the first of these that
             works), or ``reuse`` (the same data go on from sample to sample, and age).
+        optional: Leave it out, and say why, where no PostgreSQL is found or there is no room for
+            it, rather than refuse the study.
     """
 
     duration_s: Seconds = field(default=10.0, name="seconds")
@@ -54,6 +56,7 @@ class OnDatabase(Sampled, frozen=True, kw_only=True):
     start: StartStates | None = None
     memory_limit_bytes: Sizes | None = field(default=None, name="memory_limit")
     clone: Clone = "auto"
+    optional: bool = False
 
 
 class Pgbench(OnDatabase, frozen=True, kw_only=True, tag="pgbench"):

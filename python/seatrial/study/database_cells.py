@@ -64,7 +64,7 @@ def database_cells_of(
             many(workload.clients),
             many(workload.processes),
             many(workload.start or usual_start),
-            workload.memory_limit_bytes or (None,),
+            _limits_bytes(workload),
             _setting_combinations(workload),
         )
         for clients, processes, start, limit_bytes, settings in combinations:
@@ -172,6 +172,11 @@ def _batch(workload: Batch) -> Iterator[_Variant]:
             factors=factors | {"scale": scale},
             script=workload.file,
         )
+
+
+def _limits_bytes(workload: OnDatabase) -> list[int | None]:
+    """Return the memory limits of the workload; None stands for no limit."""
+    return [int(each) for each in workload.memory_limit_bytes or ()] or [None]
 
 
 def _setting_combinations(workload: OnDatabase) -> Iterator[dict[str, SettingValue]]:

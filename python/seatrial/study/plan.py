@@ -25,6 +25,7 @@ from seatrial.study.model import (
 )
 from seatrial.study.problems import DOCS, suggestion
 from seatrial.study.schema import DEFAULT_SIZE_BYTES, Study, Target
+from seatrial.study.thresholds import selectable
 from seatrial.study.units import format_seconds, format_size
 from seatrial.study.workloads import Copy, Fill, IoWorkload, Loadline, Matrix, Workload
 
@@ -324,9 +325,9 @@ def _check_cells(study: Study, cells: list[Cell]) -> None:
         selected = [cell for cell in cells if cell.workload == threshold.workload]
         if any(threshold.selects(cell) for cell in selected):
             continue
-        known = {name for cell in selected for name in cell.identity()} - {"block_size_bytes"}
-        odd = [name for name in threshold.where if name not in known | {"block_size"}]
-        hint = suggestion(odd[0], sorted(known | {"block_size"})) if odd else ""
+        known = {name for cell in selected for name in selectable(cell)}
+        odd = [name for name in threshold.where if name not in known]
+        hint = suggestion(odd[0], sorted(known)) if odd else ""
         raise StudyError(
             seen=f"The threshold {threshold.name!r} of study {study.name!r} selects no cell",
             cause=hint or "No cell of that workload has all the factors named in the brackets",

@@ -36,7 +36,7 @@ _RATES: Final = {"MB": 1e6, "GB": 1e9, "MiB": 2.0**20, "GiB": 2.0**30}
 _UNITS: Final[dict[str, tuple[str, str, str, float]]] = (
     {
         f"{name}_{unit}": (name, unit, "ns", scale)
-        for name in (*LATENCIES, "stall_max")
+        for name in (*LATENCIES, "stall_max", "real")
         for unit, scale in _TIMES.items()
     }
     | {
@@ -46,6 +46,7 @@ _UNITS: Final[dict[str, tuple[str, str, str, float]]] = (
     | {
         "iops": ("iops", "IOPS", "IOPS", 1.0),
         "commits_per_s": ("iops", "commits/s", "IOPS", 1.0),
+        "tps": ("tps", "tps", "tps", 1.0),
         "sustained_per_s": ("sustained", "IOPS", "IOPS", 1.0),
         "stalls": ("stalls", "count", "count", 1.0),
         "errors": ("errors", "count", "count", 1.0),
@@ -54,6 +55,8 @@ _UNITS: Final[dict[str, tuple[str, str, str, float]]] = (
 QUANTITIES: Final = tuple(_UNITS)
 """Every right spelling of a quantity with its unit, such as ``p99_ms`` or ``mb_per_s``."""
 
+_SIZES: Final = ("block_size", "memory_limit")
+"""What is compared in bytes, so that spellings do not matter."""
 _NAME: Final = re.compile(r"([A-Za-z0-9_-]+)(?:\[([^\]]*)\])?\.(.+)")
 _CONDITION: Final = re.compile(r"(<=|>=|<|>) *([0-9]{1,15}(?:\.[0-9]{1,9})?)")
 
@@ -65,8 +68,8 @@ class Threshold(msgspec.Struct, frozen=True, kw_only=True):
         workload: Name of the workload.
         where: Factors that a cell must have to be selected, as text; empty selects every cell.
         quantity: ``mean``, ``p50``, ``p90``, ``p99``, ``p99.9``, ``max`` (response time),
-            ``iops``, ``bandwidth``, ``sustained`` (of a load line), ``stalls``, ``stall_max`` or
-            ``errors``.
+            ``iops``, ``tps`` (of a database), ``bandwidth``, ``sustained`` (of a load line),
+            ``real`` (of a batch), ``stalls``, ``stall_max`` or ``errors``.
         comparison: ``<``, ``<=``, ``>`` or ``>=``; what must hold.
         value: The limit, in ``unit``.
         unit: ``ns``, ``us``, ``ms``, ``s``, ``IOPS``, ``commits/s``, ``MB/s`` ... or ``count``.
@@ -91,13 +94,28 @@ class Threshold(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the threshold speaks of this cell."""
         if cell.workload != self.workload:
             return False
-        known = {name: format_factor(value) for name, value in cell.identity().items()}
-        known["block_size"] = known.pop("block_size_bytes")
+        known = selectable(cell)
         return all(known.get(name) == value for name, value in self.where.items())
 
     def holds(self, measured: float) -> bool:
         """Return whether a measured figure, given in ``base_unit``, keeps the threshold."""
         return COMPARISONS[self.comparison](measured, self.base_value)
+
+
+def selectable(cell: Cell) -> dict[str, str]:
+    """Return what can stand in the brackets of a threshold for a cell: names and values as text.
+
+    Names are those of a study's keys: a block size is told in bytes under ``block_size``, and the
+    workers of a database are its clients.
+    """
+    known = {name: format_factor(value) for name, value in cell.identity().items()}
+    for size in _SIZES:
+        if f"{size}_bytes" in known:
+            known[size] = known.pop(f"{size}_bytes")
+    if "database" in cell.spec:
+        known["clients"] = known.pop("threads")
+        del known["block_size"], known["depth"]
+    return known
 
 
 def parse_threshold(name: str, condition: str) -> Threshold:
@@ -115,8 +133,8 @@ def parse_threshold(name: str, condition: str) -> Threshold:
         raise ValueError(f"{name!r} is not of the form workload.quantity, such as commit.p99_ms")
     if parts[3] not in _UNITS:
         raise ValueError(
-            f"{parts[3]!r} is not a quantity; known are p50, p90, p99, p99.9, mean, max and "
-            f"stall_max with _ns, _us, _ms or _s, and {', '.join(_other_quantities())}"
+            f"{parts[3]!r} is not a quantity; known are p50, p90, p99, p99.9, mean, max, "
+            f"stall_max and real with _ns, _us, _ms or _s, and {', '.join(_other_quantities())}"
         )
     demand = _CONDITION.fullmatch(condition.strip())
     if demand is None:
@@ -165,7 +183,7 @@ def _other_quantities() -> list[str]:
 
 
 def _selection(written: str) -> dict[str, str]:
-    """Return the factors named in brackets, sizes in bytes so that spellings do not matter."""
+    """Return the factors named in brackets."""
     where: dict[str, str] = {}
     for term in filter(None, (part.strip() for part in written.split(","))):
         name, equals, value = (part.strip() for part in term.partition("="))
@@ -173,5 +191,5 @@ def _selection(written: str) -> dict[str, str]:
             raise ValueError(f"{term!r} is not of the form factor=value, such as threads=10")
         if name in where:
             raise ValueError(f"{name!r} is given twice in the brackets")
-        where[name] = str(parse_size_bytes(value)) if name == "block_size" else value
+        where[name] = str(parse_size_bytes(value)) if name in _SIZES else value
     return where

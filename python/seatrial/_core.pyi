@@ -1,5 +1,6 @@
 """Types of the native module. Private: its public faces are the rooms of seatrial."""
 
+from os import PathLike
 from typing import Any, final
 
 @final
@@ -59,6 +60,51 @@ def start(spec_json: str) -> Running:
 
     Raises ValueError with a sentence when it is not one, OSError when the target cannot be opened.
     """
+
+def read_pgbench_logs(spec_json: str) -> dict[str, Any]:
+    """Read pgbench's per-transaction logs (docs/engine.md, "pgbench's logs").
+
+    Returns a sample's parts as ``Running.result`` does, and exact sums beside them: ``exact`` and,
+    by process, ``processes``; ``truncated_lines`` and ``disordered_lines``.
+
+    Raises ValueError with file, line number and text when a line makes no sense, or a sentence
+    when the specification does not; OSError when a file cannot be read.
+    """
+
+@final
+class NullServer:
+    """A server that speaks PostgreSQL's protocol and does nothing; it ends when it is dropped."""
+
+    def __new__(
+        cls,
+        *,
+        folder: str | PathLike[str] | None = None,
+        port: int = 0,
+        server_version: str = "15.0",
+        connections_max: int = 1024,
+    ) -> NullServer:
+        """Start a server in a private folder (mode 0700), or without one on a loopback port.
+
+        Raises ValueError when the version is none, PermissionError when others may enter the
+        folder, OSError when the system refuses.
+        """
+    @property
+    def host(self) -> str:
+        """What a client is given as host: the folder, or the loopback address."""
+    @property
+    def port(self) -> int:
+        """The port, or the number in the socket's name."""
+    @property
+    def connections(self) -> int:
+        """Clients that came so far."""
+    @property
+    def statements(self) -> int:
+        """Statements answered so far."""
+    @property
+    def cpu_ns(self) -> int:
+        """Processor time (ns) of the server's one thread; 0 until it is stopped."""
+    def stop(self) -> None:
+        """End the server; clients see the end of their connections."""
 
 def io_uring_status() -> str:
     """Return an empty string when io_uring works, else the reason by name."""

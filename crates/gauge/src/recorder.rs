@@ -213,12 +213,12 @@ impl Recorder {
 
     fn flush(&mut self) {
         let mut timeline = lock(&self.timeline);
-        for (kind, operation) in self.kinds.iter_mut().zip(Operation::ALL) {
+        for (index, kind) in self.kinds.iter_mut().enumerate() {
             if kind.response.entries > 0 {
                 let bytes = std::mem::take(&mut kind.slice_bytes);
                 kind.totals.transferred_bytes += bytes;
                 kind.response.add_to(&mut kind.totals.response);
-                timeline.add(self.slice_index, operation, bytes, |histogram| {
+                timeline.add(self.slice_index, index, bytes, |histogram| {
                     kind.response.add_to(histogram);
                 });
                 kind.response.clear();

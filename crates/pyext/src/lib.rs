@@ -2,6 +2,8 @@
 //! into the crates' and back.
 
 mod histogram;
+mod null_server;
+mod pgbench_log;
 mod running;
 mod sample;
 
@@ -13,6 +15,10 @@ use seatrial_load::{address, procfs, sim, uring};
 mod _core {
     #[pymodule_export]
     use super::histogram::PyHistogram;
+    #[pymodule_export]
+    use super::null_server::PyNullServer;
+    #[pymodule_export]
+    use super::pgbench_log::read_pgbench_logs;
     #[pymodule_export]
     use super::running::{PyRunning, start};
     #[pymodule_export]

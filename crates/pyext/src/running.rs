@@ -73,6 +73,7 @@ fn python_error(error: TrialError) -> PyErr {
     }
 }
 
-fn os_error(errno: Option<i32>, sentence: String) -> PyErr {
+/// An OSError with the system's number, 0 where there is none.
+pub fn os_error(errno: Option<i32>, sentence: String) -> PyErr {
     PyOSError::new_err((errno.unwrap_or(0), sentence))
 }

@@ -10,6 +10,7 @@ use seatrial_load::worker::ErrorSample;
 /// The sample's parts.
 pub fn sample_dict(py: Python<'_>, sample: Sample) -> PyResult<Bound<'_, PyDict>> {
     let start_ns = sample.start_ns;
+    let names = Operation::ALL.map(Operation::name);
     let parts = PyDict::new(py);
     parts.set_item("engine", sample.engine.name)?;
     parts.set_item("engine_reason", sample.engine.reason)?;
@@ -18,7 +19,7 @@ pub fn sample_dict(py: Python<'_>, sample: Sample) -> PyResult<Bound<'_, PyDict>
     parts.set_item("status", if sample.interrupted { "interrupted" } else { "complete" })?;
     parts.set_item("outcome", outcome_dict(py, &sample.outcome)?)?;
     parts.set_item("operations", operations_dict(py, &sample.kinds)?)?;
-    parts.set_item("timeline", timeline_dict(py, sample.slice_ns, sample.slices)?)?;
+    parts.set_item("timeline", timeline_dict(py, sample.slice_ns, sample.slices, &names)?)?;
     let stalls: PyResult<Vec<_>> =
         sample.stalls.iter().map(|(stall, seen)| stall_dict(py, stall, seen, start_ns)).collect();
     parts.set_item("stalls", stalls?)?;
@@ -39,11 +40,13 @@ pub fn sample_dict(py: Python<'_>, sample: Sample) -> PyResult<Bound<'_, PyDict>
     Ok(parts)
 }
 
-fn seconds(ns: u64) -> f64 {
+/// ns as seconds.
+pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-fn outcome_dict<'py>(
+/// The accounting equation's terms.
+pub fn outcome_dict<'py>(
     py: Python<'py>,
     outcome: &seatrial_gauge::Outcome,
 ) -> PyResult<Bound<'py, PyDict>> {
@@ -75,15 +78,17 @@ fn operations_dict<'py>(py: Python<'py>, kinds: &[KindTotals]) -> PyResult<Bound
     Ok(operations)
 }
 
-fn timeline_dict(
-    py: Python<'_>,
+/// A timeline whose rows bear the names of their kinds.
+pub fn timeline_dict<'py>(
+    py: Python<'py>,
     slice_ns: u64,
     rows: Vec<SliceRow>,
-) -> PyResult<Bound<'_, PyDict>> {
+    names: &[&str],
+) -> PyResult<Bound<'py, PyDict>> {
     let slices = PyList::empty(py);
     for row in rows {
         let response = PyBytes::new(py, &row.response);
-        let name = row.operation.name();
+        let name = names[row.kind];
         slices.append((row.index, name, row.completed, row.transferred_bytes, response))?;
     }
     let timeline = PyDict::new(py);

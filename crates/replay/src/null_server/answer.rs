@@ -1,0 +1,145 @@
+//! What the null server says to a statement: the answer of a server that did it.
+
+use super::reply::{self, Value};
+use super::sql::{self, Shape};
+
+/// What a statement does to the session's transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// It begins one.
+    Begins,
+    /// It ends one.
+    Ends,
+    /// It fails.
+    Fails,
+}
+
+/// The answer to one statement, ready to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// `RowDescription`; empty where no rows are returned.
+    pub description: Vec<u8>,
+    /// Rows and `CommandComplete`, or the error.
+    pub result: Vec<u8>,
+    /// What becomes of the transaction.
+    pub effect: Effect,
+    /// Parameters of the statement.
+    pub parameters: u16,
+}
+
+/// The answer to a statement; to a text without one, that it is empty.
+pub fn answer_to(statement: &str, server_version: &str) -> Answer {
+    let mut answer =
+        Answer { description: Vec::new(), result: Vec::new(), effect: Effect::None, parameters: 0 };
+    let Some(shape) = sql::shape_of(statement) else {
+        reply::bare(&mut answer.result, b'I');
+        return answer;
+    };
+    answer.parameters = shape.parameters;
+    if shape.verb == "COPY" {
+        let sentence = "the null server takes no COPY";
+        reply::error(&mut answer.result, "ERROR", "0A000", sentence);
+        answer.effect = Effect::Fails;
+        return answer;
+    }
+    if let Some(columns) = &shape.columns {
+        reply::row_description(&mut answer.description, columns);
+        reply::data_row(&mut answer.result, &row(statement, columns, server_version));
+    }
+    reply::complete(&mut answer.result, tag(&shape));
+    answer.effect = effect(statement, &shape);
+    answer
+}
+
+/// One row: a 1 in each column, so that `count(*)` of pgbench's branches tells scale 1.
+fn row(statement: &str, columns: &[String], server_version: &str) -> Vec<Value> {
+    // pgbench asks how its accounts are partitioned: not at all.
+    if statement.contains("pg_partitioned_table") && columns.len() == 3 {
+        return vec![Some("1".to_owned()), None, Some("0".to_owned())];
+    }
+    let value = |column: &String| match column.as_str() {
+        "server_version" => server_version.to_owned(),
+        "server_version_num" => version_number(server_version).unwrap_or(0).to_string(),
+        "version" => format!("PostgreSQL {server_version} (the null server of Seatrial)"),
+        _ => "1".to_owned(),
+    };
+    columns.iter().map(|column| Some(value(column))).collect()
+}
+
+fn tag(shape: &Shape) -> &str {
+    match shape.verb.as_str() {
+        "SELECT" | "VALUES" | "TABLE" => "SELECT 1",
+        "INSERT" => "INSERT 0 1",
+        "UPDATE" => "UPDATE 1",
+        "DELETE" => "DELETE 1",
+        "MERGE" => "MERGE 1",
+        "END" => "COMMIT",
+        "ABORT" => "ROLLBACK",
+        "START" => "START TRANSACTION",
+        "TRUNCATE" => "TRUNCATE TABLE",
+        verb => verb,
+    }
+}
+
+fn effect(statement: &str, shape: &Shape) -> Effect {
+    match shape.verb.as_str() {
+        "BEGIN" | "START" => Effect::Begins,
+        "ROLLBACK" if returns_to_savepoint(statement) => Effect::None,
+        "COMMIT" | "END" | "ROLLBACK" | "ABORT" => Effect::Ends,
+        _ => Effect::None,
+    }
+}
+
+/// `ROLLBACK TO`, `ROLLBACK WORK TO`: the transaction goes on.
+fn returns_to_savepoint(statement: &str) -> bool {
+    statement.split_ascii_whitespace().any(|word| word.eq_ignore_ascii_case("to"))
+}
+
+/// A version as one number, as the setting `server_version_num` has it: 15.20 is 150020, 9.6.24 is
+/// 90624; `None` where the text begins with no number.
+pub fn version_number(server_version: &str) -> Option<u32> {
+    let end = server_version
+        .find(|sign: char| !sign.is_ascii_digit() && sign != '.')
+        .unwrap_or(server_version.len());
+    let mut parts = server_version[..end].split('.').map(|part| part.parse::<u32>().ok());
+    let major = parts.next()??;
+    let mut part = || parts.next().flatten().unwrap_or(0);
+    let (second, third) = (part(), part());
+    let rest = if major >= 10 { second } else { 100 * second + third };
+    major.checked_mul(10_000)?.checked_add(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_numbered_as_postgresql_does() {
+        let cases =
+            [("15.20", 150_020), ("18.6", 180_006), ("9.6.24", 90_624), ("19beta1", 190_000)];
+        for (version, number) in cases {
+            assert_eq!(version_number(version), Some(number), "{version}");
+        }
+        assert_eq!(version_number("new"), None);
+        assert_eq!(version_number(""), None);
+    }
+
+    #[test]
+    fn a_transaction_begins_and_ends_with_its_words() {
+        let effects = [
+            ("begin", Effect::Begins),
+            ("START TRANSACTION READ ONLY", Effect::Begins),
+            ("END", Effect::Ends),
+            ("commit work", Effect::Ends),
+            ("rollback", Effect::Ends),
+            ("ROLLBACK TO here", Effect::None),
+            ("savepoint here", Effect::None),
+            ("copy t from stdin", Effect::Fails),
+        ];
+        for (statement, effect) in effects {
+            assert_eq!(answer_to(statement, "15.0").effect, effect, "{statement}");
+        }
+    }
+}

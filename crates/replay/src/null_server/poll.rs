@@ -1,0 +1,249 @@
+//! The thread that serves all connections: one epoll, level-triggered, so that an answer costs one
+//! wait, one read and one write.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::time::ClockId;
+
+use super::Counters;
+use super::session::{Next, Session, fatal};
+
+/// What is read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// Events taken at once.
+const EVENTS_MAX: usize = 256;
+
+const WAKE: u64 = u64::MAX;
+const LISTENER: u64 = u64::MAX - 1;
+
+/// Where clients come in.
+#[derive(Debug)]
+pub enum Listener {
+    /// By a socket in the file system.
+    Unix(UnixListener),
+    /// By the loopback interface.
+    Loopback(TcpListener),
+}
+
+impl Listener {
+    fn accept(&self) -> io::Result<OwnedFd> {
+        match self {
+            Listener::Unix(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                Ok(stream.into())
+            }
+            Listener::Loopback(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                stream.set_nodelay(true)?;
+                Ok(stream.into())
+            }
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Unix(listener) => listener.as_fd(),
+            Listener::Loopback(listener) => listener.as_fd(),
+        }
+    }
+}
+
+/// One client.
+#[derive(Debug)]
+struct Connection {
+    socket: OwnedFd,
+    session: Session,
+    /// The beginning of a message.
+    input: Vec<u8>,
+    /// What the client has yet to take; nothing is read from it meanwhile.
+    unsent: Vec<u8>,
+    closes: bool,
+}
+
+/// The server's thread.
+#[derive(Debug)]
+pub struct Poll {
+    epoll: OwnedFd,
+    listener: Listener,
+    server_version: Arc<str>,
+    connections: Vec<Option<Connection>>,
+    free: Vec<usize>,
+    connections_max: usize,
+    counters: Arc<Counters>,
+    buffer: Vec<u8>,
+    out: Vec<u8>,
+}
+
+impl Poll {
+    /// Watches a listener, and `wake`, which ends the thread when it becomes readable.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no descriptors left.
+    pub fn new(
+        listener: Listener,
+        wake: &OwnedFd,
+        server_version: &str,
+        connections_max: usize,
+        counters: Arc<Counters>,
+    ) -> io::Result<Poll> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, wake, EventData::new_u64(WAKE), EventFlags::IN)?;
+        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        Ok(Poll {
+            epoll,
+            listener,
+            server_version: server_version.into(),
+            connections: Vec::new(),
+            free: Vec::new(),
+            connections_max,
+            counters,
+            buffer: vec![0; READ_BYTES],
+            out: Vec::with_capacity(READ_BYTES),
+        })
+    }
+
+    /// Serves until woken.
+    pub fn run(mut self) {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut is_woken = false;
+        while !is_woken {
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+            for event in events.drain(..) {
+                match event.data.u64() {
+                    WAKE => is_woken = true,
+                    LISTENER => self.accept(),
+                    place => self.serve(place as usize),
+                }
+            }
+        }
+        let spent = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+        let spent_ns = spent.tv_sec as u64 * 1_000_000_000 + spent.tv_nsec as u64;
+        self.counters.cpu_ns.store(spent_ns, Ordering::Release);
+    }
+
+    /// Takes one client in; the next event brings the next.
+    fn accept(&mut self) {
+        let Ok(socket) = self.listener.accept() else { return };
+        if self.connections.len() - self.free.len() >= self.connections_max {
+            // A refusal is short enough for any socket's buffer; if not, the client sees the end.
+            let mut refusal = Vec::new();
+            fatal(&mut refusal, "53300", "sorry, too many clients already");
+            let _ = rustix::io::write(&socket, &refusal);
+            return;
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        let data = EventData::new_u64(place as u64);
+        if epoll::add(&self.epoll, &socket, data, EventFlags::IN).is_err() {
+            self.free.push(place);
+            return;
+        }
+        self.counters.connections.fetch_add(1, Ordering::Relaxed);
+        self.connections[place] = Some(Connection {
+            socket,
+            session: Session::new(self.server_version.clone()),
+            input: Vec::new(),
+            unsent: Vec::new(),
+            closes: false,
+        });
+    }
+
+    /// Reads from a client what it sent, or sends it what it had yet to take.
+    fn serve(&mut self, place: usize) {
+        let Some(connection) = self.connections.get_mut(place).and_then(Option::as_mut) else {
+            return;
+        };
+        let lasts = if connection.unsent.is_empty() {
+            connection.answer(&mut self.buffer, &mut self.out, &self.epoll, place)
+        } else {
+            connection.send_rest(&self.epoll, place)
+        };
+        let statements = std::mem::take(&mut connection.session.statements_count);
+        self.counters.statements.fetch_add(statements, Ordering::Relaxed);
+        if !lasts {
+            // Its descriptor leaves the epoll when it is closed here.
+            self.connections[place] = None;
+            self.free.push(place);
+        }
+    }
+}
+
+impl Connection {
+    /// Whether the connection lasts.
+    fn answer(
+        &mut self,
+        buffer: &mut [u8],
+        out: &mut Vec<u8>,
+        epoll: &OwnedFd,
+        place: usize,
+    ) -> bool {
+        let read = match rustix::io::read(&self.socket, &mut *buffer) {
+            Ok(0) => return false,
+            Ok(read) => read,
+            Err(Errno::AGAIN | Errno::INTR) => return true,
+            Err(_) => return false,
+        };
+        out.clear();
+        if self.input.is_empty() {
+            let (taken, next) = self.session.take_in(&buffer[..read], out);
+            self.input.extend_from_slice(&buffer[taken..read]);
+            self.closes = next == Next::Close;
+        } else {
+            self.input.extend_from_slice(&buffer[..read]);
+            let (taken, next) = self.session.take_in(&self.input, out);
+            self.input.drain(..taken);
+            self.closes = next == Next::Close;
+        }
+        let Some(sent) = send(&self.socket, out) else { return false };
+        if sent == out.len() {
+            return !self.closes;
+        }
+        self.unsent.extend_from_slice(&out[sent..]);
+        let data = EventData::new_u64(place as u64);
+        epoll::modify(epoll, &self.socket, data, EventFlags::OUT).is_ok()
+    }
+
+    /// Whether the connection lasts.
+    fn send_rest(&mut self, epoll: &OwnedFd, place: usize) -> bool {
+        let Some(sent) = send(&self.socket, &self.unsent) else { return false };
+        self.unsent.drain(..sent);
+        if !self.unsent.is_empty() {
+            return true;
+        }
+        let data = EventData::new_u64(place as u64);
+        !self.closes && epoll::modify(epoll, &self.socket, data, EventFlags::IN).is_ok()
+    }
+}
+
+/// Sends as much as the socket takes: how much that was, or `None` when the client is gone.
+fn send(socket: &OwnedFd, bytes: &[u8]) -> Option<usize> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match rustix::io::write(socket, &bytes[sent..]) {
+            Ok(written) => sent += written,
+            Err(Errno::AGAIN) => break,
+            Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    Some(sent)
+}

@@ -1,0 +1,275 @@
+//! One connection's side of the protocol: bytes in, bytes out. It knows nothing of sockets.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::answer::{Answer, Effect, answer_to};
+use super::reply;
+use super::sql;
+
+/// A longer message is no statement that anybody measures with.
+const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+/// What a client may send before it is known: PostgreSQL's `MAX_STARTUP_PACKET_LENGTH`.
+const STARTUP_BYTES_MAX: usize = 10_000;
+
+/// Statements and portals that a session may hold, each.
+const NAMED_MAX: usize = 10_000;
+
+const SSL_REQUEST: u32 = 80_877_103;
+const GSS_REQUEST: u32 = 80_877_104;
+const CANCEL_REQUEST: u32 = 80_877_102;
+const PROTOCOL_3_0: u32 = 3 << 16;
+
+/// What becomes of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// More is awaited.
+    GoOn,
+    /// It is to be closed, when what was written has been sent.
+    Close,
+}
+
+/// One session.
+#[derive(Debug)]
+pub struct Session {
+    server_version: Arc<str>,
+    is_started: bool,
+    /// `I` idle, `T` in a transaction, `E` in a failed one.
+    status: u8,
+    /// After an error the rest up to the next `Sync` is passed over.
+    skips: bool,
+    statements: HashMap<Vec<u8>, Arc<Answer>>,
+    portals: HashMap<Vec<u8>, Arc<Answer>>,
+    /// Statements answered.
+    pub statements_count: u64,
+}
+
+impl Session {
+    /// A session of a client that has yet to say who it is.
+    pub fn new(server_version: Arc<str>) -> Session {
+        Session {
+            server_version,
+            is_started: false,
+            status: b'I',
+            skips: false,
+            statements: HashMap::new(),
+            portals: HashMap::new(),
+            statements_count: 0,
+        }
+    }
+
+    /// Takes in all whole messages and appends the answers. Returns how many bytes were taken.
+    pub fn take_in(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Next) {
+        let mut taken = 0;
+        loop {
+            let rest = &input[taken..];
+            let head = if self.is_started { 1 } else { 0 };
+            let Some(length) = rest.get(head..head + 4) else { return (taken, Next::GoOn) };
+            let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
+            let longest = if self.is_started { MESSAGE_BYTES_MAX } else { STARTUP_BYTES_MAX };
+            if !(4..=longest).contains(&length) {
+                return (taken, fatal(out, "08P01", "a message has a length that makes no sense"));
+            }
+            let Some(body) = rest.get(head + 4..head + length) else { return (taken, Next::GoOn) };
+            taken += head + length;
+            let next = if self.is_started {
+                self.message(rest[0], body, out)
+            } else {
+                self.start(body, out)
+            };
+            if next == Next::Close {
+                return (taken, next);
+            }
+        }
+    }
+
+    /// `StartupMessage`, or what may come before it.
+    fn start(&mut self, body: &[u8], out: &mut Vec<u8>) -> Next {
+        let Some(code) = body.first_chunk().map(|code| u32::from_be_bytes(*code)) else {
+            return fatal(out, "08P01", "the start-up message is too short");
+        };
+        match code {
+            SSL_REQUEST | GSS_REQUEST => {
+                out.push(b'N');
+                return Next::GoOn;
+            }
+            CANCEL_REQUEST => return Next::Close,
+            code if code >> 16 != 3 => {
+                return fatal(out, "0A000", "only version 3 of the protocol is spoken here");
+            }
+            _ => {}
+        }
+        if code > PROTOCOL_3_0 {
+            reply::message(out, b'v', |out| {
+                out.extend_from_slice(&PROTOCOL_3_0.to_be_bytes());
+                out.extend_from_slice(&0u32.to_be_bytes());
+            });
+        }
+        self.is_started = true;
+        reply::message(out, b'R', |out| out.extend_from_slice(&0u32.to_be_bytes()));
+        let settings = [
+            ("server_version", &*self.server_version),
+            ("server_encoding", "UTF8"),
+            ("client_encoding", "UTF8"),
+            ("DateStyle", "ISO, MDY"),
+            ("integer_datetimes", "on"),
+            ("standard_conforming_strings", "on"),
+            ("TimeZone", "UTC"),
+        ];
+        settings.iter().for_each(|(name, value)| reply::parameter_status(out, name, value));
+        reply::message(out, b'K', |out| out.extend_from_slice(&[0; 8]));
+        reply::ready(out, self.status);
+        Next::GoOn
+    }
+
+    fn message(&mut self, kind: u8, body: &[u8], out: &mut Vec<u8>) -> Next {
+        if self.skips && !matches!(kind, b'S' | b'X') {
+            return Next::GoOn;
+        }
+        match kind {
+            b'Q' => self.query(body, out),
+            b'P' => self.parse(body, out),
+            b'B' => self.bind(body, out),
+            b'D' => self.describe(body, out),
+            b'E' => self.execute(body, out),
+            b'C' => self.close(body, out),
+            b'S' => {
+                self.skips = false;
+                if self.status == b'I' {
+                    self.portals.clear();
+                }
+                reply::ready(out, self.status);
+            }
+            // What belongs to a COPY is passed over, as PostgreSQL does outside of one.
+            b'H' | b'd' | b'c' | b'f' => {}
+            b'X' => return Next::Close,
+            _ => return fatal(out, "08P01", "a message of an unknown type"),
+        }
+        Next::GoOn
+    }
+
+    fn query(&mut self, body: &[u8], out: &mut Vec<u8>) {
+        let text = String::from_utf8_lossy(body.strip_suffix(b"\0").unwrap_or(body));
+        let statements = sql::statements(&text);
+        if statements.is_empty() {
+            reply::bare(out, b'I');
+        }
+        for statement in statements {
+            let answer = answer_to(statement, &self.server_version);
+            out.extend_from_slice(&answer.description);
+            self.give(&answer, out);
+            if answer.effect == Effect::Fails {
+                break;
+            }
+        }
+        reply::ready(out, self.status);
+    }
+
+    fn parse(&mut self, body: &[u8], out: &mut Vec<u8>) {
+        let Some((name, rest)) = take_name(body) else { return self.garbled(out) };
+        let Some((text, _)) = take_name(rest) else { return self.garbled(out) };
+        if self.statements.len() >= NAMED_MAX {
+            return self.fail(out, "54000", "too many prepared statements");
+        }
+        let answer = answer_to(&String::from_utf8_lossy(text), &self.server_version);
+        self.statements.insert(name.to_vec(), Arc::new(answer));
+        reply::bare(out, b'1');
+    }
+
+    fn bind(&mut self, body: &[u8], out: &mut Vec<u8>) {
+        let Some((portal, rest)) = take_name(body) else { return self.garbled(out) };
+        let Some((name, _)) = take_name(rest) else { return self.garbled(out) };
+        let Some(answer) = self.statements.get(name).cloned() else {
+            return self.fail(out, "26000", "there is no prepared statement of that name");
+        };
+        if self.portals.len() >= NAMED_MAX {
+            return self.fail(out, "54000", "too many portals");
+        }
+        // Most clients use the portal without a name again and again.
+        match self.portals.get_mut(portal) {
+            Some(bound) => *bound = answer,
+            None => drop(self.portals.insert(portal.to_vec(), answer)),
+        }
+        reply::bare(out, b'2');
+    }
+
+    fn describe(&mut self, body: &[u8], out: &mut Vec<u8>) {
+        let Some((kind, name)) = take_kind(body) else { return self.garbled(out) };
+        let found = if kind == b'S' { &self.statements } else { &self.portals };
+        let Some(answer) = found.get(name).cloned() else {
+            return self.fail(out, "26000", "there is no statement or portal of that name");
+        };
+        if kind == b'S' {
+            reply::parameter_description(out, answer.parameters);
+        }
+        if answer.description.is_empty() {
+            reply::bare(out, b'n');
+        } else {
+            out.extend_from_slice(&answer.description);
+        }
+    }
+
+    fn execute(&mut self, body: &[u8], out: &mut Vec<u8>) {
+        let Some((portal, _)) = take_name(body) else { return self.garbled(out) };
+        let Some(answer) = self.portals.get(portal).cloned() else {
+            return self.fail(out, "34000", "there is no portal of that name");
+        };
+        self.give(&answer, out);
+        self.skips = answer.effect == Effect::Fails;
+    }
+
+    fn close(&mut self, body: &[u8], out: &mut Vec<u8>) {
+        let Some((kind, name)) = take_kind(body) else { return self.garbled(out) };
+        let held = if kind == b'S' { &mut self.statements } else { &mut self.portals };
+        held.remove(name);
+        reply::bare(out, b'3');
+    }
+
+    /// Sends a statement's result.
+    fn give(&mut self, answer: &Answer, out: &mut Vec<u8>) {
+        self.statements_count += 1;
+        out.extend_from_slice(&answer.result);
+        self.status = match answer.effect {
+            Effect::None => self.status,
+            Effect::Begins => b'T',
+            Effect::Ends => b'I',
+            Effect::Fails => failed(self.status),
+        };
+    }
+
+    fn garbled(&mut self, out: &mut Vec<u8>) {
+        self.fail(out, "08P01", "a message ends early");
+    }
+
+    /// An error in the extended protocol.
+    fn fail(&mut self, out: &mut Vec<u8>, code: &str, sentence: &str) {
+        reply::error(out, "ERROR", code, sentence);
+        self.status = failed(self.status);
+        self.skips = true;
+    }
+}
+
+/// A transaction's status after an error.
+fn failed(status: u8) -> u8 {
+    if status == b'T' { b'E' } else { status }
+}
+
+/// Says why the connection is about to be closed.
+pub fn fatal(out: &mut Vec<u8>, code: &str, sentence: &str) -> Next {
+    reply::error(out, "FATAL", code, sentence);
+    Next::Close
+}
+
+/// A text up to its zero, and what follows.
+fn take_name(body: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = memchr::memchr(0, body)?;
+    Some((&body[..end], &body[end + 1..]))
+}
+
+/// `S` or `P`, and the name of a statement or portal.
+fn take_kind(body: &[u8]) -> Option<(u8, &[u8])> {
+    let (&kind, rest) = body.split_first()?;
+    let (name, _) = take_name(rest)?;
+    matches!(kind, b'S' | b'P').then_some((kind, name))
+}

@@ -1,0 +1,154 @@
+//! pgbench's per-transaction log (`pgbench --log`), read into the parts of a sample.
+//!
+//! The log is described in PostgreSQL's manual, "pgbench", "Per-Transaction Logging"; what it
+//! leaves open was taken from `src/bin/pgbench/pgbench.c` (`doLog`, `processXactStats`):
+//!
+//! - A transaction's `time` counts from its scheduled start where `--rate` is given, so it holds
+//!   the schedule lag: response time = `time`, service time = `time` - `schedule_lag`.
+//! - The time stamp is read when the line is written, right after the transaction ended: start =
+//!   stamp - `time`.
+//! - Each thread writes a file of its own, in the order in which its transactions end. All files
+//!   together are therefore in order of time once they are merged, and none is held in memory.
+//! - pgbench ends by itself only when every transaction has ended, so none is in flight at the end.
+//!
+//! | part | rule |
+//! |---|---|
+//! | [`line`] | what one line says |
+//! | [`file`] | the lines of one file, the order of time checked |
+//! | [`merge`] | the lines of all files in order of time |
+//! | [`tally`] | totals, histograms and timeline |
+//! | [`quiet`] | stalls |
+
+pub mod file;
+pub mod line;
+pub mod merge;
+pub mod quiet;
+pub mod spec;
+pub mod tally;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use seatrial_gauge::{AccountingError, Outcome, SliceRow};
+
+use file::LogFile;
+use merge::Merge;
+use quiet::{QuietWatch, Stalls};
+use spec::LogSpec;
+use tally::{Exact, Failure, KindTotals, Tally};
+
+/// Why logs cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// What was asked for makes no sense.
+    #[error("the log's specification is malformed: {0}")]
+    Spec(String),
+    /// A file cannot be opened or read.
+    #[error("{} cannot be read: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A line is none of pgbench's, or not one of the run that was described.
+    #[error("{}, line {line}: {text:?}: {reason}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: u64,
+        /// What stands there, or its beginning.
+        text: String,
+        /// What is wrong with it, as a phrase.
+        reason: String,
+    },
+    /// The terms of the accounting equation do not agree.
+    #[error(transparent)]
+    Accounting(#[from] AccountingError),
+}
+
+/// What the logs of one sample yield.
+#[derive(Debug)]
+pub struct LogSample {
+    /// The sample's start, from which slices and stalls count.
+    pub start_unix_ns: u64,
+    /// As given; else until the last transaction ended.
+    pub duration_ns: u64,
+    /// The accounting equation's terms.
+    pub outcome: Outcome,
+    /// Names of the kinds, in the order of their index in all that follows.
+    pub kind_names: Vec<String>,
+    /// Totals by kind.
+    pub kinds: Vec<KindTotals>,
+    /// Length of a timeline slice.
+    pub slice_ns: u64,
+    /// The timeline.
+    pub slices: Vec<SliceRow>,
+    /// Stalls in order of time, and how many more there were.
+    pub stalls: Stalls,
+    /// Examples of failed transactions.
+    pub failures: Vec<Failure>,
+    /// Exact sums over all processes.
+    pub total: Exact,
+    /// Exact sums by process, in the order in which they were given.
+    pub processes: Vec<Exact>,
+    /// Files whose last line was cut off: one transaction each of which nothing more is known.
+    pub truncated_lines: u64,
+    /// Lines with an earlier time than the one before them, as when a wall clock is set back.
+    pub disordered_lines: u64,
+}
+
+/// Reads all logs of a sample.
+///
+/// # Errors
+///
+/// When a file cannot be read, a line makes no sense, or lines are not in order of time.
+pub fn read(spec: &LogSpec) -> Result<LogSample, LogError> {
+    let start_unix_ns = match spec.start_unix_ns {
+        Some(start_ns) => start_ns,
+        None => earliest_start_us(spec)?.unwrap_or(0) * 1_000,
+    };
+    let (kind_names, kinds) = (spec.kind_names(), spec.kinds_by_script());
+    let mut tally = Tally::new(spec, start_unix_ns, kind_names.len());
+    let mut watch = QuietWatch::new(spec, start_unix_ns / 1_000, kind_names.len());
+    let mut merge = Merge::open(spec)?;
+    while let Some((process, line)) = merge.next_line()? {
+        let kind = kinds[line.script as usize];
+        watch.take_in(process, kind, &line);
+        tally.take_in(process, kind, &line);
+    }
+    let (truncated_lines, disordered_lines) = merge.oddities();
+    let parts = tally.finish()?;
+    let last_end_ns = parts.total.last_end_unix_us.unwrap_or(0) * 1_000;
+    Ok(LogSample {
+        start_unix_ns,
+        duration_ns: spec.duration_ns.unwrap_or(last_end_ns.saturating_sub(start_unix_ns)),
+        outcome: parts.outcome,
+        kind_names,
+        kinds: parts.kinds,
+        slice_ns: parts.slice_ns,
+        slices: parts.slices,
+        stalls: watch.finish(),
+        failures: parts.failures,
+        total: parts.total,
+        processes: parts.processes,
+        truncated_lines,
+        disordered_lines,
+    })
+}
+
+/// Intended start of the earliest transaction. Any line may be that of a transaction that began
+/// before all others and lasted, so all of them are looked at.
+fn earliest_start_us(spec: &LogSpec) -> Result<Option<u64>, LogError> {
+    let mut earliest_us: Option<u64> = None;
+    for path in spec.processes.iter().flatten() {
+        let mut file = LogFile::open(path, spec)?;
+        while let Some(line) = file.next_line()? {
+            let start_us = line.start_unix_us();
+            earliest_us = Some(earliest_us.map_or(start_us, |earlier_us| earlier_us.min(start_us)));
+        }
+    }
+    Ok(earliest_us)
+}

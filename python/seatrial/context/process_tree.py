@@ -1,10 +1,11 @@
-"""What a process and all its descendants used: processor time, and bytes read and written.
+"""What a process and all its descendants used: processor time, and bytes read from storage.
 
 Sources: proc_pid_stat(5), proc_pid_io(5), proc_tid_children(5).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
@@ -13,6 +14,7 @@ from seatrial.context.tree import LIVE, SystemTree
 
 _PROCESSES_MAX: Final = 10_000
 _TRIES: Final = 3
+_FILE_LIMIT_BYTES: Final = 4096
 
 # Positions after the command's name, which may hold blanks and brackets: field 3 is the first.
 _PARENT: Final = 1
@@ -28,14 +30,14 @@ class Usage(NamedTuple):
     Attributes:
         user_ns: Processor time in programs.
         system_ns: Processor time in the kernel.
-        read_bytes: What it caused to be fetched from storage; None where that may not be read.
-        write_bytes: What it caused to be sent to storage; None where that may not be read.
+        read_bytes: What it caused to be fetched from storage; None where that may not be read. (Of
+            what it caused to be written the kernel's account is too rough: a page that is made
+            dirty again counts again, and so does every other one of its folio.)
     """
 
     user_ns: float
     system_ns: float
     read_bytes: int | None
-    write_bytes: int | None
 
 
 class ProcessTree:
@@ -55,7 +57,7 @@ class ProcessTree:
         self.pid = pid
         self._tree = tree
         self._without = frozenset(without)
-        self._most = Usage(0.0, 0.0, 0, 0)
+        self._most = Usage(0.0, 0.0, 0)
 
     def usage(self) -> Usage | None:
         """Return what was used up to now; None when the root is gone. It never falls."""
@@ -71,14 +73,12 @@ class ProcessTree:
             sum(part.user_ns for part in parts),
             sum(part.system_ns for part in parts),
             _sum([part.read_bytes for part in parts]),
-            _sum([part.write_bytes for part in parts]),
         )
         most = self._most
         self._most = Usage(
             max(usage.user_ns, most.user_ns),
             max(usage.system_ns, most.system_ns),
             _larger(usage.read_bytes, most.read_bytes),
-            _larger(usage.write_bytes, most.write_bytes),
         )
         return self._most
 
@@ -117,29 +117,27 @@ class ProcessTree:
     def _of(self, pid: int) -> Usage | None:
         """Return what one process and the children that it reaped used; None when it is gone."""
         # In this order bytes that are not known are never those of a process that just ended.
-        moved = self._moved(pid) or (None, None)
+        read_bytes = self._read_bytes(pid)
         fields = self._fields(pid)
         if fields is None:
             return None
         return Usage(
             (int(fields[_USER]) + int(fields[_REAPED_USER])) * NS_PER_TICK,
             (int(fields[_SYSTEM]) + int(fields[_REAPED_SYSTEM])) * NS_PER_TICK,
-            *moved,
+            read_bytes,
         )
 
     def _fields(self, pid: int) -> list[str] | None:
         """Return the fields of a process's stat file from the third on; None when it is gone."""
-        text = self._tree.text(f"/proc/{pid}/stat", 4096)
+        text = self._tree.text(f"/proc/{pid}/stat", _FILE_LIMIT_BYTES)
         fields = (text or "").rpartition(")")[2].split()
         return fields if len(fields) > _REAPED_SYSTEM else None
 
-    def _moved(self, pid: int) -> tuple[int, int] | None:
-        """Return the bytes that a process read and wrote; None where that may not be read."""
-        text = self._tree.text(f"/proc/{pid}/io", 4096)
-        counts = dict(line.split(": ") for line in (text or "").splitlines() if ": " in line)
-        if "read_bytes" not in counts or "write_bytes" not in counts:
-            return None
-        return int(counts["read_bytes"]), int(counts["write_bytes"])
+    def _read_bytes(self, pid: int) -> int | None:
+        """Return the bytes that a process fetched; None where that may not be read."""
+        text = self._tree.text(f"/proc/{pid}/io", _FILE_LIMIT_BYTES) or ""
+        match = re.search(r"^read_bytes: (\d+)$", text, re.MULTILINE)
+        return int(match[1]) if match else None
 
 
 def _sum(parts: list[int | None]) -> int | None:

@@ -13,6 +13,7 @@ import msgspec
 
 from seatrial.analysis.model import CellSummary, Summary
 from seatrial.analysis.wording import format_size, moment
+from seatrial.report.database_tables import database_tables
 from seatrial.report.figures.naming import capitalized, grouped, varying
 from seatrial.report.load_line_tables import load_line_table
 from seatrial.report.steady_tables import steady_table, telling
@@ -82,6 +83,7 @@ def tables(summary: Summary) -> list[Table]:
             found += _BUILDERS[kind](f"{kind}-{target}-{workload}", f"{name}, {target}", cells)
     if origin_of(summary.run) is not None:
         found = [_as_imported(table) for table in found]
+    found += database_tables(summary)
     if lasting := telling(summary.steady):
         found.append(steady_table(lasting, summary.cells))
     return found

@@ -1,0 +1,283 @@
+"""How cells and figures of a database are put into words: labels of rows, shares, readings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
+from typing import Final
+
+import msgspec
+
+from seatrial.analysis.database.model import DatabaseAnalysis, DatabaseCell
+from seatrial.analysis.facts import fact_name
+from seatrial.analysis.model import CellSummary, Estimate, Summary
+from seatrial.analysis.wording import (
+    UNKNOWN,
+    digits_allowed,
+    format_count,
+    format_duration_ns,
+    format_duration_s,
+    format_iops,
+    format_plural,
+    format_rate_bytes,
+    format_share,
+    format_size,
+)
+from seatrial.report.figures.naming import capitalized, grouped, identity_by
+from seatrial.report.table import NO_FIGURE, doubt_text
+from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.database import DATABASE_KINDS, DatabaseSpec, spec_of
+
+WAIT_CLASSES: Final = (
+    *("cpu", "io", "lwlock", "lock", "client", "ipc", "timeout", "buffer_pin", "other"),
+)
+"""Of an active client's time, in the order in which all charts and tables show them."""
+
+WAIT_NAMES: Final = {
+    "cpu": "CPU",
+    "io": "I/O",
+    "lwlock": "LWLock",
+    "lock": "lock",
+    "client": "client",
+    "ipc": "other process",
+    "timeout": "timeout",
+    "buffer_pin": "buffer pin",
+    "other": "other",
+}
+"""What an active client does or waits for, in words; PostgreSQL's classes of wait events."""
+
+FIGURE_NAMES: Final = {
+    "cpu_user_share": "processors, user",
+    "cpu_system_share": "processors, system",
+    "cpu_iowait_share": "processors, iowait",
+    "cpu_steal_share": "processors, stolen",
+    "cpu_idle_share": "processors, idle",
+    "server_cpu_cores": "cores that the server used",
+    "client_cpu_cores": "cores that the client used",
+    "psi_cpu_some_share": "pressure on processors",
+    "psi_io_some_share": "pressure on I/O, some tasks",
+    "psi_io_full_share": "pressure on I/O, all tasks",
+    "psi_memory_some_share": "pressure on memory",
+    "device_read_per_s": "device, reads",
+    "device_write_per_s": "device, writes",
+    "device_read_bytes_per_s": "device, read",
+    "device_write_bytes_per_s": "device, written",
+    "device_read_latency_ms": "device, time of a read",
+    "device_write_latency_ms": "device, time of a write",
+    "device_flush_latency_ms": "device, time of a flush",
+    "device_flush_per_s": "device, flushes",
+    "device_busy_share": "device, busy",
+    "device_queue_mean": "device, requests on their way",
+    "wal_bytes_per_s": "WAL",
+    "wal_fpi_per_s": "WAL, full pages",
+    "wal_sync_latency_ms": "WAL, time of a sync",
+    "checkpoints": "checkpoints a round",
+}
+"""What the columns of a database's cell are called; all others go by their own words."""
+
+_HEADERS: Final = {"threads": "Clients", "rate": "Rate", "memory_limit_bytes": "Memory limit"}
+_SCALES: Final = ("target", "scale", "devices", "file", "threads")
+_FIXED: Final = ("workload", "operation", "block_size_bytes", "depth")
+_PLAIN: Final = ("target", "scale", "devices", "file", "processes", "script", "protocol", "start",
+                 "history_hours", "batch_rows")  # fmt: skip
+
+
+def database_cells(summary: Summary) -> list[CellSummary]:
+    """Return the cells of a run that were measured on a database, in their order."""
+    return [part for part in summary.cells if is_of_database(part.cell)]
+
+
+def is_of_database(cell: Cell) -> bool:
+    """Tell whether a cell is one of a database."""
+    return cell.kind in DATABASE_KINDS
+
+
+def analysed(summary: Summary) -> dict[str, DatabaseCell]:
+    """Return what the analysis says of each database cell, by the cell's key."""
+    told = summary.database or DatabaseAnalysis(cells=[], sweeps=[])
+    return {part.cell.key: part for part in told.cells}
+
+
+def label_names(cells: Sequence[CellSummary]) -> list[str]:
+    """Return the factors that name a row: scale and clients always, all others that vary."""
+    identities = [known_factors(part.cell) for part in cells]
+    names = dict.fromkeys(name for identity in identities for name in identity)
+    varying = [
+        name
+        for name in names
+        if name not in _FIXED and len({identity.get(name) for identity in identities}) > 1
+    ]
+    always = [name for name in ("scale", "threads") if name in names]
+    return sorted(dict.fromkeys([*varying, *always]), key=_place)
+
+
+def _place(name: str) -> tuple[int, str]:
+    """Return a key that sorts what is measured on first, then its size, clients, all others."""
+    return (_SCALES.index(name), "") if name in _SCALES else (len(_SCALES), name)
+
+
+def label_headers(names: Iterable[str]) -> list[str]:
+    """Return the headings of the columns that name a row."""
+    return [_HEADERS.get(name, _heading(name)) for name in names]
+
+
+def _heading(name: str) -> str:
+    """Return a factor as a heading; a setting of the server keeps its own name."""
+    return capitalized(name.replace("_", " ")) if name in _PLAIN else name
+
+
+def label_texts(part: CellSummary, names: Iterable[str]) -> list[str]:
+    """Return the texts that name a row; a dash where a cell has no such factor."""
+    identity = known_factors(part.cell)
+    return [_factor_text(name, identity.get(name)) for name in names]
+
+
+def _factor_text(name: str, value: FactorValue | None) -> str:
+    if value is None:
+        return NO_FIGURE
+    if name.endswith("_bytes") and isinstance(value, int):
+        return format_size(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def known_factors(cell: Cell) -> dict[str, FactorValue]:
+    """Return a cell's factors with those that its key does not say, for they are usual."""
+    identity = cell.identity()
+    if "database" not in cell.spec:
+        return identity
+    spec = database_spec(cell)
+    usual: dict[str, FactorValue] = {"processes": spec.processes, "start": spec.start}
+    if cell.kind == "pgbench":
+        usual |= {"script": spec.script, "protocol": spec.protocol}
+    return usual | identity
+
+
+def database_spec(cell: Cell) -> DatabaseSpec:
+    """Return what the measuring room was told of a cell.
+
+    Raises:
+        KeyError: when the cell is not one of a database.
+    """
+    return spec_of(cell.spec)
+
+
+def cell_words(part: CellSummary, names: Iterable[str]) -> str:
+    """Return a cell's values of these factors in one line: ``hdd, scale 100, 10 clients``."""
+    return identity_by(known_factors(part.cell), names)
+
+
+def by_workload(cells: Iterable[CellSummary], kind: str) -> dict[str, list[CellSummary]]:
+    """Return the cells of a kind by the names of their workloads."""
+    return grouped([part for part in cells if part.cell.kind == kind], lambda p: p.cell.workload)
+
+
+def figure_name(name: str) -> str:
+    """Return what a column of a database's cell is called, such as ``device, reads``."""
+    return FIGURE_NAMES.get(name, fact_name(name))
+
+
+def load_words(spec: DatabaseSpec) -> str:
+    """Return what a cell's databases hold: ``2 x pgbench scale 1000``, ``telemetry of ...``."""
+    load = spec.load
+    held = {
+        "pgbench": f"pgbench scale {load.scale}",
+        "telemetry": f"{format_plural(load.devices, 'device')}, {load.history_hours} h",
+        "sql": PurePath(load.file).name,
+    }.get(load.kind, load.kind)
+    return f"{spec.processes} x {held}" if spec.processes > 1 else held
+
+
+def figure_value(name: str, estimate: Estimate) -> str:
+    """Return a column's figure with its unit and no more digits than its interval allows."""
+    value, half = estimate.value, half_width(estimate)
+    if name.endswith("_share"):
+        return f"{value * 100:.1f} %" if _is_fine(estimate) else format_share(value)
+    if name.endswith("_bytes_per_s"):
+        return format_rate_bytes(value, half)
+    if name.endswith("_per_s"):
+        return f"{format_iops(value, half)} a second"
+    if name.endswith("_ms"):
+        return format_duration_ns(value * 1e6, None if half is None else half * 1e6)
+    if name.endswith("_s"):
+        return format_duration_s(value)
+    return plain_number(value, half)
+
+
+def figure_text(name: str, estimate: Estimate) -> str:
+    """Return a column's figure with its doubt: ``1,240 a second (± 3 %)``."""
+    return f"{figure_value(name, estimate)} ({figure_doubt(name, estimate)})"
+
+
+def figure_doubt(name: str, estimate: Estimate) -> str:
+    """Return how sure a figure is: ``± 3 %``; of a share, whose ``± %`` misleads, its two ends."""
+    if estimate.low is None or estimate.high is None or estimate.over == "timeline":
+        return doubt_text(estimate).strip("()")
+    if estimate.low == estimate.high:
+        return "in every round"
+    if name.endswith("_share"):
+        return _share_ends(estimate, estimate.low, min(estimate.high, 1.0))
+    share = estimate.half_width_share
+    if share is None or share > 1:
+        bare = msgspec.structs.replace(estimate, low=None, high=None, value=0.0)
+        low, high = (
+            figure_value(name, msgspec.structs.replace(bare, value=end))
+            for end in (estimate.low, estimate.high)
+        )
+        return f"{low} to {high}"
+    return doubt_text(estimate)
+
+
+def _is_fine(share: Estimate) -> bool:
+    """Tell whether a share is known so well that whole percents would hide its interval."""
+    if share.low is None or share.high is None or share.low == share.high:
+        return False
+    return format_share(share.low) == format_share(min(share.high, 1.0))
+
+
+def _share_ends(share: Estimate, low: float, high: float) -> str:
+    """Return the ends of a share's interval, with a digit more where they would look alike."""
+    first, last = (
+        f"{end * 100:.1f} %" if _is_fine(share) else format_share(end) for end in (low, high)
+    )
+    return f"{first.removesuffix(' %')} to {last}"
+
+
+def half_width(estimate: Estimate) -> float | None:
+    """Return half of an interval's width; None where there is none."""
+    if estimate.low is None or estimate.high is None:
+        return None
+    return (estimate.high - estimate.low) / 2
+
+
+def plain_number(value: float, half: float | None) -> str:
+    """Return a figure without a unit, such as ``1.6`` cores or ``3`` checkpoints."""
+    if value == round(value):
+        return format_count(round(value))
+    digits = digits_allowed(value, half)
+    return f"{value:.{digits}g}" if abs(value) < 1000 else format_iops(value, half)
+
+
+def seconds_text(value_s: float) -> str:
+    """Return a length of a batch: ``34 min 2 s``, ``2.1 s``."""
+    return format_duration_s(value_s) if value_s else "0 s"
+
+
+def seconds_interval(estimate: Estimate) -> str:
+    """Return a batch's mean with its interval: ``34 min 2 s (33 to 35 min)``."""
+    return f"{seconds_text(estimate.value)} ({seconds_doubt(estimate)})"
+
+
+def seconds_doubt(estimate: Estimate) -> str:
+    """Return the interval of a length: ``33 to 35 min``, ``1.9 s to 2.3 s``, or how often."""
+    if estimate.low is None or estimate.high is None:
+        return doubt_text(estimate).strip("()")
+    low_s, high_s = max(estimate.low, 0.0), estimate.high
+    if estimate.value >= 600 and high_s - low_s >= 60:
+        low_min, high_min = int(low_s // 60), -int(-high_s // 60)
+        return f"{low_min} to {high_min} min"
+    return f"{seconds_text(low_s)} to {seconds_text(high_s)}"
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a size on disk; ``unknown`` of 0, which no database has."""
+    return format_size(size_bytes) if size_bytes else UNKNOWN

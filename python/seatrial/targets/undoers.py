@@ -11,9 +11,7 @@ import select
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -23,46 +21,24 @@ from seatrial.context.tree import LIVE
 from seatrial.errors import TargetError
 from seatrial.targets.commands import run_command
 from seatrial.targets.marker import MARKER_NAME, is_made_by, marked_run
+from seatrial.targets.postgres.undoing import POSTGRES_UNDOERS
 from seatrial.targets.processes import start_ticks
 from seatrial.targets.sysblock import node_by_name
+from seatrial.targets.undoer import (
+    PATIENCE_S,
+    POLL_S,
+    Outcome,
+    Result,
+    Undoer,
+    comes_true,
+    failed,
+    foreign,
+    gone,
+    undone,
+)
 from seatrial.targets.uses import uses_of_device
 
-_PATIENCE_S: Final = 3.0
-_POLL_S: Final = 0.02
-
-
-class Outcome(StrEnum):
-    """What became of one change."""
-
-    UNDONE = "undone"
-    GONE = "gone"
-    FOREIGN = "foreign"
-    FAILED = "failed"
-    PENDING = "pending"
-    RUNNING = "running"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """What an undoer found and did; ``detail`` is a phrase."""
-
-    outcome: Outcome
-    detail: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Undoer:
-    """One kind of change.
-
-    Attributes:
-        undo: Undoes it; its keyword arguments are the details that a record must carry.
-        subject: Which of them names the changed thing.
-        survives_reboot: Whether the change is still there after the machine started anew.
-    """
-
-    undo: Callable[..., Result]
-    subject: str
-    survives_reboot: bool = False
+__all__ = ["UNDOERS", "Outcome", "Result", "Undoer"]
 
 
 def undo_file(*, path: str, run_id: str, mount_point: str) -> Result:
@@ -72,53 +48,53 @@ def undo_file(*, path: str, run_id: str, mount_point: str) -> Result:
     """
     target = Path(path)
     if mount_point and not _is_mounted_at(target.parent, mount_point):
-        return _failed(f"the file system of {mount_point} is not mounted; mount it and try again")
+        return failed(f"the file system of {mount_point} is not mounted; mount it and try again")
     if not _exists(target):
-        return _gone("it no longer exists")
+        return gone("it no longer exists")
     if target.is_symlink():
-        return _foreign("a symbolic link stands in its place")
+        return foreign("a symbolic link stands in its place")
     if target.is_dir():
         return _remove_folder(target, run_id)
     if marked_run(target.parent) != run_id:
-        return _foreign("its folder does not bear the marker of the run")
+        return foreign("its folder does not bear the marker of the run")
     target.unlink()
-    return _undone("removed")
+    return undone("removed")
 
 
 def undo_loop(*, device: str, backing: str) -> Result:
     """Detach a loop device whose backing file is still the recorded one."""
     now = loop_backing(Path(device).name)
     if not now:
-        return _gone("it is detached")
+        return gone("it is detached")
     if now != backing:
-        return _foreign(f"it now stands for {now}")
+        return foreign(f"it now stands for {now}")
     node = node_by_name(Path(device).name)
     uses = uses_of_device(node.number) if node else []
     if uses:
-        return _failed(f"it {uses[0].phrase}; {uses[0].release}")
+        return failed(f"it {uses[0].phrase}; {uses[0].release}")
     run_command("losetup", "-d", device)
-    if not _comes_true(lambda: loop_backing(Path(device).name) != backing):
-        return _failed("a process keeps it open; it detaches when that process ends")
-    return _undone("detached")
+    if not comes_true(lambda: loop_backing(Path(device).name) != backing):
+        return failed("a process keeps it open; it detaches when that process ends")
+    return undone("detached")
 
 
 def undo_mount(*, point: str, source: str) -> Result:
     """Unmount a file system whose source is still the recorded one."""
     there = [mount for mount in mounts(LIVE) if mount.point == point]
     if not there:
-        return _gone("it is not mounted")
+        return gone("it is not mounted")
     if os.path.realpath(there[-1].source) != os.path.realpath(source):
-        return _foreign(f"{there[-1].source} is mounted there now")
-    give_up_at_s = time.monotonic() + _PATIENCE_S
+        return foreign(f"{there[-1].source} is mounted there now")
+    give_up_at_s = time.monotonic() + PATIENCE_S
     while True:
         try:
             run_command("umount", point)
         except TargetError as error:
             if time.monotonic() > give_up_at_s:
-                return _failed(f"{error.cause} `fuser -vm {point}` shows who uses it")
-            time.sleep(_POLL_S * 10)
+                return failed(f"{error.cause} `fuser -vm {point}` shows who uses it")
+            time.sleep(POLL_S * 10)
         else:
-            return _undone("unmounted")
+            return undone("unmounted")
 
 
 def undo_scheduler(*, device: str, old: str, diskseq: str) -> Result:
@@ -126,28 +102,28 @@ def undo_scheduler(*, device: str, old: str, diskseq: str) -> Result:
     folder = f"/sys/block/{device}"
     now = selected(LIVE.text(f"{folder}/queue/scheduler"))
     if now is None:
-        return _gone("the device is gone")
+        return gone("the device is gone")
     if (LIVE.text(f"{folder}/diskseq") or "") != diskseq:
-        return _foreign("another disk bears that name now")
+        return foreign("another disk bears that name now")
     if now == old:
-        return _gone(f"it is {old}")
+        return gone(f"it is {old}")
     Path(f"{folder}/queue/scheduler").write_text(old)
-    return _undone(f"set back to {old}")
+    return undone(f"set back to {old}")
 
 
 def undo_cgroup(*, path: str, return_to: str) -> Result:
     """Move all processes of a control group back and remove it."""
     group = Path(path)
     if not group.is_dir():
-        return _gone("it no longer exists")
+        return gone("it no longer exists")
     if not group.name.startswith("seatrial-"):
-        return _foreign("its name is not one that seatrial gives")
+        return foreign("its name is not one that seatrial gives")
     for pid in _processes_in(group):
         _move_process(pid, Path(return_to))
-    if not _comes_true(lambda: not _processes_in(group)):
-        return _failed(f"processes are still in it; see `cat {group}/cgroup.procs`")
+    if not comes_true(lambda: not _processes_in(group)):
+        return failed(f"processes are still in it; see `cat {group}/cgroup.procs`")
     group.rmdir()
-    return _undone("removed")
+    return undone("removed")
 
 
 def undo_process(*, pid: int, start_ticks: int, grace_s: float) -> Result:
@@ -155,18 +131,18 @@ def undo_process(*, pid: int, start_ticks: int, grace_s: float) -> Result:
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
-        return _gone("it has ended")
+        return gone("it has ended")
     try:
         # Only now that the handle holds the process can its number not be given to another.
         if _started(pid) != start_ticks:
-            return _gone("it has ended")
+            return gone("it has ended")
         signal.pidfd_send_signal(handle, signal.SIGTERM)
         if _has_ended(handle, grace_s):
-            return _undone("ended")
+            return undone("ended")
         signal.pidfd_send_signal(handle, signal.SIGKILL)
-        if _has_ended(handle, _PATIENCE_S):
-            return _undone(f"killed, for it did not end within {grace_s:g} s")
-        return _failed("it cannot be killed: it may wait for a device that hangs")
+        if _has_ended(handle, PATIENCE_S):
+            return undone(f"killed, for it did not end within {grace_s:g} s")
+        return failed("it cannot be killed: it may wait for a device that hangs")
     finally:
         os.close(handle)
 
@@ -175,13 +151,13 @@ def undo_setting(*, path: str, old: str) -> Result:
     """Write the former value back to a file of /sys or /proc/sys."""
     setting = Path(os.path.realpath(path))
     if not any(setting.is_relative_to(root) for root in ("/sys", "/proc/sys")):
-        return _foreign("it is no setting of the kernel")
+        return foreign("it is no setting of the kernel")
     if not setting.exists():
-        return _gone("it no longer exists")
+        return gone("it no longer exists")
     if LIVE.text(str(setting)) == old:
-        return _gone(f"it is {old}")
+        return gone(f"it is {old}")
     setting.write_text(old)
-    return _undone(f"set back to {old}")
+    return undone(f"set back to {old}")
 
 
 UNDOERS: Final[dict[str, Undoer]] = {
@@ -192,6 +168,7 @@ UNDOERS: Final[dict[str, Undoer]] = {
     "cgroup": Undoer(undo=undo_cgroup, subject="path"),
     "process": Undoer(undo=undo_process, subject="pid"),
     "setting": Undoer(undo=undo_setting, subject="path"),
+    **POSTGRES_UNDOERS,
 }
 
 
@@ -215,10 +192,10 @@ def _exists(path: Path) -> bool:
 
 def _remove_folder(folder: Path, run_id: str) -> Result:
     if not is_made_by(folder, run_id):
-        return _foreign("it does not bear the marker of the run")
+        return foreign("it does not bear the marker of the run")
     inside = next(_what_lies_on(folder), None)
     if inside:
-        return _failed(inside)
+        return failed(inside)
     # The marker goes last, so that a kill on the way leaves the rest still known as ours.
     for name in sorted(entry.name for entry in folder.iterdir()):
         entry = folder / name
@@ -228,7 +205,7 @@ def _remove_folder(folder: Path, run_id: str) -> Result:
             entry.unlink()
     (folder / MARKER_NAME).unlink(missing_ok=True)
     folder.rmdir()
-    return _undone("removed")
+    return undone("removed")
 
 
 def _what_lies_on(folder: Path) -> Iterator[str]:
@@ -264,30 +241,5 @@ def _has_ended(handle: int, patience_s: float) -> bool:
     return bool(select.select([handle], [], [], patience_s)[0])
 
 
-def _comes_true(condition: Callable[[], bool]) -> bool:
-    give_up_at_s = time.monotonic() + _PATIENCE_S
-    while not condition():
-        if time.monotonic() > give_up_at_s:
-            return False
-        time.sleep(_POLL_S)
-    return True
-
-
 def _started(pid: int) -> int | None:
     return start_ticks(pid)
-
-
-def _undone(detail: str) -> Result:
-    return Result(outcome=Outcome.UNDONE, detail=detail)
-
-
-def _gone(detail: str) -> Result:
-    return Result(outcome=Outcome.GONE, detail=detail)
-
-
-def _foreign(detail: str) -> Result:
-    return Result(outcome=Outcome.FOREIGN, detail=detail)
-
-
-def _failed(detail: str) -> Result:
-    return Result(outcome=Outcome.FAILED, detail=detail)

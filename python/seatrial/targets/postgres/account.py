@@ -31,6 +31,7 @@ UID_LAST: Final = 60706
 """The search goes down from the first to the last; no distribution gives these numbers out."""
 
 _CAPABILITIES: Final = {"dac_override": 1, "dac_read_search": 2}
+_NAMES_WITHOUT_RIGHTS: Final = ("nobody", "daemon", "bin")
 _KEPT_FROM_CHILDREN: Final = ("PG", "LC_", "LANG")
 
 
@@ -153,6 +154,33 @@ def account_for(folder: Path, binaries: Binaries) -> Account:
     return Account(uid=uid, gid=uid, is_dropped=True, capability=capability)
 
 
+def account_with_name(account: Account) -> Account:
+    """Return an account for initdb, which refuses to run as a user without a name.
+
+    That is the account itself, or for a uid without a name the system's ``nobody``. What initdb
+    made is given to the account afterwards.
+
+    Source: PostgreSQL's src/common/username.c, ``get_user_name``.
+
+    Raises:
+        TargetError: when this system knows no such user.
+    """
+    if not account.is_dropped or _has_user(account.uid):
+        return account
+    for name in _NAMES_WITHOUT_RIGHTS:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        if entry.pw_uid and _is_mapped(entry.pw_uid):
+            return msgspec.structs.replace(account, uid=entry.pw_uid, gid=entry.pw_gid)
+    raise TargetError(
+        seen=f"None of the users {', '.join(_NAMES_WITHOUT_RIGHTS)} exists on this system",
+        cause="PostgreSQL's initdb refuses to run as root, and as a user without a name",
+        next_step="Run the command as an ordinary user",
+    )
+
+
 def unused_uid() -> int:
     """Return a uid, good as a gid too, that has no name, no process and no use.
 
@@ -261,23 +289,29 @@ def _uids_of_processes() -> Iterator[int]:
 
 def _has_name(number: int) -> bool:
     """Tell whether a number is a user's or a group's."""
-    for look_up in (pwd.getpwuid, grp.getgrgid):
-        try:
-            look_up(number)
-        except KeyError:
-            continue
-        return True
-    return False
+    try:
+        grp.getgrgid(number)
+    except KeyError:
+        return _has_user(number)
+    return True
 
 
-def _is_mapped(uid: int) -> bool:
+def _has_user(uid: int) -> bool:
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
+
+
+def _is_mapped(number: int) -> bool:
     """Tell whether the user namespace that we are in knows the number, as uid and as gid.
 
     Source: user_namespaces(7), ``/proc/[pid]/uid_map``: first inside, first outside, count.
     """
     for name in ("uid_map", "gid_map"):
         ranges = [line.split() for line in (LIVE.text(f"/proc/self/{name}") or "").splitlines()]
-        if not any(int(each[0]) <= uid < int(each[0]) + int(each[2]) for each in ranges):
+        if not any(0 <= number - int(each[0]) < int(each[2]) for each in ranges):
             return False
     return True
 

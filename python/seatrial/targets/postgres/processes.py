@@ -1,0 +1,192 @@
+"""The processes of a server of ours, known by their working folder, and how to end them.
+
+Every process of a server works in its data folder, so a number that was given anew to somebody
+else, or a person's shell there, is never hit.
+
+Sources: PostgreSQL's src/include/utils/pidfile.h (the lines of ``postmaster.pid``); its
+documentation, "Shutting Down the Server" (SIGTERM, SIGINT, SIGQUIT); proc_pid_cwd(5),
+proc_pid_exe(5); pidfd_send_signal(2); shmctl(2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from seatrial.context.tree import LIVE
+from seatrial.targets.processes import start_ticks
+from seatrial.targets.undoer import PATIENCE_S, comes_true
+
+_PROGRAMS: Final = frozenset({"postgres", "initdb", "setpriv"})
+_IPC_RMID: Final = 0
+_START_TOLERANCE_S: Final = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PidFile:
+    """What a server writes of itself into its data folder.
+
+    Attributes:
+        pid: Of its first process, the postmaster.
+        started_s: When it started, in seconds since 1970.
+        segment: Key and number of its System V shared memory; None when it has none yet.
+        is_ready: Whether it takes connections.
+    """
+
+    pid: int
+    started_s: int
+    segment: tuple[int, int] | None
+    is_ready: bool
+
+
+def read_pid_file(data_folder: Path) -> PidFile | None:
+    """Return what ``postmaster.pid`` says; None when it is not there or not written to its end."""
+    lines = (LIVE.text(f"{data_folder}/postmaster.pid") or "").splitlines()
+    if len(lines) < 3 or not (lines[0].isdigit() and lines[2].isdigit()):
+        return None
+    segment = lines[6].split() if len(lines) > 6 else []
+    return PidFile(
+        pid=int(lines[0]),
+        started_s=int(lines[2]),
+        segment=(int(segment[0]), int(segment[1])) if len(segment) == 2 else None,
+        is_ready=len(lines) > 7 and lines[7].strip() == "ready",
+    )
+
+
+def server_processes(data_folder: Path) -> list[int]:
+    """Return the numbers of all processes of the server whose data lie in a folder."""
+    here = os.path.realpath(data_folder)
+    numbers = [int(name) for name in LIVE.names("/proc") if name.isdigit()]
+    found = [pid for pid in numbers if _works_in(pid, here)]
+    return found or _family_by_pid_file(data_folder, numbers)
+
+
+def end_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
+    """End a server at once, by an immediate shutdown, then by killing; tell whether it is gone.
+
+    Its System V shared memory goes as well.
+    """
+    written = read_pid_file(data_folder)
+    if written is not None and written.pid in server_processes(data_folder):
+        _signal(data_folder, [written.pid], signal.SIGQUIT)
+        comes_true(lambda: not server_processes(data_folder), patience_s)
+    is_gone = kill_server(data_folder, patience_s=patience_s)
+    if is_gone and written is not None:
+        remove_segment(written)
+    return is_gone
+
+
+def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
+    """Kill all processes of a server at once; tell whether all are gone."""
+
+    def none_is_left() -> bool:
+        left = server_processes(data_folder)
+        written = read_pid_file(data_folder)
+        # The postmaster first: it would start anew what is killed before it.
+        left.sort(key=lambda pid: written is None or pid != written.pid)
+        _signal(data_folder, left, signal.SIGKILL)
+        return not left
+
+    return comes_true(none_is_left, patience_s)
+
+
+def remove_segment(written: PidFile) -> None:
+    """Remove the System V shared memory that a dead server left behind, if it is still that.
+
+    Only what nobody is attached to and what that very process made is removed.
+    """
+    if written.segment is None:
+        return
+    key, number = written.segment
+    for line in (LIVE.text("/proc/sysvipc/shm") or "").splitlines()[1:]:
+        fields = [int(field) for field in line.split()]
+        is_its = (fields[0], fields[1], fields[4]) == (key, number, written.pid)
+        if is_its and fields[6] == 0:
+            ctypes.CDLL(None).shmctl(number, _IPC_RMID, None)
+
+
+def _works_in(pid: int, folder: str) -> bool:
+    """Tell whether a process is one of a server's programs and works in a folder."""
+    try:
+        place = str(Path(f"/proc/{pid}/cwd").readlink())
+        program = str(Path(f"/proc/{pid}/exe").readlink())
+    except OSError:
+        return False
+    name = Path(program.removesuffix(" (deleted)")).name
+    return name in _PROGRAMS and place.removesuffix(" (deleted)") == folder
+
+
+def _family_by_pid_file(data_folder: Path, numbers: list[int]) -> list[int]:
+    """Return the processes that ``postmaster.pid`` leads to, where working folders are hidden.
+
+    A root without CAP_SYS_PTRACE, as in many containers, does not see those of other users. Then
+    owner, name and time of start must tell that the number is still the server's.
+    """
+    written = read_pid_file(data_folder)
+    if written is None or not _is_postmaster(written, data_folder):
+        return []
+    return [written.pid, *_descendants(written.pid, numbers)]
+
+
+def _is_postmaster(written: PidFile, data_folder: Path) -> bool:
+    try:
+        Path(f"/proc/{written.pid}/cwd").readlink()
+    except PermissionError:
+        pass
+    except OSError:
+        return False
+    else:
+        return False  # Its folder can be seen, and is another.
+    status = LIVE.status(f"/proc/{written.pid}")
+    folder = LIVE.status(str(data_folder))
+    if status is None or folder is None or status.st_uid != folder.st_uid:
+        return False
+    if LIVE.text(f"/proc/{written.pid}/comm") != "postgres":
+        return False
+    started_s = _started_s(written.pid)
+    return started_s is not None and abs(started_s - written.started_s) < _START_TOLERANCE_S
+
+
+def _started_s(pid: int) -> float | None:
+    """Return when a process started, in seconds since 1970."""
+    ticks = start_ticks(pid)
+    for line in (LIVE.text("/proc/stat") or "").splitlines():
+        if line.startswith("btime ") and ticks is not None:
+            return int(line.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
+    return None
+
+
+def _descendants(pid: int, numbers: list[int]) -> Iterator[int]:
+    for child in numbers:
+        if _parent(child) == pid:
+            yield child
+            yield from _descendants(child, numbers)
+
+
+def _parent(pid: int) -> int | None:
+    fields = (LIVE.text(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+    return int(fields[1]) if len(fields) > 1 else None
+
+
+def _signal(data_folder: Path, pids: list[int], number: signal.Signals) -> None:
+    """Send a signal to processes of the server, one right after the other."""
+    handles: list[tuple[int, int]] = []
+    try:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                handles.append((pid, os.pidfd_open(pid)))
+        # Only now that the handles hold the processes can no number be given to another.
+        still_its = set(server_processes(data_folder))
+        for pid, handle in handles:
+            if pid in still_its:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(handle, number)
+    finally:
+        for _pid, handle in handles:
+            os.close(handle)

@@ -1,0 +1,76 @@
+"""What every kind of undoing shares: outcomes, results, and waiting for something to come true."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+PATIENCE_S: Final = 3.0
+POLL_S: Final = 0.02
+
+
+class Outcome(StrEnum):
+    """What became of one change."""
+
+    UNDONE = "undone"
+    GONE = "gone"
+    FOREIGN = "foreign"
+    FAILED = "failed"
+    PENDING = "pending"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What an undoer found and did; ``detail`` is a phrase."""
+
+    outcome: Outcome
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undoer:
+    """One kind of change.
+
+    Attributes:
+        undo: Undoes it; its keyword arguments are the details that a record must carry.
+        subject: Which of them names the changed thing.
+        survives_reboot: Whether the change is still there after the machine started anew.
+    """
+
+    undo: Callable[..., Result]
+    subject: str
+    survives_reboot: bool = False
+
+
+def undone(detail: str) -> Result:
+    """Return that the change was undone, and how."""
+    return Result(outcome=Outcome.UNDONE, detail=detail)
+
+
+def gone(detail: str) -> Result:
+    """Return that nothing is left of the change."""
+    return Result(outcome=Outcome.GONE, detail=detail)
+
+
+def foreign(detail: str) -> Result:
+    """Return that what is there now is not ours, and was left alone."""
+    return Result(outcome=Outcome.FOREIGN, detail=detail)
+
+
+def failed(detail: str) -> Result:
+    """Return why the change could not be undone; it stays in the journal."""
+    return Result(outcome=Outcome.FAILED, detail=detail)
+
+
+def comes_true(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> bool:
+    """Wait until a condition holds, for at most ``patience_s`` seconds; tell whether it does."""
+    give_up_at_s = time.monotonic() + patience_s
+    while not condition():
+        if time.monotonic() > give_up_at_s:
+            return False
+        time.sleep(POLL_S)
+    return True

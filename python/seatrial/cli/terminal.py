@@ -70,6 +70,9 @@ def live_text(reading: LiveReading, stalls_before: int) -> str:
     stalls = format_plural(stalls_before + reading.stalls, "stall")
     if reading.iops == 0 and reading.elapsed_s < FIRST_READING_S:
         return f"just begun, {stalls}"
+    if reading.mean_ns:
+        mean = format_duration_ns(reading.mean_ns)
+        return f"{reading.iops:,.0f} transactions per second, mean {mean}, {stalls}"
     rate, bandwidth = format_iops(reading.iops), format_rate_bytes(reading.bytes_per_s)
     return f"{rate} IOPS, {bandwidth}, p99 {format_duration_ns(reading.p99_ns)}, {stalls}"
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from seatrial import context
 from seatrial.measure.engine import measure_spec
 from seatrial.measure.progress import Watcher
+from seatrial.measure.surroundings import Surroundings
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 
@@ -42,13 +41,9 @@ def measure_cell(
     """
     path = spec["target"].get("path")
     place = Path(path) if path else None
-    began_ns = time.monotonic_ns()
-    before = context.counters(place)
+    surroundings = Surroundings(place)
     measured = measure_spec(spec, watcher)
-    after = context.counters(place)
-    surroundings = _surroundings(before, after)
-    # Longer than the sample: threads are started and buffers are filled in between, too.
-    surroundings["surroundings_ns"] = float(time.monotonic_ns() - began_ns)
+    grown = surroundings.grown()
     parts = measured.parts
     return msgspec.convert(
         {
@@ -68,18 +63,9 @@ def measure_cell(
             "oldest_in_flight_ns": parts["oldest_in_flight_ns"],
             "errors_count": parts["errors_count"],
             "errors": parts["errors"],
-            "counters": surroundings | parts["counters"],
+            "counters": grown | parts["counters"],
             "verification": parts["verification"],
         },
         Sample,
         from_attributes=True,
     )
-
-
-def _surroundings(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """Return what the counters grew by, and where the gauges stand now."""
-    return {
-        name: value if name in context.GAUGES else value - before[name]
-        for name, value in after.items()
-        if name in context.GAUGES or name in before
-    }

@@ -17,9 +17,10 @@ class LiveReading(msgspec.Struct, frozen=True, kw_only=True):
         elapsed_s: Since the cell began.
         iops: Completed requests per second.
         bytes_per_s: Bytes moved per second.
-        p99_ns: 99th percentile of the response times.
+        p99_ns: 99th percentile of the response times; 0 where it is not known yet.
         stalls: Stalls of this cell so far, one that still lasts included.
         oldest_in_flight_ns: Age of the oldest outstanding request.
+        mean_ns: Mean response time, where only that is known; else 0.
     """
 
     elapsed_s: float
@@ -28,6 +29,7 @@ class LiveReading(msgspec.Struct, frozen=True, kw_only=True):
     p99_ns: int
     stalls: int
     oldest_in_flight_ns: int
+    mean_ns: int = 0
 
 
 class Watcher(Protocol):

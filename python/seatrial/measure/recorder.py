@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import msgspec
 
-from seatrial.measure.io import measure_cell
 from seatrial.measure.limits import OwnLimits
 from seatrial.measure.progress import Silent, Watcher
 from seatrial.measure.quiet import rest
@@ -93,7 +92,7 @@ class Recorder:
             TargetError: when a target goes away.
         """
         self.watcher.cell_started(cell, round_number, time_left_s)
-        sample = measure_cell(
+        sample = self._stage.measure(
             cell,
             self._spec(cell, round_number),
             round_number=round_number,
@@ -128,7 +127,7 @@ class Recorder:
             Interrupted: when the user ended it.
             TargetError: when a target goes away.
         """
-        sample = measure_cell(
+        sample = self._stage.measure(
             cell, self._spec(cell, number), round_number=number, position=0, watcher=Silent()
         )
         if sample.status == INTERRUPTED:

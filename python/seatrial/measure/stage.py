@@ -15,8 +15,11 @@ from typing import Any, Final, Self
 
 from seatrial import _core, context
 from seatrial.errors import TargetError
+from seatrial.measure.database.stage import Databases, has_databases, is_of_database
 from seatrial.measure.engine import measure_spec
+from seatrial.measure.io import measure_cell
 from seatrial.measure.progress import Watcher
+from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import target_write_bytes
 from seatrial.study.model import Plan, PlannedTarget, TrialFile
@@ -53,6 +56,7 @@ class Stage:
         self._devices: dict[str, Device] = {}
         self._permits: dict[str, Permit] = {}
         self._ledgers: TrialFolder | None = None
+        self._databases = Databases(plan, journal) if has_databases(plan) else None
 
     def open(self) -> Self:
         """Check and open every target.
@@ -62,7 +66,10 @@ class Stage:
             TargetError: when a target is missing or cannot be used.
             SpaceError: when the trial files do not fit.
             DirectError: when O_DIRECT is asked for and not supported.
+            UsageError: when a server cannot have the settings of a cell.
         """
+        if self._databases:
+            self._databases.open()
         for target in self.plan.targets:
             self._open_target(target)
         return self
@@ -76,6 +83,8 @@ class Stage:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._databases:
+            self._databases.close()
         for device in self._devices.values():
             device.close()
         for permit in self._permits.values():
@@ -95,9 +104,17 @@ class Stage:
             files = [file for file in self.plan.files if file.target == target.label]
             folder = TrialFolder(target.path, self.run_id, self._journal)
             needed_bytes = sum(file.size_bytes for file in files)
-            folder.open(needed_bytes, direct=self._needs_direct(target))
+            shrink_option = "--size"
+            if self._databases and (database_bytes := self._databases.needed_bytes(target.label)):
+                needed_bytes += database_bytes
+                shrink_option = "--scale"
+            folder.open(
+                needed_bytes, direct=self._needs_direct(target), shrink_option=shrink_option
+            )
             self._folders[target.label] = folder
             self._check_blocks(target, folder)
+            if self._databases:
+                self._databases.use(target.label, folder)
         elif target.kind == "device":
             device = open_device(target.path, destroy=self._destroy, bytes_to_write=write_bytes)
             self._devices[target.label] = device
@@ -136,10 +153,10 @@ class Stage:
         return size_bytes if discard(device.permit, size_bytes) else 0
 
     def prepare(self, watcher: Watcher) -> None:
-        """Write every file that must hold data before the first round, if it does not yet.
+        """Write every file that must hold data before the first round, and load every database.
 
         Raises:
-            TargetError: when a file cannot be written whole.
+            TargetError: when a file cannot be written whole, or a database cannot be loaded.
         """
         for file in self.plan.files:
             if file.target in self._folders and self._is_filled_at_random(file):
@@ -148,6 +165,8 @@ class Stage:
             # What the fills of the first round had written may be gone when a run is resumed.
             if (file.prefill or self._resumed) and not is_whole:
                 self._fill(file, watcher)
+        if self._databases:
+            self._databases.prepare(watcher)
 
     def _is_filled_at_random(self, file: TrialFile) -> bool:
         return any(
@@ -243,6 +262,38 @@ class Stage:
         if planned["copy_to"]:
             target["copy_to"] = str(self.path(cell.target, planned["copy_to"]))
         return self._with_ledger(spec, cell.target, planned["file"])
+
+    def measure(
+        self,
+        cell: Cell,
+        spec: Mapping[str, Any],
+        *,
+        round_number: int,
+        position: int,
+        watcher: Watcher,
+    ) -> Sample:
+        """Measure one cell once, by the driver of its kind.
+
+        Args:
+            cell: What the sample is of.
+            spec: As ``spec`` gives it.
+            round_number: The round, from 0.
+            position: The cell's place in the round's order, from 0.
+            watcher: Told of the progress.
+
+        Returns:
+            The sample, not stored yet; ``interrupted`` in its status if the user ended it.
+
+        Raises:
+            KeyboardInterrupt: when the user ended it before there was anything to keep.
+            TargetError: when the target goes away.
+            EngineError: when the engine refuses or fails.
+        """
+        if self._databases and is_of_database(cell):
+            return self._databases.measure(cell, round_number, position, watcher)
+        return measure_cell(
+            cell, spec, round_number=round_number, position=position, watcher=watcher
+        )
 
     def _with_ledger(self, spec: dict[str, Any], label: str, name: str) -> dict[str, Any]:
         """Keep a ledger of a file that some cell verifies: then all its writers must keep it."""

@@ -1,0 +1,250 @@
+"""Servers of our own for the cells of a directory: loaded once, cloned and started anew each time.
+
+In the run's trial folder lie a template for every load, ``template-N``, never measured itself, and
+the clone that a sample works on, which is removed after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from seatrial.errors import TargetError
+from seatrial.measure.database.asked import Server as Asked
+from seatrial.measure.database.driven import Way
+from seatrial.measure.database.load import EMPTY_CLUSTER_BYTES, Loaded, expected_bytes, fill
+from seatrial.measure.database.ready import Ready
+from seatrial.measure.progress import Watcher
+from seatrial.study.database import DatabaseSpec, LoadSpec
+from seatrial.study.model import PlannedTarget
+from seatrial.targets.file import TrialFolder
+from seatrial.targets.postgres.account import account_for
+from seatrial.targets.postgres.binaries import Binaries, find_binaries
+from seatrial.targets.postgres.clone import How, clone_folder
+from seatrial.targets.postgres.cluster import Cluster, create_cluster
+from seatrial.targets.postgres.memory import memory_limit, remove_group
+from seatrial.targets.postgres.page_cache import drop_cached
+from seatrial.targets.postgres.processes import end_server
+from seatrial.targets.postgres.server import Server
+from seatrial.targets.postgres.settings import check_settings
+from seatrial.targets.undo import UndoJournal
+
+CLONE: Final = "sample"
+DATABASE: Final = "trial"
+COLD_SHARE_MAX: Final = 0.01
+"""Of the data, what the page cache may still hold of them for the start to be cold."""
+AT_ONCE_S: Final = 0.0
+"""A server whose data are thrown away need not write them first."""
+
+WAL_BYTES_MIN: Final = 128 << 20
+WAL_BYTES_MAX: Final = 1 << 30
+"""PostgreSQL's max_wal_size, unless a study sets it."""
+GROWTH_SHARE: Final = 0.1
+_HOW: Final[dict[str, How]] = {"reflink": "reflink", "copy": "copy"}
+
+Template = tuple[LoadSpec, int]
+"""What is loaded, and into how many databases."""
+
+
+class Embedded:
+    """Provides servers of our own on one directory.
+
+    Args:
+        target: The directory.
+        specs: Of its cells.
+        journal: Where everything is recorded before it is made.
+    """
+
+    def __init__(
+        self, target: PlannedTarget, specs: Sequence[DatabaseSpec], journal: UndoJournal
+    ) -> None:
+        self._target = target
+        self._specs = list(specs)
+        self._journal = journal
+        self._folder: TrialFolder | None = None
+        self._binaries: Binaries | None = None
+        self._clusters: dict[Template, Cluster] = {}
+        self._loaded: dict[Template, Loaded] = {}
+
+    def check(self) -> None:
+        """Find the programs, and check settings and limits as far as that needs no server.
+
+        Raises:
+            TargetError: when there is no PostgreSQL, or memory cannot be limited here.
+            UsageError: when a setting cannot be given.
+        """
+        pg_bin = self._target.pg_bin
+        self._binaries = find_binaries(Path(pg_bin) if pg_bin else None)
+        for spec in self._specs:
+            check_settings(spec.settings)
+        limits_bytes = {spec.memory_limit_bytes for spec in self._specs} - {None}
+        for limit_bytes in sorted(each for each in limits_bytes if each is not None):
+            remove_group(memory_limit(limit_bytes, self._journal), self._journal)
+
+    def needed_bytes(self) -> int:
+        """Return what the directory must have room for: every template, and the largest clone."""
+        sizes_bytes = [_cluster_bytes(*template) for template in self._templates()]
+        return sum(sizes_bytes) + max(sizes_bytes, default=0)
+
+    def use(self, folder: TrialFolder) -> None:
+        """Work in a trial folder, which is open; what a killed server left there is ended."""
+        self._folder = folder
+        for left in folder.files():
+            if left.is_dir():
+                end_server(left)
+
+    def prepare(self, watcher: Watcher) -> None:
+        """Make and load every template that is not there yet.
+
+        Raises:
+            SpaceError: when the file system is full.
+            TargetError: when a server does not start, or loading fails.
+            UsageError: when a server refuses a setting of a cell.
+        """
+        for number, template in enumerate(self._templates()):
+            self._prepare(number, template, watcher)
+
+    def close(self) -> None:
+        """Nothing runs between samples, and the trial folder goes with all that is in it."""
+
+    @contextmanager
+    def ready(self, spec: DatabaseSpec) -> Iterator[Ready]:
+        """Clone, bring into the start state, start; stop and remove in the end.
+
+        Raises:
+            SpaceError: when the clone does not fit.
+            TargetError: when the server does not start.
+        """
+        template = (spec.load, spec.processes)
+        cluster, cloned, cloned_s = self._clone(template, spec)
+        try:
+            notes = _bring_into(cluster.folder, spec)
+            server = cluster.start(spec.settings, memory_limit_bytes=spec.memory_limit_bytes)
+            try:
+                way = self._way(server, spec.processes)
+                if spec.start == "prewarmed":
+                    _prewarm(way)
+                yield Ready(
+                    way=way,
+                    origin=way.binaries.origin,
+                    start_state=spec.start,
+                    place=cluster.folder,
+                    server_pid=server.pid,
+                    loaded=self._loaded[template],
+                    cloned=cloned,
+                    cloned_s=cloned_s,
+                    explain=lambda error: error if server.is_alive() else server.death(),
+                    notes=notes,
+                )
+            finally:
+                _stop(server, keep=cloned == "reuse")
+        finally:
+            if cloned != "reuse":
+                cluster.remove()
+
+    def _templates(self) -> list[Template]:
+        return list(dict.fromkeys((spec.load, spec.processes) for spec in self._specs))
+
+    def _prepare(self, number: int, template: Template, watcher: Watcher) -> None:
+        folder, binaries = self._required()
+        path, told = folder.file(f"template-{number}"), folder.file(f"template-{number}.json")
+        account = account_for(path, binaries)
+        cluster = Cluster(folder=path, binaries=binaries, account=account, journal=self._journal)
+        if not told.exists():
+            cluster.remove()
+            watcher.stage(f"Making a database cluster on {self._target.label}")
+            cluster = create_cluster(path, binaries, account, self._journal)
+            self._try_settings(cluster, template)
+            loaded = self._load(cluster, template, watcher)
+            told.write_bytes(msgspec.json.encode(loaded))
+        self._clusters[template] = cluster
+        self._loaded[template] = msgspec.json.decode(told.read_bytes(), type=Loaded)
+
+    def _try_settings(self, cluster: Cluster, template: Template) -> None:
+        """Start the empty server with the settings of each cell: wrong ones are told now."""
+        tried: list[dict[str, str]] = []
+        for spec in self._specs:
+            if (spec.load, spec.processes) == template and spec.settings not in tried:
+                tried.append(spec.settings)
+                cluster.start(spec.settings).stop()
+
+    def _load(self, cluster: Cluster, template: Template, watcher: Watcher) -> Loaded:
+        load, processes = template
+        with cluster.start({}) as server:
+            try:
+                way = self._way(server, processes)
+                admin = msgspec.structs.replace(way, addresses=[server.address])
+                with Asked(admin) as asked:
+                    for address in way.addresses:
+                        asked.connection.execute(f"CREATE DATABASE {address.dbname}".encode())
+                loaded = fill(load, way, self._target.label, watcher)
+            except TargetError as error:
+                raise (error if server.is_alive() else server.death()) from None
+        return loaded
+
+    def _way(self, server: Server, processes: int) -> Way:
+        _, binaries = self._required()
+        addresses = [
+            server.address.with_dbname(f"{DATABASE}_{number}") for number in range(1, processes + 1)
+        ]
+        return Way(addresses=addresses, secret=None, binaries=binaries)
+
+    def _clone(self, template: Template, spec: DatabaseSpec) -> tuple[Cluster, str, float]:
+        """Return a cluster with the loaded data, how it came to them, and in which time (s)."""
+        folder, _ = self._required()
+        source = self._clusters[template]
+        how = _HOW.get(spec.clone, "auto")
+        if spec.clone == "reuse":
+            path = folder.file(f"{source.folder.name}-reuse")
+            if path.exists():
+                return source.at(path), "reuse", 0.0
+            cloned = clone_folder(source.folder, path)
+            return source.at(path), "reuse", cloned.elapsed_s
+        cluster = source.at(folder.file(CLONE))
+        cluster.remove()
+        cloned = clone_folder(source.folder, cluster.folder, how)
+        return cluster, cloned.how, cloned.elapsed_s
+
+    def _required(self) -> tuple[TrialFolder, Binaries]:
+        if self._folder is None or self._binaries is None:
+            raise RuntimeError("check and use come before anything else")
+        return self._folder, self._binaries
+
+
+def _cluster_bytes(load: LoadSpec, processes: int) -> int:
+    """Return about what a cluster takes: the server's own, the data, its log, and what is added."""
+    data_bytes = processes * expected_bytes(load)
+    log_bytes = min(WAL_BYTES_MAX, data_bytes) + WAL_BYTES_MIN
+    return EMPTY_CLUSTER_BYTES + data_bytes + log_bytes + int(GROWTH_SHARE * data_bytes)
+
+
+def _bring_into(folder: Path, spec: DatabaseSpec) -> list[str]:
+    """Bring the files of a server that does not run into the start state; return notes."""
+    if spec.start not in ("cold", "prewarmed"):
+        return []
+    dropped = drop_cached(folder)
+    size_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    if dropped.bytes_cached_after <= COLD_SHARE_MAX * size_bytes:
+        return []
+    return [
+        f"The start is not cold: the page cache keeps {dropped.bytes_cached_after / size_bytes:.0%}"
+        " of the data, as on a file system that lives in memory."
+    ]
+
+
+def _prewarm(way: Way) -> None:
+    for address in way.addresses:
+        with Asked(way, address) as asked:
+            asked.make_prewarm()
+            asked.prewarm()
+
+
+def _stop(server: Server, *, keep: bool) -> None:
+    if keep:
+        server.stop()
+    else:
+        server.stop(AT_ONCE_S)

@@ -1,0 +1,154 @@
+"""Filling a database with what its samples begin with, once for all of them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from seatrial.errors import TargetError
+from seatrial.measure.database import telemetry
+from seatrial.measure.database.driven import Way
+from seatrial.measure.database.printed import complaint
+from seatrial.measure.database.processes import Crowd, Process
+from seatrial.measure.progress import Watcher
+from seatrial.study.database import LoadSpec
+from seatrial.study.units import format_size
+from seatrial.targets.postgres.connection import Address, connect
+
+PGBENCH_BYTES_A_SCALE: Final = 15 << 20
+"""Of pgbench's tables and indexes: 100,000 accounts each."""
+PGBENCH_ROWS_A_SCALE: Final = 100_011
+"""Accounts, tellers and the branch."""
+EMPTY_CLUSTER_BYTES: Final = 40 << 20
+SQL_GROWTH: Final = 6.0
+"""A file of SQL grows by at most so much, as tables, indexes and log of it, when it is loaded."""
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """What loading did.
+
+    Attributes:
+        loaded_s: How long it took, over all databases.
+        rows: How many were stored, over all databases.
+    """
+
+    loaded_s: float
+    rows: int
+
+
+def expected_bytes(load: LoadSpec) -> int:
+    """Return about how large one database will be."""
+    if load.kind == "pgbench":
+        return load.scale * PGBENCH_BYTES_A_SCALE
+    if load.kind == "telemetry":
+        return telemetry.history_rows(load) * telemetry.ROW_BYTES
+    return int(Path(load.file).stat().st_size * SQL_GROWTH)
+
+
+def describe(load: LoadSpec) -> str:
+    """Return what is loaded, for a person: ``scale 100`` or ``a day of 1,000 devices``."""
+    if load.kind == "pgbench":
+        return f"scale {load.scale}"
+    if load.kind == "telemetry":
+        return f"{load.history_hours} hours of {load.devices} devices"
+    return Path(load.file).name
+
+
+def fill(load: LoadSpec, way: Way, where: str, watcher: Watcher) -> Loaded:
+    """Load every database of a way, one after the other, and write all of it out.
+
+    Args:
+        load: What they will hold.
+        way: To the databases, which are empty.
+        where: The target's label, for whoever watches.
+        watcher: Told of the progress.
+
+    Raises:
+        TargetError: when a server or a program refuses, with its own words.
+    """
+    began_s = time.monotonic()
+    rows = 0
+    for number, address in enumerate(way.addresses, start=1):
+        which = f" (database {number} of {len(way.addresses)})" if len(way.addresses) > 1 else ""
+        size = format_size(expected_bytes(load))
+        watcher.stage(f"Loading {describe(load)} on {where}{which}: {size}")
+        rows += _fill_one(load, way, address, where, watcher)
+    _checkpoint(way)
+    return Loaded(loaded_s=time.monotonic() - began_s, rows=rows)
+
+
+def _fill_one(load: LoadSpec, way: Way, address: Address, where: str, watcher: Watcher) -> int:
+    if load.kind == "pgbench":
+        scale = str(load.scale)
+        _run(way, address, "pgbench", "--initialize", "--quiet", "--scale", scale)
+        return load.scale * PGBENCH_ROWS_A_SCALE
+    if load.kind == "telemetry":
+        return _fill_telemetry(load, way, address, where, watcher)
+    file = str(Path(load.file).resolve())
+    _run(way, address, "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", file)
+    return _count_rows(way, address)
+
+
+def _fill_telemetry(
+    load: LoadSpec, way: Way, address: Address, where: str, watcher: Watcher
+) -> int:
+    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+    wanted = telemetry.history_rows(load)
+    stored = 0
+    try:
+        with connect(address, secret=way.secret) as connection:
+            for stored in telemetry.load(connection, load):
+                watcher.stage(f"Loading {describe(load)} on {where}: {stored / wanted:.0%}")
+    except psycopg.Error as error:
+        raise _not_loaded(str(error)) from None
+    return stored
+
+
+def _count_rows(way: Way, address: Address) -> int:
+    """Return the rows of all tables, as VACUUM counted them."""
+    with connect(address, secret=way.secret) as connection:
+        connection.execute("VACUUM ANALYZE")
+        query = """
+            SELECT coalesce(sum(reltuples), 0)::bigint FROM pg_class
+            JOIN pg_namespace ON pg_namespace.oid = relnamespace
+            WHERE relkind = 'r' AND nspname NOT IN ('pg_catalog', 'information_schema')
+        """
+        row = connection.execute(query).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _run(way: Way, address: Address, program: str, *arguments: str) -> None:
+    """Run a client program to its end.
+
+    Raises:
+        TargetError: when it fails.
+    """
+    command = [str(way.binaries.program(program)), *arguments]
+    with Crowd() as crowd:
+        crowd.add(Process(command, address.environment(way.secret), lambda _line: None))
+        (ended,) = crowd.listen(lambda: None)
+    if ended.status != 0:
+        raise _not_loaded(f"{program}: {complaint(ended.lines)}")
+
+
+def _checkpoint(way: Way) -> None:
+    """Write all out where we may: on a server that is not ours, a checkpoint needs a right."""
+    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+    with connect(way.addresses[0], secret=way.secret) as connection:
+        try:
+            connection.execute("CHECKPOINT")
+        except psycopg.errors.InsufficientPrivilege:
+            return
+
+
+def _not_loaded(words: str) -> TargetError:
+    return TargetError(
+        seen=f"The database could not be loaded: {' '.join(words.split())}",
+        cause="The server ran out of space or ended, or a statement of the file fails",
+        next_step="Check the space with `df`, and try the file by hand with `psql`",
+    )

@@ -1,0 +1,71 @@
+"""A server that a sample may begin on, and who provides it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from seatrial.errors import SeatrialError
+from seatrial.measure.database.driven import Way
+from seatrial.measure.database.load import Loaded
+from seatrial.measure.progress import Watcher
+from seatrial.study.database import DatabaseSpec
+
+
+@dataclass(kw_only=True)
+class Ready:
+    """A server in the start state that a cell asks for.
+
+    Attributes:
+        way: To its databases.
+        origin: Where its programs are from: ``installed``, ``wheel``, ``given`` or ``remote``.
+        start_state: What it was brought into.
+        place: Where its data lie; None when that is not on this machine.
+        server_pid: Its first process; None when that is not on this machine.
+        loaded: What loading did, once for all samples; None where nothing was loaded.
+        cloned: How the loaded data came here.
+        cloned_s: How long that took.
+        explain: Turns an error of the driver into that of the server, where it died.
+        notes: What could not be done, as sentences.
+    """
+
+    way: Way
+    origin: str
+    start_state: str
+    place: Path | None
+    server_pid: int | None
+    loaded: Loaded | None
+    cloned: str
+    cloned_s: float
+    explain: Callable[[SeatrialError], SeatrialError]
+    notes: list[str] = field(default_factory=list)
+
+
+class Host(Protocol):
+    """Provides servers for the cells of one target."""
+
+    def check(self) -> None:
+        """Check all that can be checked before anything is made.
+
+        Raises:
+            SeatrialError: with what is missing.
+        """
+
+    def needed_bytes(self) -> int:
+        """Return what its folder must have room for; 0 where it has none."""
+
+    def prepare(self, watcher: Watcher) -> None:
+        """Load what the samples begin with.
+
+        Raises:
+            SeatrialError: when it cannot be loaded.
+        """
+
+    def ready(self, spec: DatabaseSpec) -> AbstractContextManager[Ready]:
+        """Return a server for one sample, which is put away after it."""
+
+    def close(self) -> None:
+        """Put everything away."""

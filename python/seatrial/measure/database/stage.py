@@ -1,0 +1,212 @@
+"""The databases of a run: made ready for each of its cells, measured, all put away after."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Self
+
+from seatrial import context
+from seatrial.errors import StudyError
+from seatrial.measure.database import pgbench
+from seatrial.measure.database.drive import scripts_of
+from seatrial.measure.database.driven import Task, Way
+from seatrial.measure.database.embedded import Embedded
+from seatrial.measure.database.null_server import ceiling_per_s
+from seatrial.measure.database.ready import Host
+from seatrial.measure.database.sample import measured, sample_of
+from seatrial.measure.progress import Watcher
+from seatrial.results.model import Sample
+from seatrial.study.cell import Cell
+from seatrial.study.database import BUILTIN_SCRIPTS, DATABASE_KINDS, DatabaseSpec, spec_of
+from seatrial.study.model import Plan
+from seatrial.targets.file import TrialFolder
+from seatrial.targets.undo import UndoJournal
+
+SEED_MAX: Final = 1 << 31
+MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of ours is made in it, for us alone
+
+
+def has_databases(plan: Plan) -> bool:
+    """Tell whether a plan has cells of a database."""
+    return any(is_of_database(cell) for cell in plan.cells)
+
+
+def is_of_database(cell: Cell) -> bool:
+    """Tell whether a cell is one of a database."""
+    return cell.kind in DATABASE_KINDS
+
+
+class Databases:
+    """Provides a server for every cell of a database and measures it there.
+
+    Args:
+        plan: What the run measures.
+        journal: Where everything is recorded before it is made.
+    """
+
+    def __init__(self, plan: Plan, journal: UndoJournal) -> None:
+        self._plan = plan
+        self._journal = journal
+        self._cells = [cell for cell in plan.cells if is_of_database(cell)]
+        self._hosts: dict[str, Host] = {}
+        self._logs: TrialFolder | None = None
+        self._log_notes: list[str] = []
+
+    def open(self) -> Self:
+        """Check everything that can be checked before a run is stored.
+
+        Raises:
+            SeatrialError: with what is missing, refused or wrong.
+        """
+        for cell in self._cells:
+            _require_files(cell)
+        for label in dict.fromkeys(cell.target for cell in self._cells):
+            host = self._host(label)
+            host.check()
+            self._hosts[label] = host
+        self._open_logs()
+        return self
+
+    def needed_bytes(self, label: str) -> int:
+        """Return what a directory must have room for; 0 for one without databases."""
+        return self._hosts[label].needed_bytes() if label in self._hosts else 0
+
+    def use(self, label: str, folder: TrialFolder) -> None:
+        """Have the servers of a directory work in its trial folder, which is open."""
+        host = self._hosts.get(label)
+        if isinstance(host, Embedded):
+            host.use(folder)
+
+    def prepare(self, watcher: Watcher) -> None:
+        """Load what the samples begin with, once for all of them.
+
+        Raises:
+            SeatrialError: when a server does not start, or loading fails.
+        """
+        for host in self._hosts.values():
+            host.prepare(watcher)
+
+    def measure(self, cell: Cell, round_number: int, position: int, watcher: Watcher) -> Sample:
+        """Measure one cell once.
+
+        Args:
+            cell: Of a database.
+            round_number: The round, from 0.
+            position: The cell's place in the round's order, from 0.
+            watcher: Told of the progress.
+
+        Returns:
+            The sample, not stored yet; ``interrupted`` in its status if the user ended it.
+
+        Raises:
+            KeyboardInterrupt: when the user ended it before there was anything to keep.
+            SeatrialError: when the server does not start or dies, or the driver gives up.
+        """
+        spec = spec_of(cell.spec)
+        with self._hosts[cell.target].ready(spec) as ready, self._log_folder() as folder:
+            task = Task(
+                duration_s=float(cell.spec["limit"]["duration_s"]),
+                seed=self._seed(round_number),
+                slice_ms=cell.spec["slice_ms"],
+                stall_threshold_ms=cell.spec["stall_threshold_ms"],
+                folder=folder,
+            )
+            ready.notes += self._log_notes
+            parts = measured(ready, cell, spec, task, watcher)
+        return sample_of(
+            cell,
+            ready,
+            parts,
+            round_number=round_number,
+            position=position,
+            ceiling_per_s=_ceiling_per_s(cell, spec, ready.way),
+        )
+
+    def close(self) -> None:
+        """Put everything away."""
+        for host in self._hosts.values():
+            host.close()
+        if self._logs:
+            self._logs.remove()
+
+    def _host(self, label: str) -> Host:
+        target = self._plan.target(label)
+        specs = [spec_of(cell.spec) for cell in self._cells if cell.target == label]
+        return Embedded(target, specs, self._journal)
+
+    def _seed(self, round_number: int) -> int:
+        """Return the seed of a round's transactions: each cell and target gets the same ones."""
+        text = f"{self._plan.study.seed} transactions {round_number}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") % SEED_MAX
+
+    def _open_logs(self) -> None:
+        """Choose where the driver's logs go: not onto the device of a target, where that can be.
+
+        What is written there would else be measured with the target.
+        """
+        trials = {
+            context.block_device_of(Path(target.path))
+            for target in self._plan.targets
+            if target.holds_files
+        }
+        places = [self._journal.path.parent, Path(tempfile.gettempdir()), MEMORY]
+        apart = [
+            place
+            for place in places
+            if place.is_dir() and (context.block_device_of(place) or place) not in trials
+        ]
+        place = apart[0] if apart else places[0]
+        if not apart:
+            self._log_notes.append(
+                f"pgbench's log goes to {place}, on the device under trial: no other place was "
+                "found for it."
+            )
+        self._logs = TrialFolder(place, self._journal.run_id, self._journal)
+        self._logs.open(0, direct=False)
+
+    @contextmanager
+    def _log_folder(self) -> Iterator[Path]:
+        """Give a folder for the logs of one sample, which goes with them."""
+        if self._logs is None:
+            raise RuntimeError("open comes before measure")
+        with tempfile.TemporaryDirectory(prefix="logs-", dir=self._logs.path) as folder:
+            yield Path(folder)
+
+
+def _ceiling_per_s(cell: Cell, spec: DatabaseSpec, way: Way) -> float | None:
+    """Return what all client processes reach with a server that answers at once."""
+    if cell.kind == "batch":
+        return None
+    scripts = scripts_of(cell.kind, spec)
+    found = ceiling_per_s(
+        way.binaries.program("pgbench"),
+        pgbench.script_arguments(spec, scripts),
+        clients=spec.clients,
+        threads=pgbench.jobs(spec),
+    )
+    return found.transactions_per_s * spec.processes
+
+
+def _require_files(cell: Cell) -> None:
+    """Check that the files which a cell names are there.
+
+    Raises:
+        StudyError: when one is not.
+    """
+    spec = spec_of(cell.spec)
+    named = [spec.load.file] if spec.load.file else []
+    if cell.kind == "pgbench" and spec.script not in BUILTIN_SCRIPTS:
+        named.append(spec.script)
+    if cell.kind == "batch":
+        named.append(spec.script)
+    for name in named:
+        if not Path(name).is_file():
+            raise StudyError(
+                seen=f"The file {name} of workload {cell.workload!r} does not exist",
+                cause="Its name is mistyped, or relative to another folder than this one",
+                next_step=f"See `ls -l {Path(name).parent}`",
+            )

@@ -300,6 +300,18 @@ mod tests {
         assert!(timeline.slice_ns() > 100_000_000, "the budget was never reached: test more");
     }
 
+    /// One slice of many kinds cannot be merged with anything, however small the budget is.
+    #[test]
+    fn a_slice_of_many_kinds_is_kept_whole() {
+        let mut timeline = Timeline::with_budget(100, 500);
+        for kind in 0..40 {
+            timeline.add(7, kind, 512, |histogram| histogram.record(1_000));
+        }
+        let (slice_ns, rows) = timeline.into_rows();
+        assert_eq!((slice_ns, rows.len()), (100, 40));
+        assert!(rows.iter().enumerate().all(|(kind, row)| (row.kind, row.index) == (kind, 7)));
+    }
+
     #[test]
     fn the_last_second_can_be_read_while_it_is_filled() {
         let mut timeline = Timeline::new(100_000_000);

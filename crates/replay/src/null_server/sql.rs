@@ -306,16 +306,22 @@ fn column_name(item: &[Token<'_>]) -> String {
     let named = match item {
         [.., Token::Name(name)] => Some((*name).to_owned()),
         [.., Token::Word(word)] => Some(word.to_ascii_lowercase()),
-        [.., Token::Sign(b')')] => match (item.first(), item.get(1)) {
-            (Some(Token::Word(function)), Some(Token::Sign(b'('))) => {
-                Some(function.to_ascii_lowercase())
-            }
-            _ => None,
-        },
+        [.., Token::Sign(b')')] => function_name(item),
         _ => None,
     };
     let is_name = |name: &String| !name.starts_with(|sign: char| sign.is_ascii_digit());
     named.filter(is_name).unwrap_or_else(|| NAMELESS.to_owned())
+}
+
+/// Of a call: the word before its first bracket, behind the name of a schema if there is one.
+fn function_name(item: &[Token<'_>]) -> Option<String> {
+    let bracket = item.iter().position(|token| *token == Token::Sign(b'('))?;
+    match &item[..bracket] {
+        [Token::Word(function)] | [Token::Word(_), Token::Sign(b'.'), Token::Word(function)] => {
+            Some(function.to_ascii_lowercase())
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -151,10 +151,11 @@ def check_space(folder: Path, needed_bytes: int, shrink_option: str = "--size") 
     """
     try:
         status = os.statvfs(folder.parent)
-        held_bytes = (
-            sum(entry.stat().st_blocks * 512 for entry in folder.iterdir() if entry.is_file())
-            if folder.is_dir()
-            else 0
+        # With the data folders of databases, which lie in folders below.
+        held_bytes = sum(
+            Path(place, name).lstat().st_blocks * 512
+            for place, _folders, names in os.walk(folder)
+            for name in names
         )
     except OSError as error:
         raise _not_writable(folder.parent, error) from None

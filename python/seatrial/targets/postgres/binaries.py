@@ -157,7 +157,10 @@ def _candidates() -> Iterator[Path]:
 
 
 def _is_program(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
+    try:
+        return path.is_file() and os.access(path, os.X_OK)
+    except PermissionError:
+        return False  # PATH may name folders that are closed to this user.
 
 
 def _none_found() -> TargetError:

@@ -69,7 +69,7 @@ _REASONS: Final[tuple[tuple[str, str, str, str], ...]] = (
         "Name the right sslrootcert in the URL, or ask less strictly with ?sslmode=require",
     ),
     (
-        r"no pg_hba\.conf entry.*(no encryption|SSL off)(?!.*(SSL encryption|SSL on))",
+        r"^(?!.*(SSL encryption|SSL on|\[local\])).*no pg_hba\.conf entry.*(no encryption|SSL off)",
         "The server at {place} refuses user {user} without TLS",
         "Its pg_hba.conf has an entry for TLS connections only (hostssl), or none at all",
         "Add ?sslmode=require to the URL, or ask its administrator for an entry",

@@ -14,19 +14,21 @@ if TYPE_CHECKING:
 
     import psycopg
 
-# What differs from what the server was built with, less what belongs to a session, to the
-# language, or to the way in which the server is found.
+# What somebody has set to other than it was built with, less what belongs to a session, to the
+# language, or to the way in which the server is found. Checksums are chosen when a cluster is made.
 _SETTINGS: Final = """
     SELECT name, current_setting(name) FROM pg_settings
-    WHERE setting IS DISTINCT FROM boot_val
-        AND source NOT IN ('client', 'session', 'environment variable')
-        AND (category NOT IN (
-            'Preset Options',
-            'File Locations',
-            'Connections and Authentication / Connection Settings',
-            'Client Connection Defaults / Locale and Formatting'
-        ) OR name IN ('data_checksums', 'max_connections'))
-        AND name NOT LIKE 'log\\_%' AND name NOT LIKE '%\\_file'
+    WHERE (name = 'data_checksums' AND setting = 'on')
+        OR (setting IS DISTINCT FROM boot_val
+            AND source NOT IN ('default', 'override', 'client', 'session', 'environment variable')
+            AND category NOT IN (
+                'File Locations',
+                'Connections and Authentication / Connection Settings',
+                'Client Connection Defaults / Locale and Formatting',
+                'Reporting and Logging / Process Title'
+            )
+            AND name NOT IN ('log_timezone', 'log_destination', 'logging_collector'))
+        OR (name = 'max_connections' AND setting IS DISTINCT FROM boot_val)
     ORDER BY name
 """
 _MAY_BE_SECRET: Final = re.compile(r"conninfo|command|password|passphrase|secret|token|key", re.I)
@@ -109,13 +111,21 @@ class Server:
             return False
         return True
 
-    def make_prewarm(self) -> None:
-        """Make the extension that reads tables into shared buffers, where it is not there."""
-        self._connection.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
-
     def prewarm(self) -> None:
         """Read all tables and indexes of the database into shared buffers, as far as they fit."""
+        self._connection.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
         self._connection.execute(_PREWARM)
+
+
+def prewarm(way: Way) -> None:
+    """Read all databases of a way into shared buffers.
+
+    Raises:
+        TargetError: when a server lacks the extension pg_prewarm, or does not let us make it.
+    """
+    for address in way.addresses:
+        with Server(way, address) as server:
+            server.prewarm()
 
 
 def refused(error: psycopg.Error) -> TargetError:

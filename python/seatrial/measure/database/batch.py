@@ -112,13 +112,7 @@ def _parts(ended: Sequence[Ended], task: Task, deadline: _Deadline) -> dict[str,
     failed = [each for each in ended if each.status != 0]
     slice_ns = task.slice_ms * _NS_PER_MS
     slices = [
-        {
-            "index": index,
-            "operation": OPERATION,
-            "completed": len(same_ns),
-            "transferred_bytes": 0,
-            "response": _core.Histogram.of(same_ns).encode(),
-        }
+        (index, OPERATION, len(same_ns), 0, _core.Histogram.of(same_ns).encode())
         for index, same in itertools.groupby(sorted(good_ns), lambda real_ns: real_ns // slice_ns)
         for same_ns in [list(same)]
     ]

@@ -6,15 +6,19 @@ the clone that a sample works on, which is removed after it.
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from seatrial.errors import TargetError
+from seatrial.errors import SeatrialError, StudyError, TargetError
 from seatrial.measure.database.asked import Server as Asked
+from seatrial.measure.database.asked import prewarm
 from seatrial.measure.database.driven import Way
 from seatrial.measure.database.load import EMPTY_CLUSTER_BYTES, Loaded, expected_bytes, fill
 from seatrial.measure.database.ready import Ready
@@ -32,9 +36,15 @@ from seatrial.targets.postgres.processes import end_server
 from seatrial.targets.postgres.server import Server
 from seatrial.targets.postgres.settings import check_settings
 from seatrial.targets.undo import UndoJournal
+from seatrial.targets.undoer import comes_true
 
 CLONE: Final = "sample"
 DATABASE: Final = "trial"
+COPY: Final = "copy"
+DEATH_S: Final = 1.0
+"""Clients may see the end of a server before we do."""
+LOG_LINES: Final = 5
+_GRAVE: Final = re.compile(r"\b(ERROR|FATAL|PANIC)\b|terminated by signal")
 COLD_SHARE_MAX: Final = 0.01
 """Of the data, what the page cache may still hold of them for the start to be cold."""
 AT_ONCE_S: Final = 0.0
@@ -48,6 +58,25 @@ _HOW: Final[dict[str, How]] = {"reflink": "reflink", "copy": "copy"}
 
 Template = tuple[LoadSpec, int]
 """What is loaded, and into how many databases."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Data:
+    """The loaded data, for one sample.
+
+    Attributes:
+        cluster: On which no server runs yet.
+        database: What the names of the databases begin with.
+        how: They came here.
+        elapsed_s: That took.
+        is_kept: Whether they are there after the sample.
+    """
+
+    cluster: Cluster
+    database: str = DATABASE
+    how: str
+    elapsed_s: float
+    is_kept: bool = False
 
 
 class Embedded:
@@ -74,6 +103,7 @@ class Embedded:
         """Find the programs, and check settings and limits as far as that needs no server.
 
         Raises:
+            StudyError: when a cell asks for what cannot be had together.
             TargetError: when there is no PostgreSQL, or memory cannot be limited here.
             UsageError: when a setting cannot be given.
         """
@@ -81,6 +111,7 @@ class Embedded:
         self._binaries = find_binaries(Path(pg_bin) if pg_bin else None)
         for spec in self._specs:
             check_settings(spec.settings)
+            _require_possible(spec)
         limits_bytes = {spec.memory_limit_bytes for spec in self._specs} - {None}
         for limit_bytes in sorted(each for each in limits_bytes if each is not None):
             remove_group(memory_limit(limit_bytes, self._journal), self._journal)
@@ -119,32 +150,28 @@ class Embedded:
             SpaceError: when the clone does not fit.
             TargetError: when the server does not start.
         """
-        template = (spec.load, spec.processes)
-        cluster, cloned, cloned_s = self._clone(template, spec)
-        try:
-            notes = _bring_into(cluster.folder, spec)
-            server = cluster.start(spec.settings, memory_limit_bytes=spec.memory_limit_bytes)
+        with self._data(spec) as data:
+            notes = _bring_into(data.cluster.folder, spec)
+            limit_bytes = spec.memory_limit_bytes
+            server = data.cluster.start(spec.settings, memory_limit_bytes=limit_bytes)
             try:
-                way = self._way(server, spec.processes)
+                way = self._way(server, data.database, spec.processes)
                 if spec.start == "prewarmed":
-                    _prewarm(way)
+                    prewarm(way)
                 yield Ready(
                     way=way,
                     origin=way.binaries.origin,
                     start_state=spec.start,
-                    place=cluster.folder,
+                    place=data.cluster.folder,
                     server_pid=server.pid,
-                    loaded=self._loaded[template],
-                    cloned=cloned,
-                    cloned_s=cloned_s,
-                    explain=lambda error: error if server.is_alive() else server.death(),
+                    loaded=self._loaded[spec.load, spec.processes],
+                    cloned=data.how,
+                    cloned_s=data.elapsed_s,
+                    explain=lambda error: explained(error, server),
                     notes=notes,
                 )
             finally:
-                _stop(server, keep=cloned == "reuse")
-        finally:
-            if cloned != "reuse":
-                cluster.remove()
+                server.stop(*(() if data.is_kept else (AT_ONCE_S,)))
 
     def _templates(self) -> list[Template]:
         return list(dict.fromkeys((spec.load, spec.processes) for spec in self._specs))
@@ -176,38 +203,62 @@ class Embedded:
         load, processes = template
         with cluster.start({}) as server:
             try:
-                way = self._way(server, processes)
-                admin = msgspec.structs.replace(way, addresses=[server.address])
-                with Asked(admin) as asked:
+                way = self._way(server, DATABASE, processes)
+                with Asked(self._admin(server)) as asked:
                     for address in way.addresses:
                         asked.connection.execute(f"CREATE DATABASE {address.dbname}".encode())
                 loaded = fill(load, way, self._target.label, watcher)
             except TargetError as error:
-                raise (error if server.is_alive() else server.death()) from None
+                raise explained(error, server) from None
         return loaded
 
-    def _way(self, server: Server, processes: int) -> Way:
+    def _way(self, server: Server, database: str, processes: int) -> Way:
         _, binaries = self._required()
-        addresses = [
-            server.address.with_dbname(f"{DATABASE}_{number}") for number in range(1, processes + 1)
-        ]
+        names = _names(database, processes)
+        addresses = [server.address.with_dbname(name) for name in names]
         return Way(addresses=addresses, secret=None, binaries=binaries)
 
-    def _clone(self, template: Template, spec: DatabaseSpec) -> tuple[Cluster, str, float]:
-        """Return a cluster with the loaded data, how it came to them, and in which time (s)."""
+    @contextmanager
+    def _data(self, spec: DatabaseSpec) -> Iterator[_Data]:
+        """Give the loaded data to one sample, in the way that it asks for."""
         folder, _ = self._required()
-        source = self._clusters[template]
-        how = _HOW.get(spec.clone, "auto")
-        if spec.clone == "reuse":
+        source = self._clusters[spec.load, spec.processes]
+        if spec.clone == "template":
+            elapsed_s = self._copy_databases(source, spec.processes)
+            yield _Data(
+                cluster=source, database=COPY, how="template", elapsed_s=elapsed_s, is_kept=True
+            )
+        elif spec.clone == "reuse":
             path = folder.file(f"{source.folder.name}-reuse")
-            if path.exists():
-                return source.at(path), "reuse", 0.0
-            cloned = clone_folder(source.folder, path)
-            return source.at(path), "reuse", cloned.elapsed_s
-        cluster = source.at(folder.file(CLONE))
-        cluster.remove()
-        cloned = clone_folder(source.folder, cluster.folder, how)
-        return cluster, cloned.how, cloned.elapsed_s
+            elapsed_s = 0.0 if path.exists() else clone_folder(source.folder, path).elapsed_s
+            yield _Data(cluster=source.at(path), how="reuse", elapsed_s=elapsed_s, is_kept=True)
+        else:
+            cluster = source.at(folder.file(CLONE))
+            cluster.remove()
+            cloned = clone_folder(source.folder, cluster.folder, _HOW.get(spec.clone, "auto"))
+            try:
+                yield _Data(cluster=cluster, how=cloned.how, elapsed_s=cloned.elapsed_s)
+            finally:
+                cluster.remove()
+
+    def _copy_databases(self, cluster: Cluster, processes: int) -> float:
+        """Have the server copy its loaded databases, over those of the sample before.
+
+        Returns the seconds that it took.
+        """
+        with cluster.start({}) as server, Asked(self._admin(server)) as asked:
+            began_s = time.monotonic()
+            pairs = zip(_names(COPY, processes), _names(DATABASE, processes), strict=True)
+            for copy, source in pairs:
+                asked.connection.execute(f"DROP DATABASE IF EXISTS {copy}".encode())
+                asked.connection.execute(f"CREATE DATABASE {copy} TEMPLATE {source}".encode())
+            asked.checkpoint()
+            return time.monotonic() - began_s
+
+    def _admin(self, server: Server) -> Way:
+        """Return the way to the database that is there before any other."""
+        _, binaries = self._required()
+        return Way(addresses=[server.address], secret=None, binaries=binaries)
 
     def _required(self) -> tuple[TrialFolder, Binaries]:
         if self._folder is None or self._binaries is None:
@@ -222,9 +273,20 @@ def _cluster_bytes(load: LoadSpec, processes: int) -> int:
     return EMPTY_CLUSTER_BYTES + data_bytes + log_bytes + int(GROWTH_SHARE * data_bytes)
 
 
+def _require_possible(spec: DatabaseSpec) -> None:
+    """Raise StudyError for what cannot be had together."""
+    if spec.memory_limit_bytes is not None and spec.start in ("warm", "as_is"):
+        raise StudyError(
+            seen=f'A workload asks for start = "{spec.start}" under a memory_limit',
+            cause="What the page cache holds of the files was brought there by the cloning, which "
+            "the limit does not cover",
+            next_step='Write start = "cold" or "prewarmed"',
+        )
+
+
 def _bring_into(folder: Path, spec: DatabaseSpec) -> list[str]:
     """Bring the files of a server that does not run into the start state; return notes."""
-    if spec.start not in ("cold", "prewarmed"):
+    if spec.start in ("warm", "as_is"):
         return []
     dropped = drop_cached(folder)
     size_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -236,15 +298,23 @@ def _bring_into(folder: Path, spec: DatabaseSpec) -> list[str]:
     ]
 
 
-def _prewarm(way: Way) -> None:
-    for address in way.addresses:
-        with Asked(way, address) as asked:
-            asked.make_prewarm()
-            asked.prewarm()
+def _names(database: str, processes: int) -> list[str]:
+    return [f"{database}_{number}" for number in range(1, processes + 1)]
 
 
-def _stop(server: Server, *, keep: bool) -> None:
-    if keep:
-        server.stop()
-    else:
-        server.stop(AT_ONCE_S)
+def explained(error: SeatrialError, server: Server) -> SeatrialError:
+    """Return the error of a server that died in place of what its clients saw of it.
+
+    Where it lives on, the end of its log is told with what the clients saw.
+    """
+    if not comes_true(lambda: not server.is_alive(), DEATH_S):
+        told = [line for line in server.log_tail().splitlines() if _GRAVE.search(line)]
+        if not told:
+            return error
+        last = " / ".join(told[-LOG_LINES:])
+        return TargetError(
+            seen=f"{error.seen.rstrip('.')}; the server's log says: {last}",
+            cause=error.cause,
+            next_step=error.next_step,
+        )
+    return server.death()

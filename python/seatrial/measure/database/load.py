@@ -80,6 +80,20 @@ def fill(load: LoadSpec, way: Way, where: str, watcher: Watcher) -> Loaded:
     return Loaded(loaded_s=time.monotonic() - began_s, rows=rows)
 
 
+def unload(load: LoadSpec, way: Way) -> None:
+    """Drop what ``fill`` made in databases that are not ours; a file of SQL keeps what it made.
+
+    Raises:
+        TargetError: when the server refuses.
+    """
+    for address in way.addresses:
+        if load.kind == "pgbench":
+            _run(way, address, "pgbench", "--initialize", "--init-steps=d")
+        if load.kind == "telemetry":
+            with connect(address, secret=way.secret) as connection:
+                telemetry.unload(connection)
+
+
 def _fill_one(load: LoadSpec, way: Way, address: Address, where: str, watcher: Watcher) -> int:
     if load.kind == "pgbench":
         scale = str(load.scale)

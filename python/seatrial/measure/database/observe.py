@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +18,7 @@ import msgspec
 
 from seatrial import context
 from seatrial.measure.database.observe_columns import (
+    IO_PREFIX,
     MACHINE_COLUMNS,
     MOMENT_COLUMNS,
     REPORT_COLUMNS,
@@ -41,7 +42,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         series: By second: the columns of observe_columns.py and observe_waits.py, of those of which
-            anything is known.
+            anything is known; without those of pg_stat_io in which nothing happened.
         counters: Totals over the trial by name, unit last: of the machine (``machine_user_ns``,
             ``steal_ns``, ``psi_io_full_ns`` ... and ``surroundings_ns``, the time in which they
             grew), of the device (``device_reads``, ``device_flush_ns`` ...), of processes
@@ -49,7 +50,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
             ``shared_hits``, ``wal_bytes``, ``checkpoints_requested``, ``io_normal_reads`` ...), of
             its reads (observe_reads.py), and of the observer itself (``observer_cpu_ns``,
             ``observer_looks``: how often the waits were looked at).
-        waits: How often active clients were seen in a wait, by ``class:event``; ``CPU`` for none.
+        waits: How often active clients were seen in a wait, by ``class:event`` as the server's
+            version has it (``IO:WALSync`` is ``IO:WalSync`` from 17 on); ``CPU`` for none.
         notes: What could not be read and why, as sentences.
     """
 
@@ -143,7 +145,9 @@ class Observer:
             **self._server.reports.totals(),
         }
         counters = {
-            name: value for name, value in totals.items() if name not in context.SURROUNDINGS_GAUGES
+            name: value
+            for name, value in totals.items()
+            if name not in context.SURROUNDINGS_GAUGES and not _is_idle(name, [value])
         }
         if "machine_steal_ns" in counters:
             counters["steal_ns"] = counters.pop("machine_steal_ns")
@@ -153,15 +157,7 @@ class Observer:
         counters["observer_cpu_ns"] = float(self._machine.cpu_ns + self._server.cpu_ns)
         counters["observer_looks"] = float(self._server.waits.looks)
         return Observed(
-            series=Series(
-                period_s=self._period_s,
-                columns={
-                    **self._machine.readings.columns(entries, MACHINE_COLUMNS),
-                    **self._server.moments.columns(entries, MOMENT_COLUMNS),
-                    **self._server.reports.columns(entries, REPORT_COLUMNS),
-                    **self._server.waits.columns(entries),
-                },
-            ),
+            series=Series(period_s=self._period_s, columns=self._columns(entries)),
             counters=counters,
             waits=dict(self._server.waits.by_event),
             notes=[
@@ -173,6 +169,16 @@ class Observer:
             ],
         )
 
+    def _columns(self, entries: int) -> dict[str, list[float | None]]:
+        """Return the columns of a series of so many entries."""
+        columns = {
+            **self._machine.readings.columns(entries, MACHINE_COLUMNS),
+            **self._server.moments.columns(entries, MOMENT_COLUMNS),
+            **self._server.reports.columns(entries, REPORT_COLUMNS),
+            **self._server.waits.columns(entries),
+        }
+        return {name: column for name, column in columns.items() if not _is_idle(name, column)}
+
     def _thread(self, name: str, watch: Callable[[threading.Event], None]) -> threading.Thread:
         def run() -> None:
             try:
@@ -183,3 +189,8 @@ class Observer:
                 self._defects.append(f"Watching the {name} ended early, by a defect: {kind}")
 
         return threading.Thread(target=run, name=f"seatrial-observe-{name}", daemon=True)
+
+
+def _is_idle(name: str, values: Sequence[float | None]) -> bool:
+    """Whether it tells of one of the server's many kinds of I/O, and there was none of it."""
+    return name.startswith(IO_PREFIX) and not any(values)

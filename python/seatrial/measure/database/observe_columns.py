@@ -55,11 +55,14 @@ over the time that passed, by Little's law); ``device_in_flight`` how many at th
 Of several devices under one file system rates are summed up, and the busy share is their mean.
 """
 
+IO_PREFIX: Final = "io_"
+"""How names of what pg_stat_io tells begin; the context and what was done follow."""
+
 IO_CONTEXTS: Final = ("normal", "vacuum", "bulkread", "bulkwrite", "init")
 """In what the server reads and writes, as pg_stat_io has it."""
 
 _IO_COLUMNS: Final[dict[str, Derive]] = {
-    f"io_{context}_{kind}_per_s": per_s(f"io_{context}_{kind}")
+    f"{IO_PREFIX}{context}_{kind}_per_s": per_s(f"{IO_PREFIX}{context}_{kind}")
     for context in IO_CONTEXTS
     for kind in ("reads", "writes", "extends", "fsyncs")
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from seatrial.errors import SeatrialError
 from seatrial.measure.database import observe_sql as sql
+from seatrial.measure.database.observe_columns import IO_PREFIX
 from seatrial.measure.database.observe_series import Readings
 from seatrial.measure.database.observe_session import STATEMENT_TIMEOUT_S, Session, reason
 from seatrial.measure.database.observe_waits import Waits
@@ -144,7 +145,7 @@ class ServerWatch:
         self.block_bytes = facts.get("block_bytes", BLOCK_BYTES)
         self._values = {"all": not self._databases, "oids": facts.get("oids", [])}
         self._counts_own = not self._databases or facts.get("database") in self._databases
-        untimed = {"track_io_timing": ("io_", "shared_"), "track_wal_io_timing": ("wal_",)}
+        untimed = {"track_io_timing": (IO_PREFIX, "shared_"), "track_wal_io_timing": ("wal_",)}
         for setting, prefixes in untimed.items():
             if facts.get(setting) != "on":
                 self._untimed += prefixes
@@ -239,7 +240,7 @@ class ServerWatch:
     def _figures(self, record: dict[str, Any]) -> dict[str, float]:
         """Return the figures of one row, without times that the server does not take."""
         context = record.pop("context", "")
-        prefix = f"io_{context}_" if context else ""
+        prefix = f"{IO_PREFIX}{context}_" if context else ""
         figures = {f"{prefix}{name}": value for name, value in record.items() if value is not None}
         return {
             name: value

@@ -15,6 +15,7 @@ from seatrial.measure.database import pgbench
 from seatrial.measure.database.drive import scripts_of
 from seatrial.measure.database.driven import Task, Way
 from seatrial.measure.database.embedded import Embedded
+from seatrial.measure.database.existing import Existing
 from seatrial.measure.database.null_server import ceiling_per_s
 from seatrial.measure.database.ready import Host
 from seatrial.measure.database.sample import measured, sample_of
@@ -136,7 +137,9 @@ class Databases:
     def _host(self, label: str) -> Host:
         target = self._plan.target(label)
         specs = [spec_of(cell.spec) for cell in self._cells if cell.target == label]
-        return Embedded(target, specs, self._journal)
+        if target.holds_files:
+            return Embedded(target, specs, self._journal)
+        return Existing(target, specs, self._journal)
 
     def _seed(self, round_number: int) -> int:
         """Return the seed of a round's transactions: each cell and target gets the same ones."""

@@ -73,6 +73,17 @@ def load(connection: psycopg.Connection, spec: LoadSpec) -> Iterator[int]:
             connection.execute(statement.encode())
 
 
+def unload(connection: psycopg.Connection) -> None:
+    """Drop the tables and all that belongs to them.
+
+    Raises:
+        psycopg.Error: when the server does not let it.
+    """
+    connection.execute("DROP TABLE IF EXISTS telemetry_sample CASCADE")
+    connection.execute("DROP FUNCTION IF EXISTS telemetry_now()")
+    connection.execute("DROP SEQUENCE IF EXISTS telemetry_number")
+
+
 def set_batch(connection: psycopg.Connection, batch_rows: int) -> None:
     """Have the next batches take so many numbers each, so that no two store the same row.
 

@@ -20,6 +20,7 @@ from seatrial.context.mounts import mount_of, mounts
 from seatrial.context.tree import LIVE
 from seatrial.errors import TargetError
 from seatrial.targets.commands import run_command
+from seatrial.targets.frozen import FROZEN_UNDOERS
 from seatrial.targets.marker import MARKER_NAME, is_made_by, marked_run
 from seatrial.targets.postgres.undoing import POSTGRES_UNDOERS
 from seatrial.targets.processes import start_ticks
@@ -168,6 +169,7 @@ UNDOERS: Final[dict[str, Undoer]] = {
     "cgroup": Undoer(undo=undo_cgroup, subject="path"),
     "process": Undoer(undo=undo_process, subject="pid"),
     "setting": Undoer(undo=undo_setting, subject="path"),
+    **FROZEN_UNDOERS,
     **POSTGRES_UNDOERS,
 }
 

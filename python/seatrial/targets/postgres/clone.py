@@ -82,6 +82,18 @@ def clone_folder(source: Path, copy: Path, how: How = "auto") -> Cloned:
     )
 
 
+def copy_file(source: Path, copy: Path) -> None:
+    """Make ``copy`` the same file as ``source``, sharing its blocks where the file system can.
+
+    Holes are kept; what was in ``copy`` before is gone.
+
+    Raises:
+        OSError: when it cannot be read or written.
+    """
+    if not _share_file(source, copy):
+        _copy_file(source, copy)
+
+
 def folder_size_bytes(folder: Path) -> int:
     """Return the size of all regular files below a folder, as they are read."""
     return sum(path.lstat().st_size for path in _files(folder))

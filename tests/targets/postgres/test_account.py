@@ -1,4 +1,4 @@
-"""Who a server runs as: a user as it is; root as somebody without a name who passes shut folders."""
+"""Who a server runs as: a user as it is; root as nobody with a name, who passes shut folders."""
 
 import os
 import pwd

@@ -13,7 +13,7 @@ from seatrial.errors import TargetError
 from seatrial.targets.postgres.cluster_errors import died_in_mid_run
 from seatrial.targets.postgres.connection import Address
 from seatrial.targets.postgres.memory import MemoryGroup
-from seatrial.targets.postgres.processes import end_server, kill_server
+from seatrial.targets.postgres.processes import kill_server
 from seatrial.targets.undo import UndoJournal
 from seatrial.targets.undoer import Outcome
 
@@ -114,8 +114,7 @@ class Server:
         self.process.send_signal(signal.SIGQUIT)
         if self._ends_within(_DEATH_S):
             return "immediate"
-        end_server(self.data_folder)
-        if not self._ends_within(_DEATH_S):
+        if not kill_server(self.data_folder) or not self._ends_within(_DEATH_S):
             raise _undying(self.data_folder)
         return "killed"
 

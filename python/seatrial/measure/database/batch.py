@@ -71,7 +71,11 @@ def run_batch(spec: DatabaseSpec, way: Way, task: Task) -> Driven:
             "user": sum(process.user_s for process in ended),
             "sys": sum(process.system_s for process in ended),
         },
-        notes=[_last_words(process, deadline) for process in ended if process.status != 0],
+        notes=[
+            f"The batch failed: {_last_words(process, deadline)}."
+            for process in ended
+            if process.status != 0
+        ],
     )
 
 
@@ -154,9 +158,9 @@ def _last_words(process: Ended, deadline: _Deadline) -> str:
     """Return how a batch failed, with the last that it wrote to stderr."""
     how = f"exit code {process.status}" if process.status > 0 else f"signal {-process.status}"
     if deadline.is_over:
-        how = f"it was ended after {deadline.duration_s:g} s"
+        how = f"ended after {deadline.duration_s:g} s"
     words = " / ".join(line.strip() for line in process.lines[-LAST_WORDS:] if line.strip())
-    return f"The batch failed: {how}{': ' if words else ''}{words}."
+    return f"{how}{': ' if words else ''}{words}"
 
 
 def _unusable(path: Path, what: str, cause: str, command: str) -> TargetError:

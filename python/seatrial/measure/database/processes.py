@@ -23,6 +23,7 @@ LINES_MAX: Final = 200
 OUTPUT_BYTES_MAX: Final = 1 << 20
 """Of what a process prints, so much of the end is kept."""
 _READ_BYTES: Final = 1 << 16
+_NS_PER_S: Final = 1_000_000_000
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _USER_FIELD, _SYSTEM_FIELD = 11, 12  # of what follows the name in a stat file; see proc(5)
 
@@ -238,11 +239,10 @@ class _Threads:
             return
         self._looked_s = now_s
         for name in LIVE.names(f"/proc/{pid}/task"):
-            fields = (LIVE.text(f"/proc/{pid}/task/{name}/stat") or "").rpartition(")")[2].split()
-            if len(fields) > _SYSTEM_FIELD:
-                ticks = int(fields[_USER_FIELD]) + int(fields[_SYSTEM_FIELD])
-                self._first.setdefault(name, (now_s, ticks / _TICKS_PER_S))
-                self._last[name] = (now_s, ticks / _TICKS_PER_S)
+            used_s = _used_s(f"/proc/{pid}/task/{name}")
+            if used_s is not None:
+                self._first.setdefault(name, (now_s, used_s))
+                self._last[name] = (now_s, used_s)
 
     def busiest_share(self) -> float | None:
         """Return the largest share of a core that a thread used between the looks at it."""
@@ -252,3 +252,17 @@ class _Threads:
             if at_s > self._first[name][0]
         ]
         return max(shares, default=None)
+
+
+def _used_s(task: str) -> float | None:
+    """Return for how long a thread was on a processor; None when it has ended.
+
+    Source: proc_pid_schedstat(5), in ns; where the kernel keeps none, proc_pid_stat(5), in ticks.
+    """
+    spent = (LIVE.text(f"{task}/schedstat") or "").split()
+    if spent:
+        return int(spent[0]) / _NS_PER_S
+    fields = (LIVE.text(f"{task}/stat") or "").rpartition(")")[2].split()
+    if len(fields) <= _SYSTEM_FIELD:
+        return None
+    return (int(fields[_USER_FIELD]) + int(fields[_SYSTEM_FIELD])) / _TICKS_PER_S

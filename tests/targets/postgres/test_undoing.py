@@ -1,0 +1,211 @@
+"""What clean makes of servers that were left behind, and of processes that are none of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from seatrial.targets.postgres import processes as room
+from seatrial.targets.postgres.connection import connect
+from seatrial.targets.postgres.processes import (
+    PidFile,
+    end_server,
+    kill_server,
+    read_pid_file,
+    remove_segment,
+    server_processes,
+)
+from seatrial.targets.postgres.undoing import undo_server, undo_socket_folder
+from seatrial.targets.processes import start_ticks
+from seatrial.targets.undo import UndoJournal, clean
+
+START = """
+    import sys, time
+    from pathlib import Path
+    from seatrial.targets.postgres.account import account_for
+    from seatrial.targets.postgres.binaries import find_binaries
+    from seatrial.targets.postgres.cluster import Cluster, create_cluster
+    from seatrial.targets.undo import UndoJournal
+
+    journal = UndoJournal("killed")
+    binaries = find_binaries()
+    folder = Path(sys.argv[1])
+    account = account_for(folder, binaries)
+    cluster = Cluster(folder=folder, binaries=binaries, account=account, journal=journal)
+    {trap}
+    server = cluster.start({{}})
+    print(server.address.host, flush=True)
+    time.sleep(60)
+"""
+
+
+def segments(uid: int) -> list[str]:
+    """The System V shared memory that a user made, by number."""
+    lines = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
+    return [line.split()[1] for line in lines if line.split()[9] == str(uid)]
+
+
+def told(undone):
+    return [(each.kind, each.outcome) for each in undone]
+
+
+def test_kill_minus_9_of_seatrial_leaves_no_server_after_clean(template, cluster, child, state_dir):
+    process = child(START.format(trap=""), str(cluster.folder))
+    socket_folder = Path(process.stdout.readline().strip())
+    process.send_signal(signal.SIGKILL)
+    process.wait(10)
+    family = server_processes(cluster.folder)
+    written = read_pid_file(cluster.folder)
+    assert len(family) > 3, "the server lives on without seatrial"
+    assert socket_folder.is_dir()
+    assert told(clean(dry_run=True)) == [("server", "pending"), ("socket_folder", "pending")]
+    assert server_processes(cluster.folder) == family
+    assert told(clean()) == [("server", "undone"), ("socket_folder", "undone")]
+    assert server_processes(cluster.folder) == []
+    assert [start_ticks(pid) for pid in family] == [None] * len(family)
+    assert not socket_folder.exists()
+    assert written.segment is not None
+    assert str(written.segment[1]) not in segments(cluster.account.uid)
+    assert clean() == []
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_kill_while_the_server_starts_is_cleaned_too(cluster, child, state_dir, moment):
+    """The child kills itself right before or right after the postmaster is started."""
+    trap = f"""
+    import os, signal
+    from seatrial.targets.postgres.account import Account
+    start = Account.popen
+
+    def trapped(self, *args, **kwargs):
+        if {moment == "after"}:
+            start(self, *args, **kwargs)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Account.popen = trapped
+"""
+    process = child(START.format(trap=trap), str(cluster.folder))
+    assert process.wait(20) == -signal.SIGKILL
+    expected = "undone" if moment == "after" else "gone"
+    assert told(clean()) == [("server", expected), ("socket_folder", "undone")]
+    assert server_processes(cluster.folder) == []
+
+
+def test_orphans_of_a_postmaster_that_died_are_ended(cluster):
+    server = cluster.start({})
+    with contextlib.closing(connect(server.address)) as connection:
+        backend = connection.info.backend_pid
+        # A process that hangs does not notice that its postmaster died.
+        os.kill(backend, signal.SIGSTOP)
+        os.kill(server.pid, signal.SIGKILL)
+        server.process.wait(10)
+        assert backend in server_processes(cluster.folder)
+        found = undo_server(data_folder=str(cluster.folder), run_id="run1")
+    assert found.outcome == "undone"
+    assert start_ticks(backend) is None
+    assert undo_server(data_folder=str(cluster.folder), run_id="run1").outcome == "gone"
+
+
+@pytest.fixture
+def bystander(tmp_path):
+    """A process that works in what could be a data folder, and is no server."""
+    (tmp_path / "mine").mkdir()
+    process = subprocess.Popen([sys.executable, "-c", "input()"], cwd=tmp_path / "mine", stdin=-1)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_a_number_that_was_given_anew_is_never_hit(bystander, monkeypatch, is_hidden):
+    folder = Path(f"/proc/{bystander.pid}/cwd").readlink()
+    lines = [bystander.pid, folder, int(time.time()), 5432, "/tmp", "", "1 2", "ready   "]
+    (folder / "postmaster.pid").write_text("\n".join(str(line) for line in lines) + "\n")
+    if is_hidden:
+        hide(monkeypatch)
+    assert server_processes(folder) == []
+    assert undo_server(data_folder=str(folder), run_id="run1").outcome == "gone"
+    assert kill_server(folder)
+    assert bystander.poll() is None
+
+
+def hide(monkeypatch):
+    """Make every process's working folder invisible, as to a root without CAP_SYS_PTRACE."""
+    readlink = Path.readlink
+
+    def hidden(path):
+        if str(path).startswith("/proc/") and path.name in ("cwd", "exe"):
+            raise PermissionError(13, "Permission denied")
+        return readlink(path)
+
+    monkeypatch.setattr(Path, "readlink", hidden)
+
+
+def test_where_working_folders_are_hidden_the_pid_file_leads_to_the_server(cluster, monkeypatch):
+    server = cluster.start({})
+    family = set(server_processes(cluster.folder))
+    hide(monkeypatch)
+    assert set(server_processes(cluster.folder)) == family
+    text = (cluster.folder / "postmaster.pid").read_text()
+    lines = text.splitlines()
+    lines[2] = str(int(lines[2]) - 3600)
+    (cluster.folder / "postmaster.pid").write_text("\n".join(lines))
+    assert server_processes(cluster.folder) == [], "the number was another process's an hour ago"
+    (cluster.folder / "postmaster.pid").write_text(text)
+    assert end_server(cluster.folder)
+    assert server.process.wait(5) is not None
+    monkeypatch.undo()
+    assert server_processes(cluster.folder) == []
+
+
+def test_a_segment_that_is_not_the_dead_server_s_is_left_alone(cluster):
+    with cluster.start({}) as server:
+        written = read_pid_file(cluster.folder)
+        assert written is not None
+        assert written.segment is not None
+        key, number = written.segment
+        before = segments(cluster.account.uid)
+        remove_segment(written)
+        other = PidFile(pid=server.pid + 1, started_s=0, segment=(key, number), is_ready=True)
+        remove_segment(other)
+        assert segments(cluster.account.uid) == before
+
+
+@pytest.mark.parametrize("text", ["", "12\n", "x\n/d\n1\n", "12\n/d\n"])
+def test_a_pid_file_that_is_half_written_says_nothing(tmp_path, text):
+    (tmp_path / "postmaster.pid").write_text(text)
+    assert read_pid_file(tmp_path) is None
+
+
+def test_a_socket_folder_is_removed_only_if_it_is_ours(tmp_path):
+    ours = tmp_path / "seatrial-pg-0123"
+    assert undo_socket_folder(path=str(ours)).outcome == "gone"
+    ours.mkdir()
+    (ours / ".s.PGSQL.5432.lock").touch()
+    assert undo_socket_folder(path=str(ours)).outcome == "undone"
+    ours.mkdir()
+    (ours / "letter.txt").touch()
+    assert undo_socket_folder(path=str(ours)).outcome == "foreign"
+    other = tmp_path / "other"
+    other.mkdir()
+    assert undo_socket_folder(path=str(other)).outcome == "foreign"
+    (tmp_path / "seatrial-pg-link").symlink_to(other)
+    assert undo_socket_folder(path=str(tmp_path / "seatrial-pg-link")).outcome == "foreign"
+    assert (ours / "letter.txt").exists()
+
+
+def test_a_process_that_cannot_be_killed_stays_recorded(cluster, journal, monkeypatch):
+    entry = journal.record("server", data_folder=str(cluster.folder), run_id="run1")
+    with cluster.start({}):
+        with monkeypatch.context() as patch:
+            patch.setattr(room, "_signal", lambda *_arguments: None)
+            patch.setattr(room, "comes_true", lambda condition, patience_s: condition())
+            assert journal.undo(entry).outcome == "failed"
+        assert UndoJournal("run1").path.exists()

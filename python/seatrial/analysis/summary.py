@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from seatrial.analysis.audit import audit_tables
+from seatrial.analysis.database.analyse import analyse
 from seatrial.analysis.estimates import (
     bandwidth_estimate,
     counted,
@@ -48,16 +49,19 @@ def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
     audits = audit_tables(run, cells)
     stored = [sample for part in cells for sample in part.samples]
     lines = load_lines(study, stored) if study else []
-    context = Context(run, cells, audits, lines)
+    database = analyse(run, cells)
+    context = Context(run, cells, audits, lines, database)
     findings = find(context)
+    bounds = {part.cell.key: part.verdict.bound for part in database.cells} if database else {}
     summary = Summary(
         run=run,
         cells=cells,
         findings=findings,
-        verdict=verdict(cells, findings, lines),
+        verdict=verdict(cells, findings, lines, bounds),
         audits=audits,
         steady=context.steady,
         load_lines=lines,
+        database=database,
     )
     judged = evaluate(study.thresholds, summary) if study else []
     return msgspec.structs.replace(summary, thresholds=judged)

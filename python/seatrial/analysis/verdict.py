@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from seatrial.analysis.database.headline import headline, headline_cell
+from seatrial.analysis.database.samples import is_of_database
 from seatrial.analysis.findings.context import entries, lookup
 from seatrial.analysis.loadline.model import LoadLine
 from seatrial.analysis.model import CellSummary, Finding
@@ -50,12 +52,19 @@ def verdict(
     cells: Sequence[CellSummary],
     findings: Sequence[Finding],
     load_lines: Sequence[LoadLine] = (),
+    bounds: Mapping[str, str] | None = None,
 ) -> str:
     """Return how fast the target is in a database's units, and the worst that was found.
 
     Where a critical finding puts the figures told in doubt, that comes first. Of several targets
     each has its own figures, and only the first of them: the tables compare the rest. What is
     sustained within a limit is told as the load line tells it.
+
+    Args:
+        cells: Of the run.
+        findings: Of the run, the gravest first.
+        load_lines: Of the run.
+        bounds: What bounds each cell of a database, by its key.
     """
     if not cells:
         return "Nothing was measured."
@@ -63,11 +72,11 @@ def verdict(
     if load_lines:
         answers = " ".join(_answer(line, load_lines) for line in load_lines)
         if others:
-            return f"{answers} {verdict(others, findings)}"
+            return f"{answers} {verdict(others, findings, bounds=bounds)}"
         worst = _worst([each for each in findings if each.kind != "knee"], []).lstrip("; .")
         return f"{answers} {worst[0].upper()}{worst[1:]}." if worst else answers
     tainted = [c for finding in findings if finding.kind in NOT_THE_DEVICES for c in finding.cells]
-    told = _speed_by_target(cells, tainted)
+    told = _speed_by_target(cells, tainted, bounds or {})
     speed = "; ".join(part.words for part in told)
     shown = [cell.cell.identity() for part in told for cell in part.cells]
     doubts = [finding for finding in findings if _is_doubt(finding, shown)]
@@ -95,22 +104,35 @@ def _is_doubt(finding: Finding, shown: Sequence[dict[str, FactorValue]]) -> bool
 
 
 def _speed_by_target(
-    cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]
+    cells: Sequence[CellSummary],
+    tainted: Sequence[dict[str, FactorValue]],
+    bounds: Mapping[str, str],
 ) -> list[Told]:
     """Return the parts of the first sentence; of several targets one each, with its name."""
     told = {}
     for label in dict.fromkeys(c.cell.target for c in cells):
         own = [c for c in cells if c.cell.target == label and not c.blank]
-        told[label] = _speed(own, tainted)
+        told[label] = _database(own, cells, bounds) + _speed(own, tainted)
     if len(told) == 1:
         return next(iter(told.values()))
     return [Told(f"on {label}, {parts[0].words}", parts[0].cells) for label, parts in told.items()]
 
 
 def _speed(cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]) -> list[Told]:
-    """Return the parts of the first sentence, at least one."""
+    """Return the parts of the first sentence that tell of I/O; at least one if there is any."""
     usual = (_random(cells, tainted), _sequential(cells, tainted), _commits(cells, tainted))
-    return [part for part in usual if part] or [_any(cells)]
+    found = [part for part in usual if part]
+    if found or any(is_of_database(each.cell) for each in cells):
+        return found
+    return [_any(cells)]
+
+
+def _database(
+    cells: Sequence[CellSummary], everywhere: Sequence[CellSummary], bounds: Mapping[str, str]
+) -> list[Told]:
+    """Tell what a database did there, where one was measured and did anything."""
+    best = headline_cell(cells, everywhere)
+    return [Told(headline(best, bounds), (best,))] if best else []
 
 
 def _best(

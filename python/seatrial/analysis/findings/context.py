@@ -11,6 +11,7 @@ from typing import Any
 
 from seatrial._core import Histogram
 from seatrial.analysis.audit.model import TableAudit
+from seatrial.analysis.database.model import DatabaseAnalysis
 from seatrial.analysis.loadline.model import LoadLine
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.steady.model import SteadyState
@@ -31,6 +32,7 @@ class Context:
     cells: Sequence[CellSummary]
     audits: Sequence[TableAudit] = ()
     load_lines: Sequence[LoadLine] = ()
+    database: DatabaseAnalysis | None = None
 
     @cached_property
     def samples(self) -> list[Sample]:

@@ -41,6 +41,7 @@ def _target(target: PlannedTarget) -> dict[str, Any]:
         "label": target.label,
         "kind": target.kind,
         "path": target.path,
+        "url": target.url,
         "size_bytes": target.size_bytes,
     }
 

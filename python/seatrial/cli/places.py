@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import msgspec
 
 from seatrial import context
 from seatrial.errors import TargetError, UsageError
+from seatrial.study.database import OnDatabase
 from seatrial.study.model import TargetInfo
 from seatrial.study.schema import Study, Target
 from seatrial.targets.guard import inspect
@@ -36,10 +38,14 @@ def targets_info(study: Study) -> dict[str, TargetInfo]:
     """
     infos = {}
     for target in study.targets:
-        if target.kind in ("null", "simulated"):
+        if target.kind in ("null", "simulated", "database"):
             infos[target.label] = TargetInfo(kind=target.kind)
         elif target.path:
-            infos[target.label] = _info(existing(target.path))
+            found = existing(target.path)
+            info = _info(found)
+            if info.kind == "directory" and found.path is not None and _has_database(study, target):
+                info = _with_database(info, found.path, target.pg_bin)
+            infos[target.label] = info
     return infos
 
 
@@ -90,6 +96,29 @@ def _info(found: ResolvedTarget) -> TargetInfo:
         drive_bytes=drive_bytes,
         logical_block_bytes=block_bytes,
     )
+
+
+def _has_database(study: Study, target: Target) -> bool:
+    return any(
+        isinstance(workload, OnDatabase)
+        and (not workload.targets or target.label in workload.targets)
+        for workload in study.workloads
+    )
+
+
+def _with_database(info: TargetInfo, folder: Path, pg_bin: str) -> TargetInfo:
+    """Return what is known of a directory with whether a PostgreSQL of our own can run there."""
+    from seatrial.targets.postgres.account import account_for  # noqa: PLC0415 - only here
+    from seatrial.targets.postgres.binaries import find_binaries  # noqa: PLC0415 - only here
+
+    obstacle = ""
+    try:
+        binaries = find_binaries(Path(pg_bin) if pg_bin else None)
+        account_for(folder / "data", binaries)
+    except TargetError as error:
+        obstacle = error.seen
+    free_bytes = shutil.disk_usage(folder).free
+    return msgspec.structs.replace(info, free_bytes=free_bytes, database_obstacle=obstacle)
 
 
 def _drive_bytes(print_of_target: Mapping[str, Any]) -> int | None:

@@ -22,6 +22,7 @@ EPILOG = """\b
 Examples:
   seatrial study one-dvd-per-second --target /mnt/ssd --plan
   seatrial study four-kib --target /mnt/ssd
+  seatrial study ssd-vs-hdd --target hdd=/mnt/disk --target ssd=/mnt/ssd
   seatrial study mine.toml
   seatrial study mine.toml --resume   go on after a kill or an interrupt
   seatrial study jobs.fio --plan      a job file of fio; what is done otherwise is named
@@ -35,7 +36,13 @@ docs/importers.md what is taken over of a job file of fio.
 
 @click.command("study", epilog=EPILOG)
 @click.argument("file")
-@click.option("--target", "target_path", metavar="PATH", help="Where the study's target lies.")
+@click.option(
+    "--target",
+    "target_paths",
+    metavar="[LABEL=]PLACE",
+    multiple=True,
+    help="Where a target of the study lies; may be given for each of several.",
+)
 @click.option(
     "--fio-job", "as_fio_job", is_flag=True, help="Only print the cells as a job file of fio."
 )
@@ -142,12 +149,20 @@ def _show(plan: Plan, *, as_json: bool) -> int:
 def _require_paths(plan: Plan) -> None:
     from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
 
+    several = len(plan.targets) > 1
     for target in plan.targets:
+        where = f"{target.label}=" if several else ""
         if target.is_storage and not target.path:
             raise UsageError(
                 seen=f"The study names no place for its target {target.label!r}",
                 cause="A shipped study leaves it open where it is measured",
-                next_step="Say where with --target DIR",
+                next_step=f"Say where with --target {where}DIR",
+            )
+        if target.kind == "database" and not target.url:
+            raise UsageError(
+                seen=f"The study names no address for its target {target.label!r}",
+                cause="A target of kind 'database' is a server that is there already",
+                next_step=f"Say which with --target {where}postgresql://USER@HOST/DATABASE",
             )
 
 
@@ -156,7 +171,7 @@ def _unfinished(plan: Plan, results: Path) -> Run:
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
 
     with ResultsFile.open(results) as store:
-        run = store.find_resumable(plan.plan_hash, [each.path for each in plan.study.targets])
+        run = store.find_resumable(plan.plan_hash, [each.place for each in plan.study.targets])
     if run is None:
         raise UsageError(
             seen=f"{results} holds no unfinished run of this plan on this target",

@@ -34,7 +34,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """Where an imported run comes from; stored as ``run.study["imported"]``.
 
     Attributes:
-        format: ``fio-json``, ``fio-json+``, ``fio-log``, ``bm-flash`` or ``csv``.
+        format: ``fio-json``, ``fio-json+``, ``fio-log``, ``bm-flash``, ``pgbench-log`` or
+            ``csv``.
         file: Name of the file, without its folder.
         tool: What wrote it, with its version where it says so.
         blank_cells: Cells that the source names but has no figure for.

@@ -223,8 +223,8 @@ class ResultsFile:
 
         Args:
             plan_hash: The plan; it is the same on other targets, so that they can be compared.
-            target_paths: Paths of the study's targets, in its order; samples of another place
-                never join a run.
+            target_paths: Paths of the study's targets, or addresses where they are servers, in
+                its order; samples of another place never join a run.
         """
         own = (run for run in self.runs() if run.plan_hash == plan_hash)
         newest = next((run for run in own if _target_paths(run) == list(target_paths)), None)
@@ -344,7 +344,8 @@ def _has_id(run: Run, reference: str) -> bool:
 
 
 def _target_paths(run: Run) -> list[str]:
-    return [str(target.get("path", "")) for target in run.study.get("target", [])]
+    targets = run.study.get("target", [])
+    return [str(target.get("path") or target.get("url") or "") for target in targets]
 
 
 def _has_label(run: Run, reference: str) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from seatrial.study.access import CLASSIC, AccessLine
+from seatrial.study.check_database import database_targets, database_workloads
+from seatrial.study.database import Batch, OnDatabase
 from seatrial.study.loadline import LATENCY_EXPECTED, SAMPLES_MIN, parse_latency_ns
 from seatrial.study.problems import MisfitError, suggestion
 from seatrial.study.sampled import Sampled
@@ -32,8 +34,8 @@ from seatrial.study.workloads import (
 
 Check = Callable[[Study], Iterator[MisfitError]]
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_NAME_RULE: Final = "A name is at most 64 letters, digits, '-' and '_', for cells are called by it"
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+NAME_RULE: Final = "A name is at most 64 letters, digits, '-' and '_', for cells are called by it"
 
 
 def check(study: Study) -> Iterator[MisfitError]:
@@ -60,8 +62,8 @@ def _targets(study: Study) -> Iterator[MisfitError]:
         )
     for index, target in enumerate(study.targets):
         place = ("target", index)
-        if not _NAME.fullmatch(target.label):
-            yield MisfitError(f"is {target.label!r}", _NAME_RULE, *place, "label")
+        if not NAME.fullmatch(target.label):
+            yield MisfitError(f"is {target.label!r}", NAME_RULE, *place, "label")
         if target.model != DeviceModel() and target.kind != "simulated":
             yield MisfitError(
                 f"is given, but the target's kind is {target.kind!r}",
@@ -75,8 +77,8 @@ def _targets(study: Study) -> Iterator[MisfitError]:
 def _names(study: Study) -> Iterator[MisfitError]:
     labels = [target.label for target in study.targets]
     for index, workload in enumerate(study.workloads):
-        if not _NAME.fullmatch(workload.label):
-            yield MisfitError(f"is {workload.name!r}", _NAME_RULE, "workload", index, "name")
+        if not NAME.fullmatch(workload.label):
+            yield MisfitError(f"is {workload.name!r}", NAME_RULE, "workload", index, "name")
         for nth, label in enumerate(workload.targets):
             if label not in labels:
                 where = ("workload", index, "targets", nth)
@@ -104,8 +106,8 @@ def _twice(names: Iterable[str], table: str, key: str) -> Iterator[MisfitError]:
 def _accesses(study: Study) -> Iterator[MisfitError]:
     for index, access in enumerate(study.accesses):
         place = ("access", index)
-        if not _NAME.fullmatch(access.name):
-            yield MisfitError(f"is {access.name!r}", _NAME_RULE, *place, "name")
+        if not NAME.fullmatch(access.name):
+            yield MisfitError(f"is {access.name!r}", NAME_RULE, *place, "name")
         if access.name in CLASSIC:
             yield MisfitError(
                 f"is {access.name!r}, which seatrial defines itself",
@@ -224,8 +226,8 @@ def _named(workload: WorkloadBase, accesses: list[str]) -> Iterator[MisfitError]
                 )
     if isinstance(workload, Sequential):
         for name in workload.files:
-            if not _NAME.fullmatch(name):
-                yield MisfitError(f"is named {name!r}", _NAME_RULE, "files", name)
+            if not NAME.fullmatch(name):
+                yield MisfitError(f"is named {name!r}", NAME_RULE, "files", name)
     is_one_pass = isinstance(workload, Fill) and workload.pattern == "one_pass"
     if is_one_pass and "verifiable" in many(workload.data):
         yield MisfitError(
@@ -362,21 +364,32 @@ def _thresholds(study: Study) -> Iterator[MisfitError]:
                 "thresholds",
                 threshold.name,
             )
-        elif not _fits(threshold.quantity, study.workloads[names.index(threshold.workload)]):
+            continue
+        workload = study.workloads[names.index(threshold.workload)]
+        if expected := _unfit(threshold.quantity, workload):
             yield MisfitError(
-                f"speaks of {threshold.quantity!r}",
-                "A load line keeps to sustained_per_s, stalls or errors; no other workload has "
-                "sustained_per_s",
-                "thresholds",
-                threshold.name,
+                f"speaks of {threshold.quantity!r}", expected, "thresholds", threshold.name
             )
 
 
-def _fits(quantity: str, workload: Sampled) -> bool:
-    """Return whether a quantity is one of a workload: a load line breaks its latency on purpose."""
+def _unfit(quantity: str, workload: Sampled) -> str:
+    """Return what a workload has instead of a quantity that it has not; empty where it has it."""
+    counted = ("stalls", "stall_max", "errors")
     if isinstance(workload, Loadline):
-        return quantity in ("sustained", "stalls", "stall_max", "errors")
-    return quantity != "sustained"
+        # Its samples break the limit of latency on purpose.
+        wanted = quantity in ("sustained", *counted)
+        return "" if wanted else "A load line keeps to sustained_per_s, stalls or errors"
+    if quantity == "sustained":
+        return "Only a load line is asked for it; no other workload has sustained_per_s"
+    if isinstance(workload, Batch):
+        wanted = quantity in ("real", *counted)
+        return "" if wanted else "A batch keeps to real_s, or to errors"
+    if quantity == "real":
+        return "Only a batch has a real time; others have p99_ms and the like"
+    if isinstance(workload, OnDatabase):
+        wanted = quantity not in ("iops", "bandwidth")
+        return "" if wanted else "A database has tps, and response times such as p99_ms"
+    return "Only a database has tps; others have iops" if quantity == "tps" else ""
 
 
 _CHECKS: Final[tuple[Check, ...]] = (
@@ -389,5 +402,7 @@ _CHECKS: Final[tuple[Check, ...]] = (
     _load_lines,
     _verifying,
     _keeping,
+    database_targets,
+    database_workloads,
     _thresholds,
 )

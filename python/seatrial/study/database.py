@@ -5,13 +5,22 @@ docs/study-file.md explains every key with an example.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta, field
 
 from seatrial.study.sampled import Sampled
-from seatrial.study.values import ONE, Count, Counts, ManyThreads, Rates, Seconds, Sizes
+from seatrial.study.values import (
+    ONE,
+    Counts,
+    ManyThreads,
+    Processes,
+    Rates,
+    Seconds,
+    Sizes,
+    Threads,
+)
 
 BUILTIN_SCRIPTS: Final = ("tpcb-like", "simple-update", "select-only")
 """pgbench's own, by the names that its option ``--builtin`` takes."""
@@ -51,7 +60,7 @@ class OnDatabase(Sampled, frozen=True, kw_only=True):
 
     duration_s: Seconds = field(default=10.0, name="seconds")
     clients: ManyThreads = 10
-    processes: Counts = 1
+    processes: Processes = 1
     settings: Settings = field(default_factory=dict)
     start: StartStates | None = None
     memory_limit_bytes: Sizes | None = field(default=None, name="memory_limit")
@@ -79,7 +88,7 @@ class Pgbench(OnDatabase, frozen=True, kw_only=True, tag="pgbench"):
     protocols: Protocols = "simple"
     rate_per_s: Rates | None = field(default=None, name="rate")
     latency_limit_ms: Annotated[float, Meta(gt=0)] | None = None
-    jobs: Count | None = None
+    jobs: Threads | None = None
 
 
 class Telemetry(OnDatabase, frozen=True, kw_only=True, tag="telemetry"):
@@ -102,7 +111,7 @@ class Telemetry(OnDatabase, frozen=True, kw_only=True, tag="telemetry"):
     batch_rows: Counts = 100
     query_share: Annotated[float, Meta(ge=0, le=1)] = 0.1
     rate_per_s: Rates | None = field(default=None, name="rate")
-    jobs: Count | None = None
+    jobs: Threads | None = None
 
 
 class Batch(OnDatabase, frozen=True, kw_only=True, tag="batch"):
@@ -179,6 +188,11 @@ class DatabaseSpec(msgspec.Struct, frozen=True, kw_only=True):
     start: str
     memory_limit_bytes: int | None = None
     clone: str = "auto"
+
+
+def is_of_database(cell_spec: dict[str, Any]) -> bool:
+    """Return whether a cell's specification is one of a database."""
+    return "database" in cell_spec
 
 
 def spec_of(cell_spec: dict[str, object]) -> DatabaseSpec:

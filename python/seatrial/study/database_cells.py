@@ -35,6 +35,16 @@ _USUAL: Final[Mapping[str, FactorValue]] = {
 }
 """Factors that a key and a cell do not say where they have these values."""
 
+OWN_FACTORS: Final = frozenset(
+    {
+        *("batch_rows", "clients", "clone", "depth", "devices", "file", "history_hours", "jobs"),
+        *("latency_limit_ms", "memory_limit", "memory_limit_bytes", "operation", "prepare"),
+        *("processes", "protocol", "protocols", "query_share", "rate", "scale", "script"),
+        *("scripts", "seconds", "start", "target", "threads", "workload"),
+    }
+)
+"""What a factor of such a cell, or a key of its workload, is called; a setting cannot be."""
+
 
 class _Variant(msgspec.Struct, frozen=True, kw_only=True):
     """What the kinds of workload differ in."""
@@ -58,12 +68,12 @@ def database_cells_of(
         target: A directory, or an existing server.
         prefix: What every key begins with; the target's label where there are several.
     """
-    usual_start = "cold" if target.holds_files else "as_is"
+    usual = usual_database_factors(server_is_ours=target.holds_files)
     for variant in _variants(workload):
         combinations: Iterator[_Combination] = itertools.product(
             many(workload.clients),
             many(workload.processes),
-            many(workload.start or usual_start),
+            many(workload.start or str(usual["start"])),
             _limits_bytes(workload),
             _setting_combinations(workload),
         )
@@ -71,7 +81,7 @@ def database_cells_of(
             told: Factors = {"processes": processes, "start": start}
             if limit_bytes is not None:
                 told["memory_limit_bytes"] = limit_bytes
-            factors = _unusual(variant.factors | told | _as_factors(settings), usual_start)
+            factors = _unusual(variant.factors | told | _as_factors(settings), usual)
             spec = DatabaseSpec(
                 load=variant.load,
                 clients=clients,
@@ -83,7 +93,7 @@ def database_cells_of(
                 jobs=getattr(workload, "jobs", None),
                 batch_rows=variant.batch_rows,
                 query_share=variant.query_share,
-                settings={name: _setting_text(value) for name, value in settings.items()},
+                settings={name: setting_text(value) for name, value in settings.items()},
                 start=start,
                 memory_limit_bytes=limit_bytes,
                 clone=workload.clone,
@@ -189,18 +199,22 @@ def _setting_combinations(workload: OnDatabase) -> Iterator[dict[str, SettingVal
 
 
 def _as_factors(settings: Mapping[str, SettingValue]) -> Factors:
-    return {name: _setting_text(value) for name, value in settings.items()}
+    return {name: setting_text(value) for name, value in settings.items()}
 
 
-def _setting_text(value: SettingValue) -> str:
-    """Return a value as postgresql.conf has it."""
+def setting_text(value: SettingValue) -> str:
+    """Return a setting's value as postgresql.conf has it, but for quotes."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
 
 
-def _unusual(factors: Factors, usual_start: str) -> Factors:
-    usual = {**_USUAL, "start": usual_start}
+def usual_database_factors(*, server_is_ours: bool) -> Factors:
+    """Return the usual values of the factors that a cell leaves out where it has them."""
+    return {**_USUAL, "start": "cold" if server_is_ours else "as_is"}
+
+
+def _unusual(factors: Factors, usual: Factors) -> Factors:
     return {name: value for name, value in factors.items() if usual.get(name) != value}
 
 

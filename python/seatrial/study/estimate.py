@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from seatrial.errors import StudyError
+from seatrial.study import database_cost
 from seatrial.study.cell import Cell
+from seatrial.study.database import is_of_database
 from seatrial.study.loadline import LOADLINE, SAMPLES_MAX
 from seatrial.study.model import Plan, PlanEstimate
 from seatrial.study.plan import is_done_once, writes
@@ -14,7 +16,7 @@ from seatrial.study.units import format_size
 from seatrial.study.workloads import Loadline
 
 OVERHEAD_S: Final = 0.05  # opening, starting threads, draining, and committing the sample
-FILL_BYTES_PER_S: Final = 250_000_000  # assumed where a file must be written whole
+FILL_BYTES_PER_S: Final = database_cost.ASSUMED_BYTES_PER_S  # where a file is written whole
 
 
 def estimate(plan: Plan) -> PlanEstimate:
@@ -22,11 +24,11 @@ def estimate(plan: Plan) -> PlanEstimate:
 
     Time is what the cells ask for and a small overhead of each; a file that is written whole is
     assumed to take 250 MB/s. The bytes written are upper bounds: the engine offers no byte beyond
-    a cell's limit.
+    a cell's limit. What a database writes is assumed (database_cost.py).
     """
     rounds, budget = plan.study.rounds, plan.study.budget
     prepare_bytes = prefill_bytes(plan)
-    prepare_s = prepare_bytes / FILL_BYTES_PER_S
+    prepare_s = _prepare_s(plan)
     time_s_bound = float("inf") if budget.time_s is None else budget.time_s
     return PlanEstimate(
         cells=len(plan.cells),
@@ -38,6 +40,11 @@ def estimate(plan: Plan) -> PlanEstimate:
         write_bytes_max=prepare_bytes + _rounds_bytes(plan, plan.cells, rounds.max),
         file_bytes=sum(
             file.size_bytes for file in plan.files if plan.target(file.target).holds_files
+        ),
+        database_bytes=sum(
+            database_cost.space_bytes(cell for cell in plan.cells if cell.target == target.label)
+            for target in plan.targets
+            if target.holds_files
         ),
     )
 
@@ -63,14 +70,20 @@ def require_write_budget(plan: Plan) -> None:
 
 
 def prefill_bytes(plan: Plan) -> int:
-    """Return what is written before the first round, so that no read is of a hole."""
-    return sum(file.size_bytes for file in plan.files if file.prefill)
+    """Return what is written before the first round: files, and the data of databases.
+
+    Files are written so that no read is of a hole.
+    """
+    files_bytes = sum(file.size_bytes for file in plan.files if file.prefill)
+    return files_bytes + database_cost.preparing_write_bytes(plan.cells)
 
 
 def cell_time_s(cell: Cell) -> float:
     """Return the seconds that one sample of a cell is expected to take."""
     if cell.spec["target"]["kind"] == "simulated":
         return OVERHEAD_S  # its clock is virtual
+    if is_of_database(cell.spec):
+        return database_cost.sample_s(cell)
     duration_s = float(cell.spec["limit"]["duration_s"])
     if cell.kind == "fill":
         duration_s = min(duration_s, cell.spec["limit"]["bytes"] / FILL_BYTES_PER_S)
@@ -78,7 +91,9 @@ def cell_time_s(cell: Cell) -> float:
 
 
 def cell_write_bytes(cell: Cell) -> int:
-    """Return the most bytes that one sample of a cell writes to storage."""
+    """Return the most bytes that one sample of a cell writes to storage; of a database, assumed."""
+    if is_of_database(cell.spec):
+        return database_cost.sample_write_bytes(cell)
     if not writes(cell) or cell.spec["target"]["kind"] != "file":
         return 0
     return int(cell.spec["limit"]["bytes"])
@@ -90,7 +105,13 @@ def target_write_bytes(plan: Plan, label: str, rounds: int) -> int:
         file.size_bytes for file in plan.files if file.prefill and file.target == label
     )
     own = [cell for cell in plan.cells if cell.target == label]
+    prepare_bytes += database_cost.preparing_write_bytes(own)
     return prepare_bytes + _rounds_bytes(plan, own, rounds)
+
+
+def _prepare_s(plan: Plan) -> float:
+    filled_bytes = sum(file.size_bytes for file in plan.files if file.prefill)
+    return filled_bytes / FILL_BYTES_PER_S + database_cost.preparing_s(plan.cells)
 
 
 def _rounds_s(plan: Plan, rounds: int) -> float:

@@ -11,8 +11,10 @@ import msgspec
 
 from seatrial.errors import StudyError
 from seatrial.study.check import check
-from seatrial.study.problems import CommandLine, Source, explain, suggestion
+from seatrial.study.files import with_files
+from seatrial.study.problems import CommandLine, MisfitError, Source, explain, suggestion
 from seatrial.study.schema import Study
+from seatrial.study.server_address import with_addresses
 from seatrial.study.values import decode
 
 BUILTIN: Final = Path(__file__).parent / "builtin"
@@ -48,12 +50,14 @@ def find_study(name_or_path: str | Path) -> Path:
 
 
 def load_study(name_or_path: str | Path) -> Study:
-    """Return a study, checked and completed with defaults.
+    """Return a study, checked and completed with defaults, its files found.
 
     Raises:
         StudyError: when there is no such file, or with file, line and key of what is wrong.
     """
-    return parse_study(_text_of(find_study(name_or_path)), str(name_or_path))
+    path = find_study(name_or_path)
+    source = Source(str(name_or_path), _text_of(path))
+    return _found(_checked(_parsed(source), source), path.parent.absolute(), source)
 
 
 def load_model(path: Path) -> dict[str, Any]:
@@ -82,6 +86,8 @@ def parse_study(text: str, name: str) -> Study:
 def study_from_options(data: Mapping[str, Any], options: Mapping[str, str] | None = None) -> Study:
     """Return the study of options of the command line, as a mapping with a study's keys.
 
+    Files are sought in the working directory.
+
     Args:
         data: The mapping.
         options: Options whose name is not that of the study's key, by key.
@@ -89,7 +95,8 @@ def study_from_options(data: Mapping[str, Any], options: Mapping[str, str] | Non
     Raises:
         StudyError: with the option that is wrong.
     """
-    return _checked(data, CommandLine(options))
+    source = CommandLine(options)
+    return _found(_checked(data, source), Path.cwd(), source)
 
 
 def study_from_mapping(data: Mapping[str, Any], name: str) -> Study:
@@ -147,6 +154,14 @@ def _parsed(source: Source) -> dict[str, Any]:
         raise source.not_toml(error) from error
 
 
+def _found(study: Study, folder: Path, source: Source) -> Study:
+    """Return the study with the files that it names, or raise the first that is not there."""
+    try:
+        return with_files(study, folder)
+    except MisfitError as misfit:
+        raise source.error(misfit.path, misfit.seen, misfit.expected) from misfit
+
+
 def _checked(data: Mapping[str, Any], source: Source) -> Study:
     """Return the study of what was read, or raise the first thing that is wrong."""
     try:
@@ -155,4 +170,4 @@ def _checked(data: Mapping[str, Any], source: Source) -> Study:
         raise explain(error, data, Study, source) from error
     for misfit in check(study):
         raise source.error(misfit.path, misfit.seen, misfit.expected)
-    return study
+    return with_addresses(study)

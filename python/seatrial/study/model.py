@@ -18,11 +18,15 @@ class TargetInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What the targets room knows of a target before a plan is made; every part may be unknown.
 
     Attributes:
-        kind: ``directory``, ``device``, ``file``, ``null`` or ``simulated``; empty if unknown.
+        kind: ``directory``, ``device``, ``file``, ``null``, ``simulated`` or ``database``; empty
+            if unknown.
         size_bytes: Length of the device or file; None for a directory or if unknown.
         drive_bytes: Capacity of the drives behind it, for drive-writes; None if unknown.
         logical_block_bytes: What O_DIRECT requests must be a multiple of.
         direct: Whether O_DIRECT works there.
+        free_bytes: Room in a directory; None if unknown.
+        database_obstacle: Why no PostgreSQL of our own can run with its data there, as the
+            beginning of a sentence; empty where nothing is known to stand in its way.
     """
 
     kind: str = ""
@@ -30,6 +34,8 @@ class TargetInfo(msgspec.Struct, frozen=True, kw_only=True):
     drive_bytes: int | None = None
     logical_block_bytes: int = 512
     direct: bool = True
+    free_bytes: int | None = None
+    database_obstacle: str = ""
 
 
 class PlannedTarget(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,9 +138,11 @@ class PlanEstimate(msgspec.Struct, frozen=True, kw_only=True):
         rounds_max: Most rounds.
         time_s_min: With the fewest rounds, or the budget if that is less.
         time_s_max: With the most rounds, or the budget if that is less.
-        write_bytes_min: Upper bound of what is written with the fewest rounds.
-        write_bytes_max: Upper bound of what is written with the most rounds.
+        write_bytes_min: Upper bound of what is written with the fewest rounds; of what databases
+            write, an assumption.
+        write_bytes_max: The same with the most rounds.
         file_bytes: Space that the files take in directories.
+        database_bytes: Space that databases are assumed to take there.
     """
 
     cells: int
@@ -145,3 +153,4 @@ class PlanEstimate(msgspec.Struct, frozen=True, kw_only=True):
     write_bytes_min: int
     write_bytes_max: int
     file_bytes: int
+    database_bytes: int = 0

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from seatrial.errors import StudyError
+from seatrial.study.database import Batch
 from seatrial.study.load import recheck
+from seatrial.study.override_targets import placed
 from seatrial.study.schema import Budget, Rounds, Study, Target
+from seatrial.study.server_address import is_server_address
 from seatrial.study.units import parse_size_bytes
 from seatrial.study.values import BlockSizes, Size
 from seatrial.study.workloads import (
@@ -17,6 +21,7 @@ from seatrial.study.workloads import (
     Fill,
     Matrix,
     Workload,
+    WorkloadBase,
 )
 
 WrittenSize = str | int
@@ -32,6 +37,7 @@ def override(
     budget_s: float | None = None,
     write_budget: WrittenSize | None = None,
     target_path: str | None = None,
+    target_paths: Sequence[str] = (),
     seed: int | None = None,
     buffered: bool = False,
     full: bool = False,
@@ -41,13 +47,15 @@ def override(
     Args:
         study: The study as read.
         size: Size of every target's trial file, in bytes or as text such as ``4GiB``.
-        seconds: Seconds of each sample; fills still end when the file is full.
+        seconds: Seconds of each sample; fills still end when the file is full, and batches when
+            they are done.
         rounds: Exactly so many rounds, of odd cells too.
         budget_s: Seconds that the run may take.
         write_budget: Bytes that the run may write, in bytes or as text such as ``80GiB``.
         target_path: Path of the target that has none, or of the only one.
+        target_paths: The same, or paths of several targets, each as ``LABEL=PATH``.
         seed: Seed of the order and of the addresses.
-        buffered: Go through the page cache in every workload.
+        buffered: Go through the page cache in every workload whose requests the engine makes.
         full: Measure every matrix with all of the article's block sizes and threads, without a
             bound of time unless ``budget_s`` gives one.
 
@@ -61,7 +69,7 @@ def override(
         write_bytes = _size(write_budget, "--write-budget")
     changes: dict[str, Any] = {
         "workloads": workloads,
-        "targets": _targets(study, size, target_path),
+        "targets": _sized(placed(study, target_path, target_paths), size),
         "budget": Budget(time_s=budget_time_s, write_bytes=write_bytes),
     }
     if rounds is not None:
@@ -76,25 +84,26 @@ def override(
 def _workload(workload: Workload, seconds: float | None, buffered: bool, full: bool) -> Workload:
     """Return a workload with what the options change of it."""
     changes: dict[str, Any] = {}
-    if seconds is not None and not isinstance(workload, Fill):
+    if seconds is not None and not isinstance(workload, Fill | Batch):
         changes["duration_s"] = seconds
-    if buffered:
+    if buffered and isinstance(workload, WorkloadBase):
         changes["direct"] = False
     if full and isinstance(workload, Matrix):
         changes |= {"block_sizes": BlockSizes(WHOLE_SWEEP), "threads": list(ARTICLE_THREADS)}
     return msgspec.structs.replace(workload, **changes)
 
 
-def _targets(study: Study, size: WrittenSize | None, path: str | None) -> list[Target]:
-    """Return the targets with size and path put in place."""
-    targets = list(study.targets)
-    if size is not None:
-        size_bytes = _size(size, "--size")
-        targets = [msgspec.structs.replace(target, size_bytes=size_bytes) for target in targets]
-    if path is not None:
-        index = _index_without_path(study)
-        targets[index] = msgspec.structs.replace(targets[index], path=path)
-    return targets
+def _sized(targets: list[Target], size: WrittenSize | None) -> list[Target]:
+    """Return the targets with a size put in place; an existing server has none."""
+    if size is None:
+        return targets
+    size_bytes = _size(size, "--size")
+    return [
+        target
+        if target.kind == "database" or is_server_address(target.path)
+        else msgspec.structs.replace(target, size_bytes=size_bytes)
+        for target in targets
+    ]
 
 
 def _size(written: WrittenSize, option: str) -> Size:
@@ -107,18 +116,3 @@ def _size(written: WrittenSize, option: str) -> Size:
             cause="Sizes are bytes, or a number with KiB, MiB, GiB or TiB",
             next_step=f"Give a size such as {option} 4GiB",
         ) from error
-
-
-def _index_without_path(study: Study) -> int:
-    """Return which target the command line's path is of; raises StudyError when none is."""
-    if len(study.targets) == 1:
-        return 0
-    without = [index for index, target in enumerate(study.targets) if not target.path]
-    if len(without) == 1:
-        return without[0]
-    raise StudyError(
-        seen=f"A path was given, but study {study.name!r} has {len(study.targets)} targets, "
-        f"{len(without)} of them without a path",
-        cause="A path on the command line can only be that of the one target that has none",
-        next_step="Write the paths into the study's [[target]] tables",
-    )

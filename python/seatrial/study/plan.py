@@ -12,8 +12,8 @@ import msgspec
 from seatrial.errors import AlignmentError, DirectError, SpaceError, StudyError
 from seatrial.study.cell import Cell
 from seatrial.study.cells import cells_of
-from seatrial.study.database import OnDatabase
-from seatrial.study.loadline import LOADLINE, SAMPLES_MAX
+from seatrial.study.database import OnDatabase, is_of_database
+from seatrial.study.loadline import LOADLINE
 from seatrial.study.model import (
     COPY_FILE,
     LOG_FILE,
@@ -23,11 +23,13 @@ from seatrial.study.model import (
     TargetInfo,
     TrialFile,
 )
+from seatrial.study.notes import notes_on
+from seatrial.study.optional import left_out
 from seatrial.study.problems import DOCS, suggestion
 from seatrial.study.schema import DEFAULT_SIZE_BYTES, Study, Target
 from seatrial.study.thresholds import selectable
-from seatrial.study.units import format_seconds, format_size
-from seatrial.study.workloads import Copy, Fill, IoWorkload, Loadline, Matrix, Workload
+from seatrial.study.units import format_size
+from seatrial.study.workloads import Copy, Fill, IoWorkload, Workload
 
 CELLS_MAX: Final = 10_000
 DEVICE_GRANULE_BYTES: Final = 1 << 20
@@ -59,9 +61,11 @@ def make_plan(study: Study, targets_info: Mapping[str, TargetInfo] | None = None
             cells.append(cell)
             if len(cells) > CELLS_MAX:
                 raise _too_many(study)
+    files = [file for target in targets for file in _files(target, cells)]
+    impossible = left_out(study, targets, infos, cells, files)
+    cells = [cell for cell in cells if cell.key not in impossible.keys]
     _check_cells(study, cells)
     _check_verified(targets, cells)
-    files = [file for target in targets for file in _files(target, cells)]
     return Plan(
         study=study,
         targets=targets,
@@ -69,9 +73,9 @@ def make_plan(study: Study, targets_info: Mapping[str, TargetInfo] | None = None
         files=files,
         notes=[
             *notes,
+            *impossible.notes,
             *_notes_on_reading(targets, cells),
-            *_notes_on_load_lines(study, cells),
-            *_notes_on_adaptive(study),
+            *notes_on(study, cells),
         ],
         plan_hash=_hash(study, cells, files),
     )
@@ -81,8 +85,10 @@ def order(plan: Plan, round_number: int, pending_keys: Collection[str]) -> list[
     """Return the pending cells in the order in which a round measures them.
 
     Cells of all targets are interleaved at random, so that drift cannot pose as an effect; the
-    fills come first. The order is that of all cells, drawn from the study's seed and the round,
-    less those that are not pending: a resumed round goes on in its old order.
+    fills come first. Cells of a database come last, at random among themselves: what a server and
+    the copying of its data leave behind in caches and write-back is not to fall into the short
+    samples of the engine. The order is that of all cells, drawn from the study's seed and the
+    round, less those that are not pending: a resumed round goes on in its old order.
 
     Args:
         plan: The plan.
@@ -91,7 +97,7 @@ def order(plan: Plan, round_number: int, pending_keys: Collection[str]) -> list[
     """
     draw = random.Random(f"seatrial order {plan.study.seed} {round_number}")
     shuffled = draw.sample(plan.cells, len(plan.cells))
-    shuffled.sort(key=lambda cell: cell.kind != "fill")
+    shuffled.sort(key=lambda cell: (cell.kind != "fill", is_of_database(cell.spec)))
     pending = set(pending_keys)
     return [cell for cell in shuffled if cell.key in pending and is_due(plan, cell, round_number)]
 
@@ -321,6 +327,7 @@ def _check_cells(study: Study, cells: list[Cell]) -> None:
             cause="All of its workloads are left out here, or run on other targets",
             next_step="Look at it with --plan on another target",
         )
+    _check_keys(study, cells)
     for threshold in study.thresholds:
         selected = [cell for cell in cells if cell.workload == threshold.workload]
         if any(threshold.selects(cell) for cell in selected):
@@ -333,6 +340,19 @@ def _check_cells(study: Study, cells: list[Cell]) -> None:
             cause=hint or "No cell of that workload has all the factors named in the brackets",
             next_step=f"{DOCS} explains the brackets; look at the cells with --plan",
         )
+
+
+def _check_keys(study: Study, cells: list[Cell]) -> None:
+    """Raise StudyError when two cells would be told apart by nobody."""
+    seen: set[str] = set()
+    for cell in cells:
+        if cell.key in seen:
+            raise StudyError(
+                seen=f"Study {study.name!r} has two cells {cell.key}",
+                cause="Two values of a list are the same once they are written out",
+                next_step="Give each value once, and numbers with at most six digits",
+            )
+        seen.add(cell.key)
 
 
 def _check_verified(targets: list[PlannedTarget], cells: list[Cell]) -> None:
@@ -385,34 +405,12 @@ def _read_as_is(target: PlannedTarget, cells: list[Cell]) -> bool:
     )
 
 
-def _notes_on_load_lines(study: Study, cells: list[Cell]) -> list[str]:
-    """Return a note on each load line, of which the plan knows the beginning only."""
-    return [
-        f"{cell.key} is where a load line begins; it seeks the rate for {workload.percentile} <= "
-        f"{workload.limit} in at most {SAMPLES_MAX} samples and "
-        f"{format_seconds(workload.budget_s)}"
-        for cell in cells
-        for workload in study.workloads
-        if isinstance(workload, Loadline) and workload.label == cell.workload
-    ]
-
-
 def _notes_on_reading(targets: list[PlannedTarget], cells: list[Cell]) -> list[str]:
     """Return a note on each device or file that is read as it is."""
     return [
         f"{target.label} is only read, as it is: parts that were never written read too fast"
         for target in targets
         if _read_as_is(target, cells)
-    ]
-
-
-def _notes_on_adaptive(study: Study) -> list[str]:
-    """Return a note on each matrix of which as few cells are measured as predict the others."""
-    return [
-        f"{each.label} is adaptive: as few of its cells are measured as predict the others within "
-        f"{100 * each.predicted_within:g} %"
-        for each in study.workloads
-        if isinstance(each, Matrix) and each.adaptive
     ]
 
 

@@ -7,8 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.cells import usual_factors
+from seatrial.study.database import is_of_database, spec_of
+from seatrial.study.database_cells import usual_database_factors
+from seatrial.study.database_cost import ASSUMED_WRITES, database_cells
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate, target_write_bytes
 from seatrial.study.model import Plan, PlanEstimate, PlannedTarget
+from seatrial.study.shapes import Factors
 from seatrial.study.units import format_factor, format_seconds, format_size
 
 _COLUMNS = 100
@@ -20,7 +24,7 @@ def render_plan(plan: Plan) -> str:
     took = estimate(plan)
     parts = [
         "\n".join(textwrap.wrap(_title(plan), _COLUMNS)),
-        "\n".join(_target_line(target) for target in plan.targets),
+        "\n".join(_target_lines(plan)),
         "\n".join(_table(plan)),
         "\n".join(_totals(plan, took)),
     ]
@@ -42,12 +46,21 @@ def _title(plan: Plan) -> str:
     return f"{title}: {plan.study.description}" if plan.study.description else title
 
 
-def _target_line(target: PlannedTarget) -> str:
+def _target_lines(plan: Plan) -> Iterator[str]:
+    with_files = {file.target for file in plan.files}
+    for target in plan.targets:
+        yield _target_line(target, has_files=target.label in with_files)
+
+
+def _target_line(target: PlannedTarget, *, has_files: bool) -> str:
     """Return one target and what of it is used."""
-    place = target.path or ("given when it runs" if target.is_storage else "")
+    open_still = target.is_storage or target.kind == "database"
+    place = target.path or target.url or ("given when it runs" if open_still else "")
     used = "trial file" if target.holds_files else "uses"
-    words = [f"Target {target.label}:", target.kind, place]
-    return " ".join(filter(None, words)) + f", {used} {format_size(target.size_bytes)}"
+    words = " ".join(filter(None, [f"Target {target.label}:", target.kind, place]))
+    if target.kind == "database" or (target.holds_files and not has_files):
+        return words
+    return f"{words}, {used} {format_size(target.size_bytes)}"
 
 
 def _table(plan: Plan) -> Iterator[str]:
@@ -76,6 +89,8 @@ def _row(label: str, cells: list[Cell], what: str) -> tuple[str, ...]:
     sample = format_seconds(samples_s[0]) if len(samples_s) == 1 else ""
     if cells[0].kind == "fill" and sample:
         sample = "until full"
+    if cells[0].kind == "batch" and sample:
+        sample = "until done"
     written_bytes = sum(cell_write_bytes(cell) for cell in cells)
     return (
         label,
@@ -96,16 +111,24 @@ def _factors(cells: list[Cell]) -> str:
     elif sizes:
         parts.append(", ".join(format_size(size) for size in sizes))
     threads = _listed(str(cell.threads) for cell in cells)
-    parts.append("1 thread" if threads == "1" else f"{threads} threads")
+    worker = "client" if is_of_database(cells[0].spec) else "thread"
+    parts.append(f"1 {worker}" if threads == "1" else f"{threads} {worker}s")
     depths = _listed(str(cell.depth) for cell in cells)
     if depths != "1":
         parts.append(f"depth {depths}")
     names = dict.fromkeys(name for cell in cells for name in cell.factors)
     for name in names:
-        known = (usual_factors(cell.kind) | cell.factors for cell in cells)
+        known = (_usual(cell) | cell.factors for cell in cells)
         used = list(dict.fromkeys(factors[name] for factors in known if name in factors))
         parts.append(_factor(name, used))
     return "; ".join(parts)
+
+
+def _usual(cell: Cell) -> Factors:
+    """Return the factors that a cell leaves out where they are the usual."""
+    if is_of_database(cell.spec):
+        return usual_database_factors(server_is_ours=spec_of(cell.spec).start != "as_is")
+    return usual_factors(cell.kind)
 
 
 def _factor(name: str, used: list[FactorValue]) -> str:
@@ -145,12 +168,16 @@ def _totals(plan: Plan, took: PlanEstimate) -> Iterator[str]:
         least, most = format_size(took.write_bytes_min), format_size(took.write_bytes_max)
         wears = "".join(_drive_writes(plan, target) for target in plan.targets)
         bound = f", ends at {format_size(budget.write_bytes)}" if budget.write_bytes else ""
-        yield _hanging("Writes  ", f"at most {_span(least, most)}{bound}{wears}")
+        assumed = f"; {ASSUMED_WRITES}" if database_cells(plan.cells) else ""
+        yield _hanging("Writes  ", f"at most {_span(least, most)}{bound}{wears}{assumed}")
     else:
         yield "Writes  nothing"
-    files = ", ".join(_file_names(plan))
-    if files:
-        yield _hanging("Space   ", f"{format_size(took.file_bytes)}: {files}")
+    used = list(_file_names(plan))
+    if took.database_bytes:
+        used.append(f"about {format_size(took.database_bytes)} of databases")
+    if used:
+        space = format_size(took.file_bytes + took.database_bytes)
+        yield _hanging("Space   ", f"{space}: {', '.join(used)}")
 
 
 def _drive_writes(plan: Plan, target: PlannedTarget) -> str:

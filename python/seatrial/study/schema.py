@@ -72,6 +72,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     database: str = ""
     pg_bin: str = ""
 
+    @property
+    def place(self) -> str:
+        """Where it is: a path, or a server's address; empty where it was not given yet."""
+        return self.path or self.url
+
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole study file.

@@ -1,0 +1,119 @@
+"""Files that a study names: found beside it or in the working directory, and told from the root.
+
+So a run that is stored names the very file, and is resumed from any folder.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from seatrial.study.database import BUILTIN_SCRIPTS, Batch, Pgbench
+from seatrial.study.problems import MisfitError
+from seatrial.study.schema import Study, Target
+from seatrial.study.workloads import Workload
+
+SQL_SUFFIX: Final = ".sql"
+"""By it a batch's file is known to be SQL; any other is a program."""
+
+
+def with_files(study: Study, folder: Path) -> Study:
+    """Return the study with every file that it names as a path from the root.
+
+    Args:
+        study: The study.
+        folder: Where a relative name is sought first: that of the study file.
+
+    Raises:
+        MisfitError: with the path of the key, when a file is not there or cannot be used.
+    """
+    workloads = [
+        _with_workload_files(workload, folder, index)
+        for index, workload in enumerate(study.workloads)
+    ]
+    targets = [_with_programs(target, folder) for target in study.targets]
+    return msgspec.structs.replace(study, workloads=workloads, targets=targets)
+
+
+def _with_workload_files(workload: Workload, folder: Path, index: int) -> Workload:
+    place = ("workload", index)
+    if isinstance(workload, Pgbench):
+        return msgspec.structs.replace(workload, scripts=_scripts(workload, folder, *place))
+    if not isinstance(workload, Batch):
+        return workload
+    changes: dict[str, Any] = {"file": str(_file(workload.file, folder, *place, "file"))}
+    if not workload.file.endswith(SQL_SUFFIX) and not os.access(changes["file"], os.X_OK):
+        raise MisfitError(
+            f"is {workload.file!r}, which may not be run",
+            f"What does not end in {SQL_SUFFIX} is run as a program: `chmod +x` makes it one",
+            *place,
+            "file",
+        )
+    if workload.prepare:
+        changes["prepare"] = str(_file(workload.prepare, folder, *place, "prepare"))
+    return msgspec.structs.replace(workload, **changes)
+
+
+def _scripts(workload: Pgbench, folder: Path, *place: str | int) -> str | list[str]:
+    """Return the scripts, those that are files as paths; a name of pgbench's own goes first."""
+    if isinstance(workload.scripts, str):
+        return _script(workload.scripts, folder, *place, "scripts")
+    return [
+        _script(script, folder, *place, "scripts", nth)
+        for nth, script in enumerate(workload.scripts)
+    ]
+
+
+def _script(script: str, folder: Path, *place: str | int) -> str:
+    if script in BUILTIN_SCRIPTS:
+        return script
+    return str(_file(script, folder, *place, or_else=BUILTIN_SCRIPTS))
+
+
+def _file(name: str, folder: Path, *place: str | int, or_else: tuple[str, ...] = ()) -> Path:
+    """Return the file that a name means; raises MisfitError when there is none to be read."""
+    for path in _candidates(name, folder):
+        if not path.is_file():
+            continue
+        if not os.access(path, os.R_OK):
+            raise MisfitError(
+                f"is {name!r}, a file that you may not read", f"See `ls -l {path}`", *place
+            )
+        return path
+    beside = sorted(each.name for each in _entries(folder) if each.is_file())
+    near = difflib.get_close_matches(name, [*or_else, *beside], n=1)
+    own = f"pgbench's own are {', '.join(or_else)}; a" if or_else else "A"
+    raise MisfitError(
+        f"is {name!r}, which is no file",
+        f"Did you mean {near[0]!r}?"
+        if near
+        else f"{own} file is sought in {folder}, then in the working directory",
+        *place,
+    )
+
+
+def _candidates(name: str, folder: Path) -> Iterator[Path]:
+    path = Path(name).expanduser()
+    for base in (folder, Path.cwd()):
+        yield (base / path).absolute()
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _with_programs(target: Target, folder: Path) -> Target:
+    """Return a target with the folder of its programs from the root; nothing in it is looked at."""
+    if not target.pg_bin:
+        return target
+    found = next((path for path in _candidates(target.pg_bin, folder) if path.is_dir()), None)
+    place = found or (Path.cwd() / Path(target.pg_bin).expanduser())
+    return msgspec.structs.replace(target, pg_bin=str(place.absolute()))

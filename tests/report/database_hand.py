@@ -259,9 +259,9 @@ class Maker:
             put("cpu_steal_share", 0.01)
             put("server_cpu_cores", 4 * (drive.user + drive.system) * pace)
             for name in ("cpu", "io", "lwlock", "lock", "client", "ipc", "timeout", "other"):
-                share = drive.waits.get(name, 0.0)
-                more = 0.12 if checkpoint and name == "io" else 0.0
-                put(f"waits_{name}_share", None if second == 5 else share * (1 - more) + more / 8)
+                more = 0.12 if checkpoint else 0.0
+                share = drive.waits.get(name, 0.0) * (1 - more) + (more if name == "io" else 0.0)
+                put(f"waits_{name}_share", None if second == 5 else share)
             put("checkpoint_running_share", 1.0 if checkpoint else 0.0)
             put("checkpoints_timed", 1.0 if second == CHECKPOINT_AT_S else 0.0)
             put("device_read_per_s", drive.reads_per_s * pace)
@@ -479,6 +479,7 @@ def findings() -> list[Finding]:
     return [
         make_finding(
             kind="flush_acknowledged_early",
+            cells=[pgbench_cell("sata-ssd", 1000, 10).identity()],
             sentence="On sata-ssd 4,100 commits a second were acknowledged by a medium that can "
             "do 120: a volatile write cache acknowledges flushes, a power cut loses commits.",
             cause="The drive's write cache is on and not protected.",

@@ -20,6 +20,7 @@ SCRIPTS = (
     "ladder.js",
     "bars.js",
     "heatmap.js",
+    "course.js",
     "save.js",
     "figure.js",
     "page.js",

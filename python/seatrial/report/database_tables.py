@@ -13,6 +13,7 @@ from seatrial.analysis.database.model import CacheSweep
 from seatrial.analysis.estimates import counted, estimate_of_rounds
 from seatrial.analysis.model import CellSummary, Estimate, Summary
 from seatrial.analysis.wording import (
+    format_count,
     format_duration_ns,
     format_share,
     format_size,
@@ -20,6 +21,7 @@ from seatrial.analysis.wording import (
 from seatrial.report.database_time_tables import time_tables
 from seatrial.report.database_words import (
     by_workload,
+    cell_words,
     database_cells,
     database_spec,
     half_width,
@@ -29,6 +31,7 @@ from seatrial.report.database_words import (
     seconds_doubt,
     seconds_text,
 )
+from seatrial.report.figures.naming import grouped
 from seatrial.report.table import (
     NO_FIGURE,
     Table,
@@ -48,6 +51,7 @@ _LESS_TELLING: Final = (
 )
 """Columns that a narrow place does without, the least telling first."""
 
+_ALL_LATENCIES: Final = ("p50", "p90", "p99", "p99.9", "max", "mean")
 _KIND_PERCENTILES: Final = ("p50", "p99")
 _REPEATS_SHOWN_MAX: Final = 20
 
@@ -248,6 +252,33 @@ def kind_rate(samples: Sequence[Sample], kind: str) -> Estimate:
         for sample in samples
     ]
     return estimate_of_rounds(rates, "tps")
+
+
+def latency_table(cells: Sequence[CellSummary]) -> Table:
+    """Return every percentile and count of every kind of transaction of every cell."""
+    rows = []
+    for workload, members in grouped(cells, lambda part: part.cell.workload).items():
+        names = label_names(members)
+        for part in members:
+            for kind, latency in part.latency.items() or {"": {}}.items():
+                words = cell_words(part, names) or workload
+                counted_texts = [part.completed, part.failed, len(part.samples)]
+                rows.append(
+                    [
+                        workload,
+                        words,
+                        kind or part.cell.operation,
+                        *(latency_text(latency, name) for name in _ALL_LATENCIES),
+                        *(format_count(count) for count in counted_texts),
+                    ]
+                )
+    return Table(
+        id="database-latency",
+        title="Every latency and count",
+        labels=3,
+        headers=["Workload", "Cell", "Kind", *_ALL_LATENCIES, "Completed", "Failed", "Rounds"],
+        rows=rows,
+    )
 
 
 def _times(estimate: Estimate, factor: float) -> Estimate:

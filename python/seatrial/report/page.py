@@ -18,6 +18,7 @@ from seatrial.report.figures.page_order import figures_of_run
 from seatrial.report.markup import Markup, element
 from seatrial.report.sections.audits import audits_section
 from seatrial.report.sections.charts import charts_section
+from seatrial.report.sections.database import HEADING, database_part
 from seatrial.report.sections.events import event_sections
 from seatrial.report.sections.findings import findings_section
 from seatrial.report.sections.head import head
@@ -35,6 +36,7 @@ from seatrial.results.origin import origin_of
 _CHAPTERS = {
     "thresholds": "Thresholds",
     "findings": "Findings",
+    "database": HEADING,
     "audits": "What the tables say",
     "charts": "Charts",
     "tables": "Tables",
@@ -49,18 +51,26 @@ class _Detail(NamedTuple):
 
     heat_views_max: int
     every_figure: bool
+    rounds_max: int
+    courses_max: int
 
 
 _DETAILS = (
-    _Detail(COLUMNS_MAX, every_figure=True),
-    _Detail(60, every_figure=True),
-    _Detail(60, every_figure=False),
-    _Detail(12, every_figure=False),
+    _Detail(COLUMNS_MAX, every_figure=True, rounds_max=100, courses_max=100),
+    _Detail(60, every_figure=True, rounds_max=3, courses_max=100),
+    _Detail(60, every_figure=True, rounds_max=1, courses_max=24),
+    _Detail(60, every_figure=False, rounds_max=1, courses_max=12),
+    _Detail(12, every_figure=False, rounds_max=1, courses_max=6),
 )
 """From the whole to the least; the first that keeps the page within its bound is taken."""
 
 
-def render(summary: Summary, *, tables: Sequence[Table] | None = None) -> str:
+def render(
+    summary: Summary,
+    *,
+    tables: Sequence[Table] | None = None,
+    with_published: bool = False,
+) -> str:
     """Return the report of one run as a self-contained HTML document.
 
     A run of hundreds of cells is shown with less detail, and the page says so.
@@ -68,6 +78,8 @@ def render(summary: Summary, *, tables: Sequence[Table] | None = None) -> str:
     Args:
         summary: The run with its cells and findings.
         tables: Tables to show in place of those of report/tables.py.
+        with_published: Whether a database's bars stand beside those published in 2010 from the
+            start; the reader can switch these on and off.
 
     Raises:
         AssetError: When the installation's ECharts is not the one that was pinned.
@@ -75,13 +87,21 @@ def render(summary: Summary, *, tables: Sequence[Table] | None = None) -> str:
     plain = plain_tables(summary) if tables is None else tables
     page = ""
     for detail in _DETAILS:
-        page = _rendered(summary, plain, detail)
+        page = _rendered(summary, plain, detail, with_published=with_published)
         if len(page.encode()) <= BYTES_MAX:
             break
     return page
 
 
-def _rendered(summary: Summary, plain: Sequence[Table], detail: _Detail) -> str:
+def _rendered(
+    summary: Summary, plain: Sequence[Table], detail: _Detail, *, with_published: bool
+) -> str:
+    database = database_part(
+        summary,
+        rounds_max=detail.rounds_max,
+        courses_max=detail.courses_max,
+        with_published=with_published,
+    )
     figures = figures_of_run(summary, detail.heat_views_max)
     run = summary.run
     numbers = [
@@ -91,6 +111,7 @@ def _rendered(summary: Summary, plain: Sequence[Table], detail: _Detail) -> str:
     ]
     absent = {
         "thresholds": not summary.thresholds,
+        "database": not database.section,
         "audits": not summary.audits,
         "charts": not figures,
         "tables": not numbers,
@@ -106,6 +127,7 @@ def _rendered(summary: Summary, plain: Sequence[Table], detail: _Detail) -> str:
             "main",
             thresholds_section(summary.thresholds),
             findings_section(summary.findings),
+            database.section,
             audits_section(summary.audits, every_cell=detail.every_figure),
             charts_section(figures),
             tables_section(numbers),
@@ -115,7 +137,7 @@ def _rendered(summary: Summary, plain: Sequence[Table], detail: _Detail) -> str:
     return page_document(
         f"{run.label or run.study_name}: Seatrial report",
         body,
-        figures,
+        [*database.figures, *figures],
         f"Seatrial {run.seatrial_version}, run {run.id}, {moment(run.started_at)}",
     )
 

@@ -19,7 +19,7 @@ function barsOption(view, width_px, colours) {
     series: [{
       type: 'custom',
       name: view.label,
-      data: view.rows.map((row, index) => [Object.values(row.points)[0][1], index]),
+      data: view.rows.map((row, index) => [Object.values(row.points)[0]?.[1] ?? 0, index]),
       encode: { x: 0, y: 1 },
       renderItem: ({ dataIndex }, api) => bar(view, dataIndex, api, colours),
     }],
@@ -27,11 +27,13 @@ function barsOption(view, width_px, colours) {
   return [option, BAR_TOP_PX + height_px + BAR_BOTTOM_PX];
 }
 
-/** Return one bar with its label above and its whisker. */
+/** Return one bar with its label above and its whisker; of a row without a figure its heading. */
 function bar(view, index, api, colours) {
   const row = view.rows[index];
-  const [, value, low, high] = Object.values(row.points)[0];
   const [x0, middle] = api.coord([0, index]);
+  const [point] = Object.values(row.points);
+  if (!point) return { type: 'group', children: [barHeading(row, x0, middle, colours)] };
+  const [, value, low, high] = point;
   const [x1] = api.coord([value, index]);
   const y = middle + 10;
   const children = [
@@ -39,7 +41,9 @@ function bar(view, index, api, colours) {
     {
       type: 'rect',
       shape: { x: x0, y: y - BAR_HEIGHT_PX / 2, width: x1 - x0, height: BAR_HEIGHT_PX },
-      style: { fill: colours.accent, opacity: 0.85 },
+      style: row.quiet
+        ? { fill: colours.muted, opacity: 0.45 }
+        : { fill: colours.accent, opacity: 0.85 },
     },
   ];
   if (low !== null) {
@@ -50,6 +54,20 @@ function bar(view, index, api, colours) {
     children.push(...whisker(x1_low, x1_high, y, beyond, colours));
   }
   return { type: 'group', children };
+}
+
+/** Return the heading above the rows that follow. */
+function barHeading(row, x, middle, colours) {
+  return {
+    type: 'text',
+    x,
+    y: middle + 9,
+    style: {
+      text: plainText(row.label),
+      fill: colours.muted, stroke: colours.paper, lineWidth: 3,
+      verticalAlign: 'middle', fontSize: 13, fontWeight: 600, fontFamily: FONT,
+    },
+  };
 }
 
 /** Return a line over an interval with an upright at both ends. */
@@ -63,6 +81,6 @@ function whisker(x1, x2, y, beyond, colours) {
 
 /** Return the tooltip of one bar. */
 function barTip(row) {
-  const [, , , , text] = Object.values(row.points)[0];
-  return tipContent(row.label, [{ name: '', text }]);
+  const [point] = Object.values(row.points);
+  return point ? tipContent(row.label, [{ name: '', text: point[4] }]) : '';
 }

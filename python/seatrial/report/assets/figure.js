@@ -4,6 +4,7 @@ const DRAWINGS = {
   lines: { option: linesOption, table: linesTable, renderer: 'svg' },
   ladder: { option: ladderOption, table: rowsTable, renderer: 'svg' },
   bars: { option: barsOption, table: rowsTable, renderer: 'svg' },
+  course: { option: courseOption, table: courseTable, renderer: 'svg' },
   // Thousands of small rectangles: a canvas draws them at once, as elements they take a while.
   heat: { option: heatOption, table: heatTable, renderer: 'canvas' },
 };
@@ -44,9 +45,14 @@ class ChartFigure {
     });
   }
 
-  /** Draw again if the width has changed. */
+  /** Tell whether there is room to draw in; there is none inside of what is folded. */
+  get isShown() {
+    return this.plot.clientWidth > 0 && this.plot.checkVisibility();
+  }
+
+  /** Draw for the first time, or again if the width has changed. */
   fit() {
-    if (this.chart && this.plot.clientWidth !== this.drawnWidth_px) this.draw();
+    if (this.isShown && this.plot.clientWidth !== this.drawnWidth_px) this.draw();
   }
 
   choose(index) {
@@ -54,7 +60,7 @@ class ChartFigure {
     this.heading.textContent = unbroken(this.view.title);
     this.plot.setAttribute('aria-label', this.view.title);
     this.showNotes();
-    this.draw();
+    if (this.isShown) this.draw();
     this.element.dispatchEvent(new CustomEvent('view-chosen', { detail: this.view }));
   }
 

@@ -15,13 +15,24 @@ function drawInTurn(waiting) {
     document.documentElement.dataset.drawn = 'all';
     return;
   }
-  next.draw();
+  if (next.isShown) next.draw();
   setTimeout(() => drawInTurn(others));
 }
 
 /** Draw again what has been drawn already, in the colours as they are now. */
 function redraw() {
-  figures.filter((figure) => figure.chart).forEach((figure) => figure.draw());
+  figures.filter((figure) => figure.chart && figure.isShown).forEach((figure) => figure.draw());
+  // What is folded away is drawn when it is unfolded.
+  figures.filter((figure) => !figure.isShown).forEach((figure) => { figure.drawnWidth_px = null; });
+}
+
+/** Draw a chart when what it stands in is unfolded. */
+function startUnfolding() {
+  document.querySelectorAll('details:has(figure)').forEach((details) => {
+    details.addEventListener('toggle', () => figures
+      .filter((figure) => details.contains(figure.element))
+      .forEach((figure) => figure.fit()));
+  });
 }
 
 function startTheme() {
@@ -77,7 +88,7 @@ function startPrinting() {
     before = { theme: document.documentElement.dataset.theme, folded };
     document.documentElement.dataset.theme = 'light';
     folded.forEach((details) => { details.open = true; });
-    figures.forEach((figure) => figure.draw(PAPER_WIDTH_PX));
+    figures.filter((figure) => figure.isShown).forEach((figure) => figure.draw(PAPER_WIDTH_PX));
   });
   window.addEventListener('afterprint', () => {
     if (before.theme) document.documentElement.dataset.theme = before.theme;
@@ -119,5 +130,7 @@ startTheme();
 startCopying();
 startPrinting();
 startTimelineTable();
+startUnfolding();
+figures.filter((figure) => figure.data.kind === 'course').forEach(followCourse);
 new ResizeObserver(() => figures.forEach((figure) => figure.fit())).observe(document.body);
 drawInTurn(figures);

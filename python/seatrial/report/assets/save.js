@@ -49,7 +49,7 @@ function pictureOption(option, { topic, title, source }, colours) {
     ...option,
     backgroundColor: colours.paper,
     title: [heading, ...[option.title ?? []].flat().map(shift)],
-    legend: option.legend && shift(option.legend),
+    legend: [option.legend ?? []].flat().map(shift),
     grid: option.grid.map(shift),
   };
 }

@@ -10,6 +10,7 @@ from seatrial.analysis.wording import (
     format_duration_ns,
     format_iops,
     format_rate_bytes,
+    format_share,
     format_size,
 )
 from seatrial.report.figures.model import Axis, Tick
@@ -30,6 +31,8 @@ _RATIO_TICKS = (
 _FORMATS: dict[str, Callable[[float, float], str]] = {
     "IOPS": format_iops,
     "commits/s": format_iops,
+    "tps": format_iops,
+    "share": lambda place, _: format_share(place),
     "B/s": format_rate_bytes,
     "ns": format_duration_ns,
     "B": lambda place, _: format_size(round(place)),
@@ -128,11 +131,11 @@ def ratio_axis(name: str, ratios: Sequence[Estimate]) -> Axis:
     return Axis(name=name, unit="ratio", scale="log", low=low, high=high, ticks=ticks)
 
 
-def block_size_axis(sizes_bytes: Iterable[int]) -> Axis:
-    """Return the axis of block sizes: logarithmic, a tick at every size that was measured."""
+def block_size_axis(sizes_bytes: Iterable[int], name: str = "Block size") -> Axis:
+    """Return an axis of sizes: logarithmic, a tick at every size that was measured."""
     sizes = sorted(set(sizes_bytes))
     return Axis(
-        name="Block size",
+        name=name,
         unit="B",
         scale="log",
         low=sizes[0] / 1.35,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from seatrial.analysis.model import CellSummary, Estimate
 from seatrial.analysis.wording import format_estimate, format_size
 from seatrial.report.figures.axes import block_size_axis, extent, log_axis
@@ -167,6 +169,31 @@ def other_latency(cells: Sequence[CellSummary]) -> list[Figure]:
     title = f"The slowest request took {slowest.points['max'].text}: {slowest.label}"
     topic = "Latency of the other workloads"
     return [_ladder(rows, cells, drawn, name="other-latency", topic=topic, title=title)]
+
+
+def ladder_figure(
+    rows: Sequence[tuple[CellSummary, str, str]],
+    cells: Sequence[CellSummary],
+    *,
+    name: str,
+    topic: str,
+    title: str,
+    table: str,
+) -> Figure:
+    """Return a ladder with a row for each cell and kind of request, of any workloads.
+
+    Args:
+        rows: Cell, kind of request and label of each row, at least one.
+        cells: All cells of their kinds, those without a figure too.
+        name: Of the figure.
+        topic: Short heading.
+        title: What is seen.
+        table: Identifier of the table with its numbers.
+    """
+    made = [_row(part, part.latency[kind], label) for part, kind, label in rows]
+    drawn = list({part.cell.key: part for part, _, _ in rows}.values())
+    figure = _ladder(made, cells, drawn, name=name, topic=topic, title=title)
+    return msgspec.structs.replace(figure, table=table)
 
 
 def _ladder(

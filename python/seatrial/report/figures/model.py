@@ -172,13 +172,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         label: Names it.
-        points: Its figures by name.
+        points: Its figures by name; of bars none in a heading above the rows that follow.
         remark: What stands beside the label.
+        quiet: Whether it was not measured here, and stands beside for scale only.
     """
 
     label: str
     points: dict[str, Point]
     remark: str = ""
+    quiet: bool = False
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -193,6 +195,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         names: Of the figures that the rows have, in the order of the legend.
         axis: The value axis of a ladder or of bars.
         heat: Of a heat map.
+        course: Of a course in time.
         notes: Sentences below the chart while this view is shown.
         gaps: Sentences on what is circled, in order of their numbers from 1.
         guides: Upright lines and bands behind the rows of a ladder.
@@ -206,6 +209,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     names: list[str] = []
     axis: Axis | None = None
     heat: Heat | None = None
+    course: Course | None = None
     notes: list[str] = []
     gaps: list[str] = []
     guides: list[Guide] = []
@@ -260,6 +264,61 @@ class Heat(msgspec.Struct, frozen=True, kw_only=True):
     samples: list[HeatSample]
 
 
+class CourseColumn(msgspec.Struct, frozen=True, array_like=True):
+    """One reading over the time of a sample; None where nothing could be read.
+
+    Attributes:
+        name: Its entry in the legend, unique within the chart.
+        style: Picks its colour and dash.
+        values: One for each step, in the unit of its panel.
+    """
+
+    name: str
+    style: int
+    values: list[float | None]
+
+
+class CoursePanel(msgspec.Struct, frozen=True, kw_only=True):
+    """Readings of one unit, drawn together.
+
+    Attributes:
+        title: Its heading, with the unit where the ticks do not say it.
+        y: Vertical axis.
+        stacked: Whether the readings are parts of a whole, drawn one upon another.
+        columns: From the bottom of the stack up.
+    """
+
+    title: str
+    y: Axis
+    stacked: bool
+    columns: list[CourseColumn]
+
+
+class CourseMark(msgspec.Struct, frozen=True, array_like=True):
+    """What happened meanwhile, in s from the sample's start: ``stall`` or ``checkpoint``."""
+
+    start_s: float
+    end_s: float
+    sort: Literal["stall", "checkpoint"]
+    text: str
+
+
+class Course(msgspec.Struct, frozen=True, kw_only=True):
+    """All readings of one sample over its time.
+
+    Attributes:
+        step_s: Value ``i`` of a column covers ``[i, i + 1) * step_s``.
+        x: The axis of time.
+        panels: In order.
+        marks: Behind all panels.
+    """
+
+    step_s: float
+    x: Axis
+    panels: list[CoursePanel]
+    marks: list[CourseMark]
+
+
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """One chart.
 
@@ -274,7 +333,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    kind: Literal["lines", "ladder", "bars", "heat"]
+    kind: Literal["lines", "ladder", "bars", "heat", "course"]
     topic: str
     notes: list[str]
     views: list[View]

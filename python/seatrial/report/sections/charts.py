@@ -15,18 +15,20 @@ def charts_section(figures: Sequence[Figure]) -> Markup:
     return element(
         "section",
         element("h2", "Charts"),
-        element(
-            "p",
-            "The charts need scripts; all their numbers are in the tables below.",
-            class_="unscripted",
-        ),
-        *(_frame(figure) for figure in figures),
+        unscripted("below"),
+        *(frame(figure) for figure in figures),
         id="charts",
         aria_label="Charts",
     )
 
 
-def _frame(figure: Figure) -> Markup:
+def unscripted(where: str) -> Markup:
+    """Return what stands for charts where scripts are off: that their numbers are in tables."""
+    told = f"The charts need scripts; all their numbers are in the tables {where}."
+    return element("p", told, class_="unscripted")
+
+
+def frame(figure: Figure) -> Markup:
     """Return one chart's frame; the script exchanges what a view alone has (assets/figure.js)."""
     view = figure.views[figure.chosen]
     gaps = (element("li", text) for text in view.gaps)

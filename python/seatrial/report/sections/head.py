@@ -10,6 +10,7 @@ from seatrial.analysis.findings.context import (
 )
 from seatrial.analysis.model import Summary
 from seatrial.analysis.wording import format_count, format_duration_s, format_plural, moment
+from seatrial.report.database_words import is_of_database
 from seatrial.report.document import page_head
 from seatrial.report.markup import Markup
 from seatrial.results.model import Run
@@ -56,8 +57,9 @@ def _extent(summary: Summary) -> str:
     durations_s = [known_duration_s(sample) for sample in samples]
     if None not in durations_s:
         requests = sum(sample.outcome.offered for sample in samples)
+        on_database = all(is_of_database(part.cell) for part in summary.cells)
         told.append(format_duration_s(sum(filter(None, durations_s))))
-        told.append(f"{format_count(requests)} requests")
+        told.append(f"{format_count(requests)} {'transactions' if on_database else 'requests'}")
     return ", ".join(told)
 
 

@@ -1,0 +1,205 @@
+// A database's sample over its time: panels of readings on one axis of time, checkpoints and
+// stalls shaded behind all of them.
+
+const COURSE_PANEL_PX = 118;
+const COURSE_TOP_PX = 46; // title and legend
+const COURSE_FOOT_PX = 36;
+const COURSE_NAMED_FOOT_PX = 54; // with the name of the axis
+const COURSE_MARKS_PX = 18; // above the first row, for what is shaded
+const COURSE_LEFT_PX = 62;
+const COURSE_RIGHT_PX = 18;
+const COURSE_TWO_COLUMNS_PX = 760;
+const COURSE_MARK_LABEL_PX = 74;
+const COURSE_TONES = { checkpoint: 'muted', stall: 'alarm' };
+
+/** Return [option, height] of a view of readings at a width. */
+function courseOption({ course }, width_px, colours) {
+  const { panels } = course;
+  const columns = width_px >= COURSE_TWO_COLUMNS_PX && panels.length > 1 ? 2 : 1;
+  const rows = Math.ceil(panels.length / columns);
+  const row_px = COURSE_TOP_PX + COURSE_PANEL_PX + COURSE_FOOT_PX;
+  const option = {
+    ...baseOption(colours),
+    title: [], legend: [], grid: [], xAxis: [], yAxis: [], series: [],
+    axisPointer: { link: [{ xAxisIndex: 'all' }], lineStyle: { color: colours.muted } },
+    tooltip: tooltipOption('axis', (points) => courseTip(course, points, colours), colours),
+  };
+  panels.forEach((panel, index) => {
+    const column = Math.floor(index / rows);
+    const row = index % rows;
+    addCoursePanel(option, course, index, colours, {
+      left_px: (column * width_px) / columns,
+      top_px: row * row_px + COURSE_MARKS_PX,
+      width_px: width_px / columns,
+      named: row === rows - 1 || index === panels.length - 1,
+      marked: row === 0,
+    });
+  });
+  return [option, rows * row_px + COURSE_MARKS_PX + COURSE_NAMED_FOOT_PX - COURSE_FOOT_PX];
+}
+
+/** Add one panel: its title, its legend, its axes, what is shaded, its readings. */
+function addCoursePanel(option, course, index, colours, box) {
+  const panel = course.panels[index];
+  const length_px = box.width_px - COURSE_LEFT_PX - COURSE_RIGHT_PX;
+  option.title.push({
+    text: panel.title,
+    left: box.left_px,
+    top: box.top_px,
+    padding: 0,
+    textStyle: { color: colours.ink, fontSize: 13, fontWeight: 600 },
+  });
+  if (panel.columns.length > 1) {
+    option.legend.push({
+      ...legendOption(panel.columns.map(([name]) => name), colours, box.top_px + 18),
+      left: box.left_px,
+      itemGap: 12,
+      itemWidth: 16,
+      ...(panel.stacked ? { icon: 'rect' } : {}),
+    });
+  }
+  option.grid.push({
+    left: box.left_px + COURSE_LEFT_PX,
+    top: box.top_px + COURSE_TOP_PX,
+    width: length_px,
+    height: COURSE_PANEL_PX,
+  });
+  option.xAxis.push({
+    ...axisOption(course.x, colours, {
+      gridIndex: index, horizontal: true, nameShown: box.named, length_px,
+    }),
+    triggerTooltip: true,
+  });
+  option.yAxis.push(axisOption(panel.y, colours, {
+    gridIndex: index, horizontal: false, nameShown: false,
+  }));
+  const shapes = (api) => courseMarks(course, panel, api, colours, box.marked);
+  option.series.push({ ...drawnSeries(shapes, { axis: index, z: 0 }), clip: false });
+  panel.columns.forEach((column) => {
+    option.series.push(courseSeries(course, panel, column, index, colours));
+  });
+}
+
+/** Return one reading as a line, or as a layer of a stack. */
+function courseSeries(course, panel, [name, style, values], index, colours) {
+  const { color, dash } = lineStyle(style, colours);
+  const layer = panel.stacked
+    ? { stack: `panel-${index}`, areaStyle: { color, opacity: 0.55 }, lineStyle: { width: 0 } }
+    : { lineStyle: { color, type: dash, width: 1.8 } };
+  const alone = values.filter((value) => value !== null).length === 1;
+  return {
+    type: 'line',
+    name,
+    xAxisIndex: index,
+    yAxisIndex: index,
+    z: 3,
+    showSymbol: alone,
+    symbol: 'circle',
+    symbolSize: alone ? 6 : 4,
+    itemStyle: { color },
+    emphasis: { disabled: true },
+    data: values.map((value, step) => {
+      const middle_s = Math.min((step + 0.5) * course.step_s, course.x.high);
+      const drawn = value === null || (panel.y.scale === 'log' && value <= 0) ? null : value;
+      return { value: [middle_s, drawn === null ? null : place(panel.y, drawn)], reading: value };
+    }),
+    ...layer,
+  };
+}
+
+/** Return what is shaded behind a panel; above the first of a column it is named. */
+function courseMarks(course, panel, api, colours, named) {
+  const at = (value) => Math.min(Math.max(value, 0), course.x.high);
+  let free_px = -Infinity;
+  return course.marks.flatMap(([from_s, to_s, sort, text]) => {
+    const [left, bottom] = api.coord([at(from_s), place(panel.y, panel.y.low)]);
+    const [right, top] = api.coord([at(to_s), place(panel.y, panel.y.high)]);
+    const fill = colours[COURSE_TONES[sort]];
+    const shade = {
+      type: 'rect',
+      shape: { x: left, y: top, width: Math.max(right - left, 2), height: bottom - top },
+      style: { fill, opacity: sort === 'stall' ? 0.24 : 0.14 },
+    };
+    if (!named || left < free_px) return [shade];
+    free_px = left + COURSE_MARK_LABEL_PX;
+    const label = sort === 'stall' ? text.split(' from ')[0].replace(' of ', ' ') : sort;
+    return [shade, {
+      type: 'text',
+      x: left,
+      y: top - 3,
+      style: {
+        text: label, fill, align: 'left', verticalAlign: 'bottom', fontSize: 11, fontFamily: FONT,
+      },
+    }];
+  });
+}
+
+/** Return the tooltip of a moment: every reading that is known, panel by panel. */
+function courseTip(course, parameters, colours) {
+  const lines = parameters.filter(({ seriesType }) => seriesType === 'line');
+  if (lines.length === 0) return '';
+  const step = lines[0].dataIndex;
+  const from_s = step * course.step_s;
+  const to_s = from_s + course.step_s;
+  const rows = course.panels.flatMap((panel) => panel.columns
+    .filter(([, , values]) => values[step] !== null && values[step] !== undefined)
+    .map(([name, style, values]) => ({
+      name: panel.columns.length > 1 ? name : panel.title.toLowerCase().replace(/ \(.*/, ''),
+      text: courseReading(panel.y.unit, values[step]),
+      color: lineStyle(style, colours).color,
+    })));
+  const marks = course.marks.filter(([start_s, end_s]) => start_s < to_s && end_s > from_s)
+    .map(([, , sort, text]) => ({ name: '', text, color: colours[COURSE_TONES[sort]] }));
+  return tipContent(
+    `${formatNumber(from_s, 4)} to ${formatNumber(to_s, 4)} s`, [...marks, ...rows],
+  );
+}
+
+/** Return one reading in words, as report/sections/database.py says it. */
+function courseReading(unit, value) {
+  if (value === null || value === undefined) return '–';
+  if (unit === 'share') return formatShare(value);
+  if (unit === 'ns') return formatDuration(value, 3, formatReading);
+  if (unit === 'B/s') return `${formatReading(value / 1e6)} MB/s`;
+  return formatRate(value);
+}
+
+/** Return the view as rows of a table, the first of them its heading. */
+function courseTable({ course }) {
+  const rows = course.panels.flatMap((panel) => panel.columns.flatMap(
+    ([name, , values]) => values.map((value, step) => [
+      panel.title, name, Number((step * course.step_s).toFixed(4)), panel.y.unit, value,
+    ]),
+  ));
+  return [['panel', 'reading', 'from_s', 'unit', 'value'], ...rows];
+}
+
+/** Keep a course's table in step with the round that its chart shows. */
+function followCourse(figure) {
+  const table = document.getElementById(figure.data.table);
+  figure.element.addEventListener('view-chosen', ({ detail: { label, course } }) => {
+    table.querySelector('.of').textContent = label;
+    table.querySelector('.marks').replaceChildren(...course.marks.map(
+      ([, , , text]) => textElement('li', text),
+    ));
+    table.querySelector('tbody').replaceChildren(...courseRows(course));
+  });
+}
+
+/** Return the rows of a course's table, as report/sections/database.py writes them. */
+function courseRows(course) {
+  const columns = course.panels.flatMap((panel) => panel.columns.map(
+    ([, , values]) => [panel.y.unit, values],
+  ));
+  const steps = Math.max(...columns.map(([, values]) => values.length));
+  return Array.from({ length: steps }, (_, step) => {
+    const row = document.createElement('tr');
+    const readings = columns.map(([unit, values]) => courseReading(unit, values[step]));
+    const from_s = step * course.step_s;
+    const from = from_s < 1000 ? formatNumber(from_s) : formatCount(Math.round(from_s));
+    row.append(...[from, ...readings].map(
+      (text) => textElement('td', text),
+    ));
+    return row;
+  });
+}

@@ -1,0 +1,292 @@
+"""Databases: the article's table and chart, where the time goes cell by cell, what was loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from seatrial.analysis.database.model import DatabaseCell
+from seatrial.analysis.facts import format_number
+from seatrial.analysis.model import CellSummary, Summary
+from seatrial.analysis.wording import (
+    format_count,
+    format_duration_ns,
+    format_estimate,
+    format_iops,
+    format_plural,
+    format_rate_bytes,
+    format_share,
+)
+from seatrial.report.database_tables import (
+    batch_length,
+    latency_table,
+    rate_tables,
+    sweep_tables,
+)
+from seatrial.report.database_time_tables import events_table, facts_table, time_tables
+from seatrial.report.database_words import (
+    analysed,
+    cell_words,
+    database_cells,
+    label_names,
+    seconds_interval,
+)
+from seatrial.report.figures.courses import course_figure
+from seatrial.report.figures.database import comparable, database_figures
+from seatrial.report.figures.heatmap import stalled_s
+from seatrial.report.figures.model import Course, CourseMark, Figure
+from seatrial.report.figures.naming import capitalized
+from seatrial.report.markup import Markup, element, join, unbroken
+from seatrial.report.published import PGBENCH_SOURCE
+from seatrial.report.sections.charts import frame, unscripted
+from seatrial.report.sections.tables import plain_table, scrolling
+from seatrial.report.table import NO_FIGURE, Table
+
+HEADING: Final = "Databases"
+_EXACT: Final = 0.0  # read, not estimated: three digits
+_COURSES_OPEN: Final = 1
+
+
+class DatabasePart(NamedTuple):
+    """The part of a page on a run's databases.
+
+    Attributes:
+        section: What it shows; empty where the run has none.
+        figures: Its charts, which the page's script draws.
+    """
+
+    section: Markup
+    figures: list[Figure]
+
+
+def database_part(
+    summary: Summary, *, rounds_max: int, courses_max: int, with_published: bool
+) -> DatabasePart:
+    """Return the part of a page on a run's databases.
+
+    Args:
+        summary: The run.
+        rounds_max: How many rounds of a cell may be drawn over time.
+        courses_max: How many cells may be.
+        with_published: Whether the published figures of 2010 are shown from the start.
+    """
+    cells = database_cells(summary)
+    if not cells:
+        return DatabasePart(Markup(""), [])
+    told = analysed(summary)
+    sweeps = summary.database.sweeps if summary.database else []
+    figures = database_figures(cells, sweeps, told, with_published=with_published)
+    courses = _courses(cells, rounds_max, courses_max)
+    by_id = {figure.id: frame(figure) for figure in figures}
+    first, *others = rate_tables(cells)
+    body = [
+        unscripted("beside them"),
+        plain_table(first),
+        by_id.pop("database-tps", Markup("")),
+        _published(cells),
+        *(plain_table(table) for table in others),
+        *_sweep_part(summary, by_id),
+        _where_time_goes(summary, cells, courses),
+        *by_id.values(),
+        _every_latency(cells),
+        *(plain_table(table) for table in time_tables(summary)),
+    ]
+    section = element("section", element("h2", HEADING), *body, id="database", aria_label=HEADING)
+    return DatabasePart(section, [*figures, *courses.values()])
+
+
+def _courses(cells: Sequence[CellSummary], rounds_max: int, courses_max: int) -> dict[str, Figure]:
+    """Return the charts over time by the keys of their cells, the most telling ones."""
+    ranked = sorted(cells, key=lambda part: (-stalled_s(part), part.iops.value))
+    kept = {part.cell.key for part in ranked[:courses_max]}
+    found = {}
+    for number, part in enumerate(cells, start=1):
+        figure = (
+            course_figure(part, f"course-{number}", rounds_max) if part.cell.key in kept else None
+        )
+        if figure is not None:
+            found[part.cell.key] = figure
+    return found
+
+
+def _sweep_part(summary: Summary, frames: dict[str, Markup]) -> list[Markup]:
+    """Return chart and tables of the caches' sizes; nothing where none was varied."""
+    tables = sweep_tables(summary)
+    if not tables or summary.database is None:
+        return []
+    sentences = [element("p", unbroken(sweep.sentence)) for sweep in summary.database.sweeps]
+    drawn = frames.pop("database-sweep", Markup(""))
+    return [drawn or join(sentences), *(plain_table(table) for table in tables)]
+
+
+def _every_latency(cells: Sequence[CellSummary]) -> Markup:
+    """Return all percentiles and counts of every cell, folded."""
+    table = latency_table(cells)
+    label = f"{table.title} of {format_plural(len(cells), 'cell')}"
+    return element(
+        "details", element("summary", label), plain_table(table, captioned=False), class_="every"
+    )
+
+
+def _published(cells: Sequence[CellSummary]) -> Markup:
+    """Return the article's own figures, folded; nothing where no cell did what it did."""
+    published = comparable(cells)
+    if not published:
+        return Markup("")
+    table = Table(
+        id="database-published",
+        title="Published in 2010",
+        labels=4,
+        headers=["Device", "Scale", "Client machines", "Clients of each", "tps", "Runs"],
+        rows=[
+            [
+                each.device,
+                str(each.scale),
+                str(each.processes),
+                str(each.clients),
+                format_count(round(each.rate_per_s)),
+                str(each.rounds),
+            ]
+            for each in published
+        ],
+    )
+    return element(
+        "details",
+        element("summary", "The figures published in 2010"),
+        element("p", PGBENCH_SOURCE),
+        plain_table(table, captioned=False),
+        class_="published",
+    )
+
+
+def _where_time_goes(
+    summary: Summary, cells: Sequence[CellSummary], courses: dict[str, Figure]
+) -> Markup:
+    """Return each cell's verdict, figures, waits and course; folded where there are several."""
+    told = analysed(summary)
+    shown = [part for part in cells if part.cell.key in told or part.cell.key in courses]
+    if not shown:
+        return Markup("")
+    parts = []
+    for place, part in enumerate(shown):
+        content = _cell_content(part, told.get(part.cell.key), courses.get(part.cell.key))
+        if len(shown) == 1:
+            parts.append(content)
+            continue
+        heading = element("summary", unbroken(_cell_heading(part, cells, told)))
+        parts.append(
+            element("details", heading, content, class_="cell", open=place < _COURSES_OPEN)
+        )
+    missing = len(cells) - len(courses)
+    more = (
+        element("p", f"Of {format_plural(missing, 'cell')} the course over time is not shown here.")
+        if courses and missing
+        else ""
+    )
+    return element("section", element("h3", "Where the time goes"), *parts, more, id="time")
+
+
+def _cell_heading(
+    part: CellSummary, cells: Sequence[CellSummary], told: dict[str, DatabaseCell]
+) -> str:
+    same = [each for each in cells if each.cell.workload == part.cell.workload]
+    several = len({each.cell.workload for each in cells}) > 1
+    words = [part.cell.workload if several else "", cell_words(part, label_names(same))]
+    name = ": ".join(filter(None, words)) or part.cell.workload
+    name = name if several else capitalized(name)
+    real = batch_length(part, "real")
+    rate = seconds_interval(real) if real else format_estimate(part.iops)
+    known = told.get(part.cell.key)
+    bound = f", bound by: {known.verdict.bound}" if known else ""
+    return f"{name}: {part.blank or rate}{bound}"
+
+
+def _cell_content(part: CellSummary, cell: DatabaseCell | None, figure: Figure | None) -> Markup:
+    return element(
+        "div",
+        element("p", unbroken(cell.verdict.sentence), class_="verdict") if cell else "",
+        frame(figure) if figure else "",
+        _numbers(cell) if cell else "",
+        _course_table(figure) if figure else "",
+        _notes(part),
+        class_="time",
+    )
+
+
+def _numbers(cell: DatabaseCell) -> Markup:
+    tables = [facts_table(cell), *([events_table(cell)] if cell.wait_events else [])]
+    return element("div", *(plain_table(table) for table in tables), class_="beside")
+
+
+def _notes(part: CellSummary) -> Markup:
+    """Return what could not be read or done in the cell's samples, each sentence once."""
+    records = [sample.database for sample in part.samples if sample.database]
+    notes = dict.fromkeys(note for record in records for note in record.notes)
+    return (
+        element("ul", *(element("li", note) for note in notes), class_="notes")
+        if notes
+        else (Markup(""))
+    )
+
+
+def _course_table(figure: Figure) -> Markup:
+    """Return the numbers of the round that the chart shows first, folded.
+
+    Where scripts run, the table follows the round that is picked there (assets/course.js).
+    """
+    view = figure.views[figure.chosen]
+    if view.course is None:
+        return Markup("")
+    label = "The course over time in numbers"
+    columns = [(panel, column) for panel in view.course.panels for column in panel.columns]
+    groups = [element("th", ""), *(
+        element("th", panel.title, colspan=len(panel.columns), scope="colgroup", class_="group")
+        for panel in view.course.panels
+    )]  # fmt: skip
+    heads = ["From (s)", *(column.name for _, column in columns)]
+    table = element(
+        "table",
+        element(
+            "thead",
+            element("tr", *groups),
+            element("tr", *(element("th", head, scope="col") for head in heads)),
+        ),
+        element("tbody", *_course_rows(view.course)),
+    )
+    caption = element("p", element("span", view.label, class_="of"), class_="lead")
+    events = element("ul", *_mark_items(view.course.marks), class_="marks")
+    return element(
+        "details",
+        element("summary", label),
+        caption,
+        events,
+        scrolling(table, label),
+        id=figure.table,
+    )
+
+
+def _course_rows(course: Course) -> Iterator[Markup]:
+    columns = [(panel.y.unit, column) for panel in course.panels for column in panel.columns]
+    steps = max((len(column.values) for _, column in columns), default=0)
+    for step in range(steps):
+        texts = [format_number(step * course.step_s)]
+        texts += [_reading(unit, column.values[step]) for unit, column in columns]
+        yield element("tr", *(element("td", text) for text in texts))
+
+
+def _reading(unit: str, value: float | None) -> str:
+    """Return one reading in words; assets/course.js says it the same way."""
+    if value is None:
+        return NO_FIGURE
+    if unit == "share":
+        return format_share(value)
+    if unit == "ns":
+        return format_duration_ns(value, _EXACT)
+    if unit == "B/s":
+        return format_rate_bytes(value, _EXACT)
+    return format_iops(value, _EXACT)
+
+
+def _mark_items(marks: Sequence[CourseMark]) -> Iterator[Markup]:
+    for mark in marks:
+        yield element("li", mark.text)

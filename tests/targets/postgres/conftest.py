@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import subprocess
 
@@ -11,7 +12,8 @@ import pytest
 from seatrial.errors import TargetError
 from seatrial.targets.postgres.account import account_for
 from seatrial.targets.postgres.binaries import find_binaries, wheel_binaries
-from seatrial.targets.postgres.cluster import Cluster, create_cluster
+from seatrial.targets.postgres.clone import clone_folder
+from seatrial.targets.postgres.cluster import create_cluster
 from seatrial.targets.postgres.connection import connect
 from seatrial.targets.postgres.processes import end_server, server_processes
 from seatrial.targets.undo import UndoJournal
@@ -52,19 +54,31 @@ def journal(state_dir):
         yield journal
 
 
+@pytest.fixture(scope="session")
+def shared(template, tmp_path_factory):
+    """The folder of a clone that many tests start a server on, one after the other."""
+    folder = tmp_path_factory.mktemp("shared") / "data"
+    clone_folder(template.folder, folder)
+    return folder
+
+
 @pytest.fixture
-def cluster(template, tmp_path, journal):
-    """A fresh clone of the template; whatever still runs on it in the end is ended."""
-    # Unlike clone_folder, cp waits for no disk.
-    subprocess.run(["cp", "-a", template.folder, tmp_path / "data"], check=True)
-    yield Cluster(
-        folder=tmp_path / "data",
-        binaries=template.binaries,
-        account=template.account,
-        journal=journal,
-    )
-    end_server(tmp_path / "data")
-    assert server_processes(tmp_path / "data") == []
+def cluster(template, shared, journal):
+    """The shared clone; whatever still runs on it in the end is ended."""
+    yield dataclasses.replace(template, folder=shared, journal=journal)
+    end_server(shared)
+    assert server_processes(shared) == []
+
+
+@pytest.fixture
+def own_cluster(template, tmp_path, journal):
+    """A clone for this test alone."""
+    folder = tmp_path / "own/data"
+    folder.parent.mkdir()
+    clone_folder(template.folder, folder)
+    yield dataclasses.replace(template, folder=folder, journal=journal)
+    end_server(folder)
+    assert server_processes(folder) == []
 
 
 def count_lines(server) -> int:

@@ -96,6 +96,15 @@ def memory_limit(limit_bytes: int, journal: UndoJournal) -> MemoryGroup:
     return group
 
 
+def limit_obstacle() -> str:
+    """Return why no memory can be limited on this machine, as a sentence; empty where it can."""
+    try:
+        _place()
+    except TargetError as error:
+        return error.cause
+    return ""
+
+
 def remove_group(group: MemoryGroup, journal: UndoJournal) -> Undone:
     """Remove a group whose processes have ended; what fails stays in the journal."""
     return journal.undo(group.entry)

@@ -115,11 +115,12 @@ def _works_in(pid: int, folder: str) -> bool:
     """Tell whether a process is one of a server's programs and works in a folder."""
     try:
         place = str(Path(f"/proc/{pid}/cwd").readlink())
+        if place.removesuffix(" (deleted)") != folder:
+            return False
         program = str(Path(f"/proc/{pid}/exe").readlink())
     except OSError:
         return False
-    name = Path(program.removesuffix(" (deleted)")).name
-    return name in _PROGRAMS and place.removesuffix(" (deleted)") == folder
+    return Path(program.removesuffix(" (deleted)")).name in _PROGRAMS
 
 
 def _family_by_pid_file(data_folder: Path, numbers: list[int]) -> list[int]:

@@ -45,9 +45,10 @@ test-python: setup ## the tests of the Python rooms, the source tree and the rep
 	@echo "== pytest"
 	@.venv/bin/python -m pytest
 
-bench: setup ## CPU per I/O against fio, and the time of a comparison, written to bench/RESULTS.md
+bench: setup ## CPU per I/O against fio, a comparison's time, what observing costs: bench/RESULTS.md
 	@.venv/bin/python bench/engine.py
 	@.venv/bin/python bench/compare.py
+	@.venv/bin/python bench/observe.py
 
 format: setup ## lay out all code as the lints want it
 	@.venv/bin/ruff check --fix --quiet .

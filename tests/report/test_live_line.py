@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from database_hand import pgbench_cell
+from exports_hand import make_cell
 
-from seatrial.cli.terminal import live_text
+from seatrial.cli.terminal import PLAIN_EVERY_S, PlainWatcher, live_text
 from seatrial.measure.progress import LiveReading
 
 
@@ -41,3 +43,22 @@ NOTHING = {"iops": 0.0, "bytes_per_s": 0.0, "p99_ns": 0, "stalls": 0}
 )
 def test_the_line_says_rates_stalls_or_how_long_nothing_came(changes, line):
     assert live_text(reading(**changes), 2) == line
+
+
+def test_on_a_database_the_line_says_tps_and_no_bandwidth():
+    line = live_text(reading(bytes_per_s=0.0), 0, on_database=True)
+    assert line == "12k tps, p99 210 µs, 1 stall"
+    assert live_text(reading(**NOTHING, elapsed_s=0.2), 0, on_database=True) == (
+        "just begun, 0 stalls"
+    )
+
+
+def test_the_watcher_takes_the_words_from_the_cell(capsys: pytest.CaptureFixture[str]):
+    watcher = PlainWatcher()
+    hangs = reading(**NOTHING | {"oldest_in_flight_ns": 700_000_000})
+    for cell, told in ((pgbench_cell("hdd", 100, 10), "12k tps, p99"), (make_cell(), "12k IOPS")):
+        watcher.cell_started(cell, 0, 60.0)
+        watcher.live(hangs)  # said at once, and the clock starts again
+        watcher._said_s -= PLAIN_EVERY_S
+        watcher.live(reading())
+        assert told in capsys.readouterr().err

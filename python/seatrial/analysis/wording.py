@@ -31,6 +31,7 @@ __all__ = [
     "format_share",
     "format_size",
     "format_value",
+    "is_on_database",
     "moment",
 ]
 

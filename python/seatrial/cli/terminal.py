@@ -20,6 +20,7 @@ from seatrial.analysis.wording import (
     format_iops,
     format_plural,
     format_rate_bytes,
+    is_on_database,
 )
 from seatrial.measure.progress import LiveReading, Silent, Watcher
 from seatrial.results.model import Sample
@@ -63,8 +64,11 @@ def is_stuck(reading: LiveReading) -> bool:
     return reading.iops == 0 and reading.oldest_in_flight_ns > STUCK_NS
 
 
-def live_text(reading: LiveReading, stalls_before: int) -> str:
-    """Return the live line: rate, bandwidth, p99 and stalls so far, or how long nothing came."""
+def live_text(reading: LiveReading, stalls_before: int, *, on_database: bool = False) -> str:
+    """Return the live line: rate, bandwidth, p99 and stalls so far, or how long nothing came.
+
+    Transactions of a database have no bandwidth.
+    """
     if is_stuck(reading):
         return f"0 completed, oldest in flight {format_duration_ns(reading.oldest_in_flight_ns)}"
     stalls = format_plural(stalls_before + reading.stalls, "stall")
@@ -73,8 +77,10 @@ def live_text(reading: LiveReading, stalls_before: int) -> str:
     if reading.mean_ns:
         mean = format_duration_ns(reading.mean_ns)
         return f"{reading.iops:,.0f} transactions per second, mean {mean}, {stalls}"
-    rate, bandwidth = format_iops(reading.iops), format_rate_bytes(reading.bytes_per_s)
-    return f"{rate} IOPS, {bandwidth}, p99 {format_duration_ns(reading.p99_ns)}, {stalls}"
+    rate, p99 = format_iops(reading.iops), format_duration_ns(reading.p99_ns)
+    if on_database:
+        return f"{rate} tps, p99 {p99}, {stalls}"
+    return f"{rate} IOPS, {format_rate_bytes(reading.bytes_per_s)}, p99 {p99}, {stalls}"
 
 
 class BarWatcher:
@@ -87,6 +93,7 @@ class BarWatcher:
         self._left_s = 0.0
         self._stalls = 0
         self._title = "Preparing"
+        self._on_database = False
 
     def stage(self, sentence: str) -> None:
         """Show the step."""
@@ -96,6 +103,7 @@ class BarWatcher:
     def cell_started(self, cell: Cell, round_number: int, time_left_s: float) -> None:
         """Show the cell and the time left."""
         self._left_s = time_left_s
+        self._on_database = is_on_database(cell.identity())
         spent_s = time.monotonic() - self._began_s
         left = format_duration_s(time_left_s)
         self._title = f"{left} left, round {round_number + 1}: {format_cell(cell)}"
@@ -109,7 +117,7 @@ class BarWatcher:
     def live(self, reading: LiveReading) -> None:
         """Show the last second."""
         spent_s = time.monotonic() - self._began_s
-        line = live_text(reading, self._stalls)
+        line = live_text(reading, self._stalls, on_database=self._on_database)
         self._progress.update(
             self._bar, completed=spent_s, description=f"{self._title}\n{'':25}{line}"
         )
@@ -128,6 +136,7 @@ class PlainWatcher:
         self._cell = ""
         self._stalls = 0
         self._was_stuck = False
+        self._on_database = False
 
     def stage(self, sentence: str) -> None:
         """Say the step."""
@@ -137,6 +146,7 @@ class PlainWatcher:
     def cell_started(self, cell: Cell, round_number: int, time_left_s: float) -> None:
         """Say that a round begins."""
         self._cell = format_cell(cell)
+        self._on_database = is_on_database(cell.identity())
         if round_number != self._round:
             self._round = round_number
             left = format_duration_s(time_left_s)
@@ -149,7 +159,8 @@ class PlainWatcher:
         self._was_stuck = is_stuck(reading)
         if hangs_now or now_s - self._said_s >= PLAIN_EVERY_S:
             self._said_s = now_s
-            click.echo(f"  {self._cell}: {live_text(reading, self._stalls)}", err=True)
+            line = live_text(reading, self._stalls, on_database=self._on_database)
+            click.echo(f"  {self._cell}: {line}", err=True)
 
     def cell_ended(self, sample: Sample) -> None:
         """Say a stall at once."""

@@ -48,6 +48,8 @@ def test_the_line_says_rates_stalls_or_how_long_nothing_came(changes, line):
 def test_on_a_database_the_line_says_tps_and_no_bandwidth():
     line = live_text(reading(bytes_per_s=0.0), 0, on_database=True)
     assert line == "12k tps, p99 210 µs, 1 stall"
+    of_pgbench = reading(iops=35.4, bytes_per_s=0.0, p99_ns=0, mean_ns=281_000_000)
+    assert live_text(of_pgbench, 0, on_database=True) == "35 tps, mean 280 ms, 1 stall"
     assert live_text(reading(**NOTHING, elapsed_s=0.2), 0, on_database=True) == (
         "just begun, 0 stalls"
     )

@@ -67,20 +67,20 @@ def is_stuck(reading: LiveReading) -> bool:
 def live_text(reading: LiveReading, stalls_before: int, *, on_database: bool = False) -> str:
     """Return the live line: rate, bandwidth, p99 and stalls so far, or how long nothing came.
 
-    Transactions of a database have no bandwidth.
+    Transactions of a database have no bandwidth, and of pgbench's only the mean is known so early.
     """
     if is_stuck(reading):
         return f"0 completed, oldest in flight {format_duration_ns(reading.oldest_in_flight_ns)}"
     stalls = format_plural(stalls_before + reading.stalls, "stall")
     if reading.iops == 0 and reading.elapsed_s < FIRST_READING_S:
         return f"just begun, {stalls}"
-    if reading.mean_ns:
-        mean = format_duration_ns(reading.mean_ns)
-        return f"{reading.iops:,.0f} transactions per second, mean {mean}, {stalls}"
-    rate, p99 = format_iops(reading.iops), format_duration_ns(reading.p99_ns)
+    rate = format_iops(reading.iops)
+    time = f"p99 {format_duration_ns(reading.p99_ns)}"
+    if reading.mean_ns and not reading.p99_ns:
+        time = f"mean {format_duration_ns(reading.mean_ns)}"
     if on_database:
-        return f"{rate} tps, p99 {p99}, {stalls}"
-    return f"{rate} IOPS, {format_rate_bytes(reading.bytes_per_s)}, p99 {p99}, {stalls}"
+        return f"{rate} tps, {time}, {stalls}"
+    return f"{rate} IOPS, {format_rate_bytes(reading.bytes_per_s)}, {time}, {stalls}"
 
 
 class BarWatcher:

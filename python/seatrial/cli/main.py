@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "run": "The quick trial of a directory: about two minutes, one report.",
     "study": "Run any study file, or look at its plan.",
     "io": "One cell, as fio would run one job.",
+    "db": "What storage does for PostgreSQL: transactions, their limits, crash trials.",
     "loadline": "The most that a target sustains within a latency, and how it breaks.",
     "precondition": "A drive brought to its steady state, with proof; its cost said before.",
     "check": "What could spoil a measurement here, before anything is measured.",
@@ -78,6 +79,7 @@ Examples:
   seatrial run /mnt/ssd               two minutes, no root, one report
   seatrial study one-dvd-per-second --plan
   seatrial io /mnt/ssd --block-size 8k --threads 40 --seconds 10
+  seatrial db /mnt/ssd                PostgreSQL on it, about three minutes
   seatrial show last
 
 \b

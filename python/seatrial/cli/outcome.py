@@ -40,6 +40,7 @@ def measure_and_tell(
     report: Path | None,
     as_json: bool,
     conductor: Conductor | None = None,
+    with_published: bool = False,
 ) -> int:
     """Measure a plan, print what came of it, write the report; return the exit code.
 
@@ -49,6 +50,7 @@ def measure_and_tell(
         report: Where the report goes; None for beside the results file.
         as_json: One JSON document instead of text.
         conductor: The way through the plan; the usual one unless given.
+        with_published: Whether the report begins with published figures of databases beside.
 
     Raises:
         SeatrialError: when the target or the results file cannot be used.
@@ -64,7 +66,7 @@ def measure_and_tell(
     place = report or results.parent / f"seatrial-report-{run.id}.html"
     if not as_json:
         click.echo(f"{run_text(summary)}{targets_text(summary)}\n{end.reason}")
-    write_report(summary, place)
+    write_report(summary, place, with_published=with_published)
     if as_json:
         click.echo(json_document.render(summary), nl=False)
     else:
@@ -91,15 +93,20 @@ def exit_code(summary: Summary) -> int:
     return 0 if all(result.met for result in summary.thresholds) else EXIT_THRESHOLD
 
 
-def write_report(summary: Summary, place: Path) -> None:
+def write_report(summary: Summary, place: Path, *, with_published: bool = False) -> None:
     """Write the HTML page of a run.
+
+    Args:
+        summary: The run.
+        place: Where the page goes.
+        with_published: Whether it begins with published figures of databases beside.
 
     Raises:
         UsageError: when the file cannot be written.
     """
     from seatrial.report.page import render  # noqa: PLC0415 - the page's parts are large
 
-    page = render(summary, tables=tables(summary))
+    page = render(summary, tables=tables(summary), with_published=with_published)
     write_text(place, page, otherwise=f"seatrial report {summary.run.id} --output FILE")
 
 

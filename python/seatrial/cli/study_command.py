@@ -108,8 +108,17 @@ def plan_for(study: Study) -> Plan:
     return plan
 
 
-def show_or_measure(plan: Plan, measuring: Measuring, *, resume: bool = False) -> int:
-    """Print the plan, or measure it and print what came of it; return the exit code."""
+def show_or_measure(
+    plan: Plan, measuring: Measuring, *, resume: bool = False, with_published: bool = False
+) -> int:
+    """Print the plan, or measure it and print what came of it; return the exit code.
+
+    Args:
+        plan: What to measure.
+        measuring: What all measuring commands have in common.
+        resume: Whether to go on with the newest unfinished run of this plan.
+        with_published: Whether the report begins with published figures of databases beside.
+    """
     if measuring.plan_only:
         return _show(plan, as_json=measuring.as_json)
     from seatrial.cli.outcome import measure_and_tell  # noqa: PLC0415 - loads the analysis
@@ -124,14 +133,23 @@ def show_or_measure(plan: Plan, measuring: Measuring, *, resume: bool = False) -
         resume=_unfinished(plan, measuring.results) if resume else None,
     )
     return measure_and_tell(
-        request, measuring.results, report=measuring.report, as_json=measuring.as_json
+        request,
+        measuring.results,
+        report=measuring.report,
+        as_json=measuring.as_json,
+        with_published=with_published,
     )
 
 
 def command_line() -> str:
-    """Return the command as a shell would take it again; bytes that are no text as their codes."""
+    """Return the command as a shell would take it again, without the passwords of addresses.
+
+    Bytes that are no text are told as their codes.
+    """
+    from seatrial.cli.server_urls import without_password  # noqa: PLC0415 - not for --help
+
     words = [os.fsencode(word).decode("utf-8", "backslashreplace") for word in sys.argv[1:]]
-    return shlex.join(["seatrial", *words])
+    return shlex.join(["seatrial", *map(without_password, words)])
 
 
 def _show(plan: Plan, *, as_json: bool) -> int:

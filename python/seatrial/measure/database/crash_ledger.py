@@ -173,9 +173,7 @@ def _half(found: Found) -> int:
     return max(_discords(found.left, moved_from), _discords(found.right, moved_to))
 
 
-def _discords(
-    rows: Mapping[int, tuple[int, int]], changes: Iterable[tuple[int, int]]
-) -> int:
+def _discords(rows: Mapping[int, tuple[int, int]], changes: Iterable[tuple[int, int]]) -> int:
     """Return how many changes of a table's rows the ledger does not tell, or tells in vain."""
     told: dict[int, list[int]] = defaultdict(list)
     for row, amount in changes:

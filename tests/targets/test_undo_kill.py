@@ -169,7 +169,7 @@ class TestRoot:
     def test_a_mount_in_use_is_told_and_nothing_below_it_is_torn_away(
         self, tmp_path, child, monkeypatch
     ):
-        monkeypatch.setattr(undoers, "_PATIENCE_S", 0.3)
+        monkeypatch.setattr(undoers, "PATIENCE_S", 0.3)
         kill(child(MAKE_FILES + ATTACH_LOOP + MOUNT_LOOP + REPORT_AND_WAIT, str(tmp_path)))
         data = tmp_path / ".seatrial-run1/mnt/data"
         with data.open():

@@ -35,7 +35,7 @@ START = """
     from seatrial.targets.undo import UndoJournal
 
     journal = UndoJournal("killed")
-    binaries = find_binaries()
+    binaries = find_binaries(Path(sys.argv[2]))
     folder = Path(sys.argv[1])
     account = account_for(folder, binaries)
     cluster = Cluster(folder=folder, binaries=binaries, account=account, journal=journal)
@@ -52,12 +52,16 @@ def segments(uid: int) -> list[str]:
     return [line.split()[1] for line in lines if line.split()[9] == str(uid)]
 
 
+def place(cluster) -> list[str]:
+    return [str(cluster.folder), str(cluster.binaries.folder)]
+
+
 def told(undone):
     return [(each.kind, each.outcome) for each in undone]
 
 
 def test_kill_minus_9_of_seatrial_leaves_no_server_after_clean(template, cluster, child, state_dir):
-    process = child(START.format(trap=""), str(cluster.folder))
+    process = child(START.format(trap=""), *place(cluster))
     socket_folder = Path(process.stdout.readline().strip())
     process.send_signal(signal.SIGKILL)
     process.wait(10)
@@ -91,7 +95,7 @@ def test_a_kill_while_the_server_starts_is_cleaned_too(cluster, child, state_dir
 
     Account.popen = trapped
 """
-    process = child(START.format(trap=trap), str(cluster.folder))
+    process = child(START.format(trap=trap), *place(cluster))
     assert process.wait(20) == -signal.SIGKILL
     expected = "undone" if moment == "after" else "gone"
     assert told(clean()) == [("server", expected), ("socket_folder", "undone")]

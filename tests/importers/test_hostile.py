@@ -34,6 +34,9 @@ TEXTS = {
     "bm-flash": PRINTS["raid5-4ssd-1controller"].read_text(encoding="utf-8"),
     "csv": TABLE.read_text(encoding="utf-8"),
     "matrix": "size,1,10\n4K,100,200\n8K,50,\n",
+    "pgbench": "".join(
+        f"{place % 3} {place} {900 + place} 0 1795219200 {place * 9} 7\n" for place in range(1, 40)
+    ),
     "log": "".join(f"{place * 100}, {900 + place}, {place % 2}, 0, 0\n" for place in range(1, 40)),
 }
 # A failing case is small enough as it is; shrinking it would take minutes.

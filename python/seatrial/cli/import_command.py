@@ -22,6 +22,7 @@ Examples:
   seatrial import bm-flash.txt --drives 4 --link sata2
                                                  its printed tables, and what they came over
   seatrial import sizes.csv                      columns size, threads, iops (docs/importers.md)
+  seatrial import pgbench_log.*                  what pgbench --log wrote, all threads and runs
   seatrial import jobs.fio > study.toml          a job file of fio as a study, to be edited
   seatrial audit fio.json                        look at a file without storing it
 
@@ -31,17 +32,22 @@ The format is told by the content. docs/importers.md says what is taken over of 
 
 
 @click.command("import", epilog=EPILOG)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
 @label_option
 @declaring_options
 @results_option
 @json_option
-def command(*, file: Path, label: str, declared: Declared, results: Path, as_json: bool) -> int:
+def command(
+    *, files: tuple[Path, ...], label: str, declared: Declared, results: Path, as_json: bool
+) -> int:
     """Store the result of another tool, so that every command works on it as on a run of ours.
 
-    FILE is fio's JSON or JSON+, a log of fio, the printed tables of bm-flash, or CSV. What it
-    does not tell of the hardware may be told with --drives, --link, --bus and the like. Of a job
-    file of fio, which holds no result, the study is printed that measures the same.
+    FILE is fio's JSON or JSON+, a log of fio, the printed tables of bm-flash, CSV, or a log of
+    pgbench; of these, several may be named. What it does not tell of the hardware may be told with
+    --drives, --link, --bus and the like. Of a job file of fio, which holds no result, the study is
+    printed that measures the same.
     """
     from seatrial.analysis import summarise  # noqa: PLC0415 - loads the analysis
     from seatrial.analysis.bounds.declared import with_declared  # noqa: PLC0415
@@ -50,10 +56,10 @@ def command(*, file: Path, label: str, declared: Declared, results: Path, as_jso
     from seatrial.importers import read_jobs, read_results  # noqa: PLC0415
     from seatrial.report.exports import json_document  # noqa: PLC0415
 
-    if jobs := read_jobs(file):
+    if len(files) == 1 and (jobs := read_jobs(files[0])):
         click.echo(_study_text(jobs), nl=False)
         return 0
-    read = read_results(file)
+    read = read_results(*files)
     run, samples = with_declared(read.run, read.samples, declared)
     run = msgspec.structs.replace(run, label=label)
     imported = _stored(msgspec.structs.replace(read, run=run, samples=samples), results)

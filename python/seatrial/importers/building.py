@@ -51,6 +51,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         duration_s: Measured length, or the one that stands in for it.
         operations: Results by operation kind.
         errors_count: Requests that failed.
+        late_skipped: Requests that were due and never started.
         parts: Further attributes of the ``Sample``, such as its timeline.
         counters: As in ``Sample``.
     """
@@ -69,6 +70,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float
     operations: dict[str, OperationResult]
     errors_count: int = 0
+    late_skipped: int = 0
     counters: dict[str, float] = {}
     parts: dict[str, Any] = {}
 
@@ -153,10 +155,10 @@ def _samples(drafts: Sequence[Draft], begun_at: float) -> Iterable[Sample]:
             engine="imported",
             engine_reason="measured by another tool",
             outcome=Outcome(
-                offered=completed + draft.errors_count,
+                offered=completed + draft.errors_count + draft.late_skipped,
                 completed=completed,
                 failed=draft.errors_count,
-                late_skipped=0,
+                late_skipped=draft.late_skipped,
                 in_flight_at_end=0,
             ),
             operations=draft.operations,

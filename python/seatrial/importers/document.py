@@ -14,7 +14,8 @@ from seatrial.errors import UsageError
 
 FORMATS: Final = (
     "fio JSON or JSON+ (--output-format=json+), fio's bw, iops and latency logs, the printed "
-    "tables of bm-flash, and CSV with columns such as size, threads and iops"
+    "tables of bm-flash, pgbench's logs (--log), and CSV with columns such as size, threads and "
+    "iops"
 )
 DOCUMENT_BYTES_MAX: Final = 1 << 30
 """A text larger than 1 GiB is no result of the kinds that are read here."""

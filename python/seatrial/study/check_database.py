@@ -102,6 +102,7 @@ def database_workloads(study: Study) -> Iterator[MisfitError]:
             *_clients(workload),
             *_rate(workload),
             *_scripts(workload),
+            *_prepared(workload),
             *_settings(workload),
             *_memory(workload),
             *_on_targets(study, workload),
@@ -146,6 +147,13 @@ def _scripts(workload: OnDatabase) -> Iterator[MisfitError]:
                 nth,
             )
         seen.add(name)
+
+
+def _prepared(workload: OnDatabase) -> Iterator[MisfitError]:
+    if isinstance(workload, Batch) and workload.prepare and workload.scale != Batch(file="x").scale:
+        yield MisfitError(
+            "has no effect here", "With 'prepare' there are no tables of pgbench's", "scale"
+        )
 
 
 def _settings(workload: OnDatabase) -> Iterator[MisfitError]:

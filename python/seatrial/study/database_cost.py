@@ -16,17 +16,19 @@ from seatrial.study.database import DatabaseSpec, LoadSpec, is_of_database, spec
 
 ASSUMED_BYTES_PER_S: Final = 250_000_000
 """At which storage is filled, loaded, and copied on; and the most that a server writes."""
-CLUSTER_BYTES: Final = 80_000_000
-"""A server without data: its own tables, and the first segments of its log."""
-SCALE_BYTES: Final = 16_000_000
-"""pgbench's tables with their indexes, for each unit of scale."""
-SCALE_LOG_BYTES: Final = 14_000_000
-"""What loading them writes to the log besides."""
-TELEMETRY_ROW_BYTES: Final = 100
-"""A row with its share of the index."""
-TELEMETRY_ROW_LOG_BYTES: Final = 100
-LOG_KEPT_BYTES_MAX: Final = 1_100_000_000
-"""What stays of the log, recycled: ``max_wal_size`` is 1 GB unless it is set."""
+CLUSTER_BYTES: Final = 40 << 20
+"""A server without data."""
+SCALE_BYTES: Final = 15 << 20
+"""pgbench's tables with their indexes, for each unit of scale: 100,000 accounts."""
+TELEMETRY_ROW_BYTES: Final = 140
+"""A row and its entries in two indexes: measured at 1,000 devices and 24 hours."""
+SQL_GROWTH: Final = 6.0
+"""A file of SQL grows by at most so much, as tables, indexes and log of it, when it is loaded."""
+LOG_BYTES_MIN: Final = 128 << 20
+LOG_BYTES_MAX: Final = 1 << 30
+"""What stays of the log, recycled: PostgreSQL's max_wal_size, unless a study sets it."""
+GROWTH_SHARE: Final = 0.1
+"""Of the data, what a sample adds."""
 TRANSACTION_BYTES: Final = 20_000
 """Log with a whole page, and that page written back."""
 START_S: Final = 1.5
@@ -44,47 +46,43 @@ def database_cells(cells: Iterable[Cell]) -> list[Cell]:
     return [cell for cell in cells if is_of_database(cell.spec)]
 
 
-def data_bytes(load: LoadSpec) -> int:
-    """Return the size of one loaded database on disk, without what every server has.
+def history_rows(load: LoadSpec) -> int:
+    """Return the rows of the telemetry before the first sample: one a device and minute."""
+    return load.devices * load.history_hours * 60
 
-    What a file of SQL loads is not known before it is; its own size stands in for it.
+
+def data_bytes(load: LoadSpec) -> int:
+    """Return about how large one loaded database is, without what every server has.
+
+    Of a file of SQL that is not there (a study of another machine) nothing is known: 0.
     """
     if load.kind == "pgbench":
         return load.scale * SCALE_BYTES
     if load.kind == "telemetry":
-        return _rows(load) * TELEMETRY_ROW_BYTES
-    return _size_bytes(load.file)
-
-
-def _log_bytes(load: LoadSpec) -> int:
-    if load.kind == "pgbench":
-        return load.scale * SCALE_LOG_BYTES
-    if load.kind == "telemetry":
-        return _rows(load) * TELEMETRY_ROW_LOG_BYTES
-    return _size_bytes(load.file)
-
-
-def _rows(load: LoadSpec) -> int:
-    """Return the rows of the telemetry: one a device and minute."""
-    return load.devices * load.history_hours * 60
-
-
-def _size_bytes(path: str) -> int:
+        return history_rows(load) * TELEMETRY_ROW_BYTES
     try:
-        return Path(path).stat().st_size
+        return int(Path(load.file).stat().st_size * SQL_GROWTH)
     except OSError:
         return 0
 
 
-def template_bytes(spec: DatabaseSpec) -> int:
-    """Return the size of a loaded server: every process's database, and what is kept of the log."""
-    log_bytes = min(_log_bytes(spec.load) * spec.processes, LOG_KEPT_BYTES_MAX)
-    return CLUSTER_BYTES + data_bytes(spec.load) * spec.processes + log_bytes
+def cluster_bytes(load: LoadSpec, processes: int) -> int:
+    """Return about what a loaded server takes: its own, the data, its log, and what is added."""
+    own_bytes = processes * data_bytes(load)
+    log_bytes = min(LOG_BYTES_MAX, own_bytes) + LOG_BYTES_MIN
+    return CLUSTER_BYTES + own_bytes + log_bytes + int(GROWTH_SHARE * own_bytes)
+
+
+def space_bytes(specs: Iterable[DatabaseSpec]) -> int:
+    """Return about what the databases of one directory take: each load once, and one copy."""
+    loads = dict.fromkeys((spec.load, spec.processes) for spec in specs)
+    sizes_bytes = [cluster_bytes(*load) for load in loads]
+    return sum(sizes_bytes) + max(sizes_bytes, default=0)
 
 
 def load_write_bytes(spec: DatabaseSpec) -> int:
-    """Return what loading a server writes: the data, and all of the log."""
-    return CLUSTER_BYTES + (data_bytes(spec.load) + _log_bytes(spec.load)) * spec.processes
+    """Return what loading a server writes: the data, and as much again to the log."""
+    return CLUSTER_BYTES + 2 * data_bytes(spec.load) * spec.processes
 
 
 def templates(cells: Iterable[Cell]) -> list[DatabaseSpec]:
@@ -94,12 +92,6 @@ def templates(cells: Iterable[Cell]) -> list[DatabaseSpec]:
         spec = spec_of(cell.spec)
         different.setdefault((cell.target, spec.load, spec.processes), spec)
     return list(different.values())
-
-
-def space_bytes(cells: Iterable[Cell]) -> int:
-    """Return the space that the databases of one target take: all templates and one copy."""
-    kept = [template_bytes(spec) for spec in templates(cells)]
-    return sum(kept) + max(kept) + LOG_KEPT_BYTES_MAX if kept else 0
 
 
 def preparing_write_bytes(cells: Iterable[Cell]) -> int:
@@ -116,7 +108,7 @@ def sample_s(cell: Cell) -> float:
     """Return how long a sample of a database takes with all that belongs to it."""
     spec = spec_of(cell.spec)
     copied_s = _copied_bytes(spec) / ASSUMED_BYTES_PER_S
-    read_bytes = template_bytes(spec) if spec.start == "prewarmed" else 0
+    read_bytes = data_bytes(spec.load) * spec.processes if spec.start == "prewarmed" else 0
     own_s = float(cell.spec["limit"]["duration_s"])
     return own_s + copied_s + read_bytes / ASSUMED_BYTES_PER_S + START_S
 
@@ -134,4 +126,4 @@ def sample_write_bytes(cell: Cell) -> int:
 
 
 def _copied_bytes(spec: DatabaseSpec) -> int:
-    return 0 if spec.clone == "reuse" else template_bytes(spec)
+    return 0 if spec.clone == "reuse" else cluster_bytes(spec.load, spec.processes)

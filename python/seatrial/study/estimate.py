@@ -8,7 +8,7 @@ from typing import Final
 from seatrial.errors import StudyError
 from seatrial.study import database_cost
 from seatrial.study.cell import Cell
-from seatrial.study.database import is_of_database
+from seatrial.study.database import DatabaseSpec, is_of_database, spec_of
 from seatrial.study.loadline import LOADLINE, SAMPLES_MAX
 from seatrial.study.model import Plan, PlanEstimate
 from seatrial.study.plan import is_done_once, writes
@@ -42,7 +42,7 @@ def estimate(plan: Plan) -> PlanEstimate:
             file.size_bytes for file in plan.files if plan.target(file.target).holds_files
         ),
         database_bytes=sum(
-            database_cost.space_bytes(cell for cell in plan.cells if cell.target == target.label)
+            database_cost.space_bytes(_specs_on(plan, target.label))
             for target in plan.targets
             if target.holds_files
         ),
@@ -107,6 +107,11 @@ def target_write_bytes(plan: Plan, label: str, rounds: int) -> int:
     own = [cell for cell in plan.cells if cell.target == label]
     prepare_bytes += database_cost.preparing_write_bytes(own)
     return prepare_bytes + _rounds_bytes(plan, own, rounds)
+
+
+def _specs_on(plan: Plan, label: str) -> list[DatabaseSpec]:
+    own = (cell for cell in plan.cells if cell.target == label)
+    return [spec_of(cell.spec) for cell in database_cost.database_cells(own)]
 
 
 def _prepare_s(plan: Plan) -> float:

@@ -65,8 +65,8 @@ def _on_durability(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
         for name, cost in _COSTS.items():
             off = [spec for spec in specs if _value(spec.settings, name) in OFF]
             if off:
-                where = "" if len(off) == len(specs) else f" in {len(off)} of {len(specs)} cells"
-                yield f"{name} is off{where} of {workload.label}: {cost}"
+                some = "" if len(off) == len(specs) else f"{len(off)} of {len(specs)} cells of "
+                yield f"{name} is off in {some}{workload.label}: {cost}"
 
 
 def _value(settings: dict[str, str], name: str) -> str:

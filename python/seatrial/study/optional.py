@@ -8,7 +8,7 @@ import msgspec
 
 from seatrial.study import database_cost
 from seatrial.study.cell import Cell
-from seatrial.study.database import OnDatabase
+from seatrial.study.database import OnDatabase, spec_of
 from seatrial.study.model import PlannedTarget, TargetInfo, TrialFile
 from seatrial.study.schema import Study
 from seatrial.study.units import format_size
@@ -68,7 +68,7 @@ def _reason(target: PlannedTarget, info: TargetInfo, used_bytes: int, cells: Seq
         return ""
     if info.database_obstacle:
         return info.database_obstacle
-    needed_bytes = used_bytes + database_cost.space_bytes(cells)
+    needed_bytes = used_bytes + database_cost.space_bytes(spec_of(cell.spec) for cell in cells)
     if info.free_bytes is None or needed_bytes <= info.free_bytes:
         return ""
     return (

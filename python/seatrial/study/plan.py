@@ -64,7 +64,8 @@ def make_plan(study: Study, targets_info: Mapping[str, TargetInfo] | None = None
     files = [file for target in targets for file in _files(target, cells)]
     impossible = left_out(study, targets, infos, cells, files)
     cells = [cell for cell in cells if cell.key not in impossible.keys]
-    _check_cells(study, cells)
+    notes += impossible.notes
+    _check_cells(study, cells, notes)
     _check_verified(targets, cells)
     return Plan(
         study=study,
@@ -73,7 +74,6 @@ def make_plan(study: Study, targets_info: Mapping[str, TargetInfo] | None = None
         files=files,
         notes=[
             *notes,
-            *impossible.notes,
             *_notes_on_reading(targets, cells),
             *notes_on(study, cells),
         ],
@@ -319,12 +319,12 @@ def _too_many(study: Study) -> StudyError:
     )
 
 
-def _check_cells(study: Study, cells: list[Cell]) -> None:
+def _check_cells(study: Study, cells: list[Cell], notes: list[str]) -> None:
     """Raise StudyError when there is nothing to measure, or nothing that a threshold speaks of."""
     if not cells:
         raise StudyError(
             seen=f"Study {study.name!r} has no cells on these targets",
-            cause="All of its workloads are left out here, or run on other targets",
+            cause="; ".join(notes) or "All of its workloads run on other targets",
             next_step="Look at it with --plan on another target",
         )
     _check_keys(study, cells)

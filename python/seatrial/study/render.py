@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.cells import usual_factors
 from seatrial.study.database import is_of_database, spec_of
-from seatrial.study.database_cells import usual_database_factors
+from seatrial.study.database_cells import OWN_FACTORS, usual_database_factors
 from seatrial.study.database_cost import ASSUMED_WRITES, database_cells
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate, target_write_bytes
 from seatrial.study.model import Plan, PlanEstimate, PlannedTarget
@@ -104,14 +104,15 @@ def _row(label: str, cells: list[Cell], what: str) -> tuple[str, ...]:
 
 def _factors(cells: list[Cell]) -> str:
     """Return what varies within a workload, such as ``read, write; 8 KiB; 1, 10 threads``."""
-    parts = [_listed(cell.operation for cell in cells)]
+    served = is_of_database(cells[0].spec)
+    parts = [] if served else [_listed(cell.operation for cell in cells)]
     sizes = sorted({cell.block_size_bytes for cell in cells if cell.block_size_bytes})
     if len(sizes) > 4:
         parts.append(f"{len(sizes)} sizes, {format_size(sizes[0])} to {format_size(sizes[-1])}")
     elif sizes:
         parts.append(", ".join(format_size(size) for size in sizes))
     threads = _listed(str(cell.threads) for cell in cells)
-    worker = "client" if is_of_database(cells[0].spec) else "thread"
+    worker = "client" if served else "thread"
     parts.append(f"1 {worker}" if threads == "1" else f"{threads} {worker}s")
     depths = _listed(str(cell.depth) for cell in cells)
     if depths != "1":
@@ -120,7 +121,8 @@ def _factors(cells: list[Cell]) -> str:
     for name in names:
         known = (_usual(cell) | cell.factors for cell in cells)
         used = list(dict.fromkeys(factors[name] for factors in known if name in factors))
-        parts.append(_factor(name, used))
+        is_setting = served and name not in OWN_FACTORS
+        parts.append(f"{name} {_listed(map(str, used))}" if is_setting else _factor(name, used))
     return "; ".join(parts)
 
 

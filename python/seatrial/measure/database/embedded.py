@@ -20,10 +20,11 @@ from seatrial.errors import SeatrialError, StudyError, TargetError
 from seatrial.measure.database.asked import Server as Asked
 from seatrial.measure.database.asked import prewarm
 from seatrial.measure.database.driven import Way
-from seatrial.measure.database.load import EMPTY_CLUSTER_BYTES, Loaded, expected_bytes, fill
+from seatrial.measure.database.load import Loaded, fill
 from seatrial.measure.database.ready import Ready
 from seatrial.measure.progress import Watcher
 from seatrial.study.database import DatabaseSpec, LoadSpec
+from seatrial.study.database_cost import space_bytes
 from seatrial.study.model import PlannedTarget
 from seatrial.targets.file import TrialFolder
 from seatrial.targets.postgres.account import account_for
@@ -50,10 +51,6 @@ COLD_SHARE_MAX: Final = 0.01
 AT_ONCE_S: Final = 0.0
 """A server whose data are thrown away need not write them first."""
 
-WAL_BYTES_MIN: Final = 128 << 20
-WAL_BYTES_MAX: Final = 1 << 30
-"""PostgreSQL's max_wal_size, unless a study sets it."""
-GROWTH_SHARE: Final = 0.1
 _HOW: Final[dict[str, How]] = {"reflink": "reflink", "copy": "copy"}
 
 Template = tuple[LoadSpec, int]
@@ -118,8 +115,7 @@ class Embedded:
 
     def needed_bytes(self) -> int:
         """Return what the directory must have room for: every template, and the largest clone."""
-        sizes_bytes = [_cluster_bytes(*template) for template in self._templates()]
-        return sum(sizes_bytes) + max(sizes_bytes, default=0)
+        return space_bytes(self._specs)
 
     def use(self, folder: TrialFolder) -> None:
         """Work in a trial folder, which is open; what a killed server left there is ended."""
@@ -264,13 +260,6 @@ class Embedded:
         if self._folder is None or self._binaries is None:
             raise RuntimeError("check and use come before anything else")
         return self._folder, self._binaries
-
-
-def _cluster_bytes(load: LoadSpec, processes: int) -> int:
-    """Return about what a cluster takes: the server's own, the data, its log, and what is added."""
-    data_bytes = processes * expected_bytes(load)
-    log_bytes = min(WAL_BYTES_MAX, data_bytes) + WAL_BYTES_MIN
-    return EMPTY_CLUSTER_BYTES + data_bytes + log_bytes + int(GROWTH_SHARE * data_bytes)
 
 
 def _require_possible(spec: DatabaseSpec) -> None:

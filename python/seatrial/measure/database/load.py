@@ -15,16 +15,12 @@ from seatrial.measure.database.printed import complaint
 from seatrial.measure.database.processes import Crowd, Process
 from seatrial.measure.progress import Watcher
 from seatrial.study.database import LoadSpec
+from seatrial.study.database_cost import data_bytes, history_rows
 from seatrial.study.units import format_size
 from seatrial.targets.postgres.connection import Address, connect
 
-PGBENCH_BYTES_A_SCALE: Final = 15 << 20
-"""Of pgbench's tables and indexes: 100,000 accounts each."""
 PGBENCH_ROWS_A_SCALE: Final = 100_011
 """Accounts, tellers and the branch."""
-EMPTY_CLUSTER_BYTES: Final = 40 << 20
-SQL_GROWTH: Final = 6.0
-"""A file of SQL grows by at most so much, as tables, indexes and log of it, when it is loaded."""
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,15 +33,6 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
     loaded_s: float
     rows: int
-
-
-def expected_bytes(load: LoadSpec) -> int:
-    """Return about how large one database will be."""
-    if load.kind == "pgbench":
-        return load.scale * PGBENCH_BYTES_A_SCALE
-    if load.kind == "telemetry":
-        return telemetry.history_rows(load) * telemetry.ROW_BYTES
-    return int(Path(load.file).stat().st_size * SQL_GROWTH)
 
 
 def describe(load: LoadSpec) -> str:
@@ -73,7 +60,7 @@ def fill(load: LoadSpec, way: Way, where: str, watcher: Watcher) -> Loaded:
     rows = 0
     for number, address in enumerate(way.addresses, start=1):
         which = f" (database {number} of {len(way.addresses)})" if len(way.addresses) > 1 else ""
-        size = format_size(expected_bytes(load))
+        size = format_size(data_bytes(load))
         watcher.stage(f"Loading {describe(load)} on {where}{which}: {size}")
         rows += _fill_one(load, way, address, where, watcher)
     _checkpoint(way)
@@ -111,7 +98,7 @@ def _fill_telemetry(
 ) -> int:
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
-    wanted = telemetry.history_rows(load)
+    wanted = history_rows(load)
     stored = 0
     try:
         with connect(address, secret=way.secret) as connection:

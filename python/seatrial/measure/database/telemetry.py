@@ -13,26 +13,19 @@ from typing import TYPE_CHECKING, Final
 
 from seatrial.measure.database.pgbench import Script, Scripts
 from seatrial.study.database import DatabaseSpec, LoadSpec
+from seatrial.study.database_cost import history_rows
 
 if TYPE_CHECKING:
     import psycopg
 
 INGEST: Final = "ingest"
 QUERY: Final = "query"
-ROW_BYTES: Final = 140
-"""On disk, of a row and its entries in two indexes: measured at 1,000 devices and 24 hours."""
-MINUTES_AN_HOUR: Final = 60
 LOAD_ROWS_MAX: Final = 200_000
 """Rows that one transaction of the load stores."""
 
 _FOLDER: Final = Path(__file__).parent / "scripts"
 _WEIGHTS: Final = 1000
 _STRIDES: Final = (7919, 104729, 1299709)  # primes
-
-
-def history_rows(load: LoadSpec) -> int:
-    """Return how many rows are there before the first sample: one a device and minute."""
-    return load.devices * load.history_hours * MINUTES_AN_HOUR
 
 
 def scripts_of(spec: DatabaseSpec) -> Scripts:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -461,3 +462,9 @@ def test_things_that_are_gone_need_no_undoing(tmp_path):
     assert undoers.undo_cgroup(path="/sys/fs/cgroup/none", return_to="/").outcome == "gone"
     assert undoers.undo_cgroup(path=str(tmp_path), return_to="/").outcome == "foreign"
     assert undoers.undo_scheduler(device="none", old="bfq", diskseq="").outcome == "gone"
+
+
+def test_the_schema_of_clean_names_every_kind():
+    path = Path(__file__).parents[2] / "docs/schema/clean.schema.json"
+    kinds = re.search(r'"kind": \{\s*"enum": (\[[^]]*\])', path.read_text())
+    assert set(json.loads(kinds[1])) == {*UNDOERS, "journal"}

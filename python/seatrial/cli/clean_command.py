@@ -17,7 +17,7 @@ Examples:
 @click.option("--dry-run", is_flag=True, help="Only tell what would be undone.")
 @json_option
 def command(dry_run: bool, as_json: bool) -> int:
-    """Undo what killed runs left behind: files, loop devices, mounts, settings, processes.
+    """Undo what killed runs left behind: files, devices, mounts, settings, servers, databases.
 
     Runs that are still going are left alone.
     """
@@ -32,5 +32,5 @@ def command(dry_run: bool, as_json: bool) -> int:
         click.echo("There is nothing to undo.")
     else:
         for each in undone:
-            click.echo(f"{each.outcome:<8} {each.kind:<10} {each.subject}: {each.detail}")
+            click.echo(f"{each.outcome:<8} {each.kind:<15} {each.subject}: {each.detail}")
     return 1 if any(each.outcome == Outcome.FAILED for each in undone) else 0

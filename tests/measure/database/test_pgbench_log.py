@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from seatrial._core import Histogram
+from seatrial.errors import TargetError
+from seatrial.measure.database.driven import Task
+from seatrial.measure.database.pgbench_log import read_logs
 from seatrial.results.model import ErrorSample, OperationResult, Outcome, Stall, Timeline
 
 from .null_runs import PROGRAMS, columns, logged, needs_pgbench, null_server, read
@@ -173,3 +176,7 @@ def test_a_line_that_makes_no_sense_is_told_with_file_line_and_text(tmp_path):
         read([[path]], scripts=[])
     with pytest.raises(OSError, match="cannot be read"):
         read([[tmp_path / "missing"]])
+    task = Task(duration_s=1, seed=1, slice_ms=100, stall_threshold_ms=50, folder=tmp_path)
+    for damaged in (path, tmp_path / "missing"):
+        with pytest.raises(TargetError, match=rf"{damaged}.*is full or failing"):
+            read_logs([[damaged]], ["transaction"], task, has_lag=False)

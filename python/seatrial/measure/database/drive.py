@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
-from seatrial import _core
 from seatrial.errors import TargetError
 from seatrial.measure.database import pgbench, telemetry
 from seatrial.measure.database.batch import run_batch
 from seatrial.measure.database.driven import Driven, Task, Way
 from seatrial.measure.database.pgbench import PgbenchRun, Scripts, run_pgbench
+from seatrial.measure.database.pgbench_log import read_logs
 from seatrial.measure.progress import Watcher
 from seatrial.study.database import DatabaseSpec
 
@@ -61,16 +61,10 @@ def _read(run: PgbenchRun, spec: DatabaseSpec, scripts: Scripts, task: Task) -> 
     """Put together what pgbench printed and what its logs say.
 
     Raises:
-        TargetError: when the two do not agree.
+        TargetError: when the two do not agree, or the logs cannot be read.
     """
-    log = {
-        "processes": [[str(path) for path in logs] for logs in run.logs],
-        "scripts": [script.operation for script in scripts.scripts],
-        "has_lag": spec.rate_per_s is not None,
-        "slice_ms": task.slice_ms,
-        "stall_threshold_ms": task.stall_threshold_ms,
-    }
-    parts = _core.read_pgbench_logs(msgspec.json.encode(log).decode())
+    operations = [script.operation for script in scripts.scripts]
+    parts = read_logs(run.logs, operations, task, has_lag=spec.rate_per_s is not None)
     for printed, logged in zip(run.totals, parts["processes"], strict=True):
         _require_agreement(printed, logged, task)
     transactions = sum(printed["transactions"] for printed in run.totals)

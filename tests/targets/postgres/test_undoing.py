@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from seatrial.errors import TargetError
 from seatrial.targets.postgres import processes as room
+from seatrial.targets.postgres.account import account_with_name
+from seatrial.targets.postgres.cluster import create_cluster
 from seatrial.targets.postgres.connection import connect
 from seatrial.targets.postgres.processes import (
     PidFile,
@@ -48,8 +51,14 @@ START = """
 
 def segments(uid: int) -> list[str]:
     """The System V shared memory that a user made, by number."""
+    return [number for number, _maker in segments_by_maker(uid)]
+
+
+def segments_by_maker(uid: int) -> list[tuple[str, int]]:
     lines = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
-    return [line.split()[1] for line in lines if line.split()[9] == str(uid)]
+    return [
+        (line.split()[1], int(line.split()[4])) for line in lines if line.split()[9] == str(uid)
+    ]
 
 
 def place(cluster) -> list[str]:
@@ -186,6 +195,28 @@ def test_a_segment_that_is_not_the_dead_server_s_is_left_alone(cluster):
 def test_a_pid_file_that_is_half_written_says_nothing(tmp_path, text):
     (tmp_path / "postmaster.pid").write_text(text)
     assert read_pid_file(tmp_path) is None
+
+
+@pytest.mark.parametrize("delay_s", [0.01, 0.03, 0.1, 0.3, 0.6])
+def test_whenever_initdb_is_ended_nothing_is_left(
+    template, tmp_path, journal, monkeypatch, delay_s
+):
+    monkeypatch.setattr("seatrial.targets.postgres.cluster._INITDB_TIMEOUT_S", delay_s)
+    uid = account_with_name(template.account).uid
+    with contextlib.suppress(TargetError):
+        create_cluster(tmp_path / "data", template.binaries, template.account, journal)
+    assert server_processes(tmp_path / "data") == []
+    pid_file = read_pid_file(tmp_path / "data")
+    left = {
+        number for number, maker in segments_by_maker(uid) if pid_file and maker == pid_file.pid
+    }
+    assert left == set()
+
+
+def test_a_pid_file_of_a_process_without_a_postmaster_is_read(tmp_path):
+    (tmp_path / "postmaster.pid").write_text("-12\n/d\n34\n5432\n\n\n56 78\n")
+    expected = PidFile(pid=12, started_s=34, segment=(56, 78), is_ready=False)
+    assert read_pid_file(tmp_path) == expected
 
 
 def test_a_socket_folder_is_removed_only_if_it_is_ours(tmp_path):

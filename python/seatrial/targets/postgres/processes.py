@@ -33,7 +33,7 @@ class PidFile:
     """What a server writes of itself into its data folder.
 
     Attributes:
-        pid: Of its first process, the postmaster.
+        pid: Of its first process, the postmaster, or of the only one that initdb starts.
         started_s: When it started, in seconds since 1970.
         segment: Key and number of its System V shared memory; None when it has none yet.
         is_ready: Whether it takes connections.
@@ -48,11 +48,13 @@ class PidFile:
 def read_pid_file(data_folder: Path) -> PidFile | None:
     """Return what ``postmaster.pid`` says; None when it is not there or not written to its end."""
     lines = (LIVE.text(f"{data_folder}/postmaster.pid") or "").splitlines()
-    if len(lines) < 3 or not (lines[0].isdigit() and lines[2].isdigit()):
+    # A process without a postmaster, as initdb starts them, writes its number with a minus.
+    number = lines[0].removeprefix("-") if lines else ""
+    if len(lines) < 3 or not (number.isdigit() and lines[2].isdigit()):
         return None
     segment = lines[6].split() if len(lines) > 6 else []
     return PidFile(
-        pid=int(lines[0]),
+        pid=int(number),
         started_s=int(lines[2]),
         segment=(int(segment[0]), int(segment[1])) if len(segment) == 2 else None,
         is_ready=len(lines) > 7 and lines[7].strip() == "ready",
@@ -77,8 +79,10 @@ def end_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
         _signal(data_folder, [written.pid], signal.SIGQUIT)
         comes_true(lambda: not server_processes(data_folder), patience_s)
     is_gone = kill_server(data_folder, patience_s=patience_s)
-    if is_gone and written is not None:
-        remove_segment(written)
+    # What could not put its shared memory away could not remove its pid file either.
+    left = read_pid_file(data_folder)
+    if is_gone and left is not None:
+        remove_segment(left)
     return is_gone
 
 

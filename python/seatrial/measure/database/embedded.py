@@ -45,7 +45,7 @@ COPY: Final = "copy"
 DEATH_S: Final = 1.0
 """Clients may see the end of a server before we do."""
 LOG_LINES: Final = 5
-_GRAVE: Final = re.compile(r"\b(ERROR|FATAL|PANIC)\b|terminated by signal")
+_GRAVE: Final = re.compile(r"\b(FATAL|PANIC): |terminated by signal")
 COLD_SHARE_MAX: Final = 0.01
 """Of the data, what the page cache may still hold of them for the start to be cold."""
 AT_ONCE_S: Final = 0.0

@@ -28,8 +28,10 @@ _TOTALS: Final = {
 _PROGRESS: Final = re.compile(
     rf"^progress: {_NUMBER} s, {_NUMBER} tps, lat (?:{_NUMBER}|NaN) ms stddev", re.ASCII
 )
-_CHATTER: Final = ("pgbench: setting random seed", "starting vacuum", "end.")
-_ABORTED: Final = "pgbench: error: Run was aborted"
+_CHATTER: Final = (
+    *("pgbench: setting random seed", "starting vacuum", "end.", "LINE ", "pgbench: hint:"),
+    "pgbench: error: Run was aborted",
+)
 _LINES_KEPT: Final = 8
 
 
@@ -66,7 +68,7 @@ def complaint(lines: Sequence[str]) -> str:
     telling = [
         line.removeprefix("pgbench: ").removeprefix("error: ").strip()
         for line in lines
-        if line.strip() and progress(line) is None and not line.startswith((*_CHATTER, _ABORTED))
+        if line.strip(" ^") and progress(line) is None and not line.startswith(_CHATTER)
     ]
     # All clients of a server that died say the same; the first ones tell what happened.
     distinct = list(dict.fromkeys(telling))[:_LINES_KEPT]

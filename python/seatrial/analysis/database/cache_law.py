@@ -36,7 +36,7 @@ OFF_SHARE_MAX: Final = 0.10
 """A point that is farther from the law than this, and than its rounds scatter, breaks it."""
 GAIN_RATIO_MIN: Final = 1.05
 """Less, from the smallest cache to the largest, is no gain that a law could be drawn through."""
-_CPU_STEPS: Final = 40
+_CPU_STEPS: Final = 20
 _CPU_SHARE_MAX: Final = 0.98
 _EXPONENT_MAX: Final = 8.0
 

@@ -75,7 +75,7 @@ def sightings(samples: Iterable[Sample]) -> Counter[str]:
     for sample in samples:
         if sample.database:
             seen.update(sample.database.waits)
-    return seen
+    return +seen
 
 
 def class_shares(seen: Counter[str]) -> dict[str, float]:

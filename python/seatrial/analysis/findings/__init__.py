@@ -15,6 +15,8 @@ from seatrial.analysis.findings import device, filesystem, machine
 from seatrial.analysis.findings.bound_broken import bound_broken
 from seatrial.analysis.findings.burst_credit import burst_credit
 from seatrial.analysis.findings.changed_meanwhile import changed_meanwhile
+from seatrial.analysis.findings.checkpoint_dips import checkpoint_dips
+from seatrial.analysis.findings.client_limited import client_limited
 from seatrial.analysis.findings.context import (
     Context,
     FromFingerprint,
@@ -22,8 +24,11 @@ from seatrial.analysis.findings.context import (
     by_target,
 )
 from seatrial.analysis.findings.corruption import corruption
+from seatrial.analysis.findings.database_bound import database_bound
 from seatrial.analysis.findings.device_cache_served import device_cache_served
+from seatrial.analysis.findings.durability_off import durability_off
 from seatrial.analysis.findings.errors import errors
+from seatrial.analysis.findings.flushes_not_durable import flushes_not_durable
 from seatrial.analysis.findings.gap import gap
 from seatrial.analysis.findings.generator_limited import generator_limited
 from seatrial.analysis.findings.host_limited import host_limited
@@ -35,14 +40,17 @@ from seatrial.analysis.findings.late_requests import late_requests
 from seatrial.analysis.findings.left_steady_state import left_steady_state
 from seatrial.analysis.findings.leg_imbalance import imbalance, leg_imbalance
 from seatrial.analysis.findings.link_narrower import link_narrower
+from seatrial.analysis.findings.lock_contention import lock_contention
 from seatrial.analysis.findings.lock_limited import lock_limited
 from seatrial.analysis.findings.noisy_machine import noisy_machine
 from seatrial.analysis.findings.not_recovered import not_recovered
 from seatrial.analysis.findings.not_repeatable import not_repeatable
 from seatrial.analysis.findings.not_steady import not_steady
 from seatrial.analysis.findings.nothing_completed import nothing_completed
+from seatrial.analysis.findings.observer_missing import observer_missing
 from seatrial.analysis.findings.page_cache_served import page_cache_served
 from seatrial.analysis.findings.predicted import predicted
+from seatrial.analysis.findings.reads_from_cache import reads_from_cache
 from seatrial.analysis.findings.regressed import regressed
 from seatrial.analysis.findings.saturated import saturated
 from seatrial.analysis.findings.slow_device import slow_device
@@ -55,6 +63,8 @@ from seatrial.analysis.model import Finding
 FROM_SAMPLES: tuple[FromSamples, ...] = (
     corruption,
     errors,
+    durability_off,
+    flushes_not_durable,
     kernel_errors,
     nothing_completed,
     stall,
@@ -72,6 +82,9 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     interrupted,
     changed_meanwhile,
     lock_limited,
+    lock_contention,
+    checkpoint_dips,
+    client_limited,
     generator_limited,
     not_repeatable,
     leg_imbalance,
@@ -81,6 +94,9 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     host_limited,
     saturated,
     predicted,
+    database_bound,
+    reads_from_cache,
+    observer_missing,
     noisy_machine,
 )
 """Findings from samples; the order is that of weight among equals in severity."""

@@ -14,6 +14,7 @@ from seatrial.analysis.steady.phases import levels_of
 from seatrial.analysis.timeline import is_long_enough, median, series_of
 from seatrial.analysis.wording import format_duration_s, format_estimate, format_iops
 from seatrial.results.model import Sample
+from seatrial.study.database import DATABASE_KINDS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,7 +106,7 @@ def _stretches(cells: Sequence[CellSummary], unit: str) -> list[Stretch]:
     measured = [
         (summary, sample)
         for summary in cells
-        if summary.cell.kind not in ("fill", "map") and not _is_scheduled(summary)
+        if summary.cell.kind not in ("fill", "map", *DATABASE_KINDS) and not _is_scheduled(summary)
         for sample in counted(summary.samples)
         if sample.outcome.completed and sample.duration_s > 0
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from seatrial.analysis.database.samples import is_of_database
 from seatrial.analysis.findings.context import (
     NS_PER_S,
     Context,
@@ -22,7 +23,8 @@ CPU_SHARE_MAX = 0.90
 
 def generator_limited(context: Context) -> list[Finding]:
     """Find cells near the engine's own limit, out of processor, or punted to kernel workers."""
-    cells = [summary for summary in context.cells if is_of_a_device(summary)]
+    # A database's driver is another one, of which `client_limited` tells.
+    cells = [c for c in context.cells if is_of_a_device(c) and not is_of_database(c.cell)]
     cpus = usable_cpus(context.before)
     found = [_near_null_limit(context, cells), _out_of_processor(context, cells, cpus)]
     return [finding for finding in (*found, _kernel_workers(context, cells)) if finding]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from seatrial.analysis.database.samples import is_of_database
 from seatrial.analysis.findings.burst_credit import burst_credit
 from seatrial.analysis.findings.context import Context, identities
 from seatrial.analysis.findings.temperature import temperature
@@ -104,6 +105,8 @@ def _drops(context: Context, state: SteadyState) -> list[Drop]:
 
 def _cause(context: Context, drop: Drop) -> tuple[str, dict[str, Any]]:
     """Return the likely cause in words and the figures that speak for it."""
+    if is_of_database(drop.summary.cell):
+        return _OF_DATABASE, {"likely": "unknown"}
     hot = [f for f in temperature(context) if f.severity in ("critical", "warning")]
     if hot:
         return f"Likely heat: {hot[0].sentence}", {"likely": "heat"}
@@ -118,6 +121,13 @@ def _cause(context: Context, drop: Drop) -> tuple[str, dict[str, Any]]:
         "temperature cannot be read here.",
         {"likely": "unknown"},
     )
+
+
+_OF_DATABASE = (
+    "Of a database mostly a checkpoint or a vacuum that began (`checkpoint_dips` tells of the "
+    "first), or data that outgrew a cache; heat, burst credit and a full write cache of the device "
+    "look the same from here."
+)
 
 
 def _cache_full(drop: Drop) -> tuple[str, dict[str, Any]]:

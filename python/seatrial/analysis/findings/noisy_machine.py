@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from seatrial.analysis.database.samples import is_of_database
 from seatrial.analysis.findings.context import NS_PER_S, Context, identities, usable_cpus
 from seatrial.analysis.model import Finding
 from seatrial.analysis.wording import format_duration_ns, format_share
@@ -78,13 +79,14 @@ def noisy_machine(context: Context) -> list[Finding]:
 def _noise(sample: Sample, cpus: float | None) -> Noise | None:
     """Return what disturbed a sample.
 
-    Tasks also wait for a processor where the trial itself has more threads than there are; such a
-    wait says nothing of others. ``steal_ns`` is the mean over the processors.
+    Tasks also wait for a processor where the trial itself has more threads than there are, as a
+    database and its driver always may; such a wait says nothing of others. ``steal_ns`` is the mean
+    over the processors.
     """
     if sample.duration_s <= 0:
         return None
     whole_ns = sample.duration_s * NS_PER_S
-    own_crowd = cpus is not None and sample.cell.threads > cpus
+    own_crowd = is_of_database(sample.cell) or (cpus is not None and sample.cell.threads > cpus)
     is_told = sample.duration_s >= CPU_PRESSURE_DURATION_S_MIN and not own_crowd
     pressure_ns = sample.counters.get("psi_cpu_some_ns", 0.0) if is_told else 0.0
     steal_ns = sample.counters.get("steal_ns", 0.0)

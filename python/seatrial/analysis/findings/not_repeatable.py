@@ -52,13 +52,14 @@ def _spread_finding(context: Context, concerned: list[CellSummary]) -> Finding:
     worst = max(concerned, key=spread_ratio)
     rates = rounds_per_s(worst)
     slowest, fastest = format_iops(min(rates)), format_iops(max(rates))
+    unit = "transactions" if worst.iops.unit == "tps" else "requests"
     return Finding(
         kind="not_repeatable",
         severity="warning",
         cells=identities(concerned),
         sentence=(
             f"The rounds of {context.of_cells(concerned)} do not agree; the worst "
-            f"({format_cell(worst.cell)}) did {slowest} requests/s in one round and {fastest} in "
+            f"({format_cell(worst.cell)}) did {slowest} {unit}/s in one round and {fastest} in "
             f"another of {len(rates)}."
         ),
         cause=(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from seatrial.analysis.database.samples import is_of_database
 from seatrial.analysis.findings.context import Context, identities
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.steady.model import SteadyState
-from seatrial.analysis.wording import format_share, format_value
+from seatrial.analysis.wording import format_cell, format_share, format_value
 
 WHOLE_RUN_CELLS_MIN = 3
 WRITING = ("write", "commit", "copy")
@@ -15,6 +16,8 @@ WRITING = ("write", "commit", "copy")
 
 def not_steady(context: Context) -> list[Finding]:
     """Find cells that surely moved to the end and never kept SNIA's rule of steady state.
+
+    Databases have a finding of their own: their caches warm up, which no conditioning ends.
 
     A cell counts when more than half of what could be judged of it was so. Reads count only
     where the whole run, more than half of at least three cells, was so: then it is the target.
@@ -25,10 +28,13 @@ def not_steady(context: Context) -> list[Finding]:
     moving = [c for c in context.cells if _is_moving(judged.get(c.cell.key, []))]
     if not moving:
         return []
-    known = sum(1 for c in context.cells if c.cell.key in judged)
+    of_databases = [c for c in moving if is_of_database(c.cell)]
+    moving = [c for c in moving if c not in of_databases]
+    known = sum(1 for c in context.cells if c.cell.key in judged and not is_of_database(c.cell))
     is_whole_run = len(moving) >= WHOLE_RUN_CELLS_MIN and len(moving) > known / 2
     concerned = moving if is_whole_run else [c for c in moving if _writes(judged[c.cell.key])]
-    return [_finding(context, concerned, judged, is_whole_run)] if concerned else []
+    found = [_finding(context, concerned, judged, is_whole_run)] if concerned else []
+    return found + ([_of_databases(context, of_databases, judged)] if of_databases else [])
 
 
 def _is_moving(states: list[SteadyState]) -> bool:
@@ -84,6 +90,42 @@ def _finding(
         next=(
             "Bring the target into its steady state with 'seatrial precondition', or measure "
             "longer samples, until the rule is met; then repeat."
+        ),
+    )
+
+
+def _of_databases(
+    context: Context, concerned: list[CellSummary], judged: dict[str, list[SteadyState]]
+) -> Finding:
+    """Return the finding on databases, with the cell whose line moves most as its example."""
+    states = {id(s): (s, c) for c in concerned for s in judged[c.cell.key] if _has_no_level(s)}
+    worst, summary = max(states.values(), key=lambda pair: _line_share(pair[0]))
+    first, last = worst.phases[0].rate, worst.phases[-1].rate
+    return Finding(
+        kind="not_steady",
+        severity="note",
+        cells=identities(concerned),
+        sentence=(
+            f"{context.of_cells(concerned)}: still on the way at the end; "
+            f"{format_cell(summary.cell)} {_moved(format_value(first), format_value(last))} within "
+            "a sample."
+        ),
+        cause=(
+            "Shared buffers and page cache that still fill, which a cold start always begins with; "
+            "tables and WAL that grow; a checkpoint under way; or the device's own state."
+        ),
+        evidence={
+            "cells_count": len(concerned),
+            "worst_cell": worst.cell,
+            "worst_operation": worst.operation,
+            "line_share": _line_share(worst),
+            "first_phase_per_s": first.value,
+            "last_phase_per_s": last.value,
+            "over": worst.over,
+        },
+        next=(
+            'Measure longer samples; or begin them with start = "prewarmed", if the database '
+            "will be found warm."
         ),
     )
 

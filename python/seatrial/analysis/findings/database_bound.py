@@ -1,0 +1,93 @@
+"""Finding ``database_bound``: what the time of a database's clients went into."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Final
+
+from seatrial.analysis.database.model import DatabaseCell
+from seatrial.analysis.findings.context import Context
+from seatrial.analysis.model import Finding
+from seatrial.analysis.wording import format_cell, format_plural
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What being bound so means, and what to try."""
+
+    cause: str
+    next: str
+
+
+EXPLAINED: Final = {
+    "commit": Explained(
+        "Each commit waits until the WAL is on the medium; its rate is that of the device's "
+        "flushes, times the commits that share one.",
+        "A device with a write cache that is safe from loss of power makes flushes cheap; more "
+        "clients share a flush (commit_delay makes them wait for each other); fewer, larger "
+        "transactions need fewer.",
+    ),
+    "read": Explained(
+        "The data do not fit into the caches, so that transactions wait for blocks from below.",
+        "Compare more memory by a sweep ('seatrial db DIR --memory-limit' or shared_buffers as a "
+        "list), or a device with more reads per second at this many clients.",
+    ),
+    "checkpoint": Explained(
+        "A checkpoint writes and syncs all changed pages, and after it each page that changes goes "
+        "whole into the WAL once more.",
+        "Raise max_wal_size and checkpoint_timeout, so that there are fewer, and keep "
+        "checkpoint_completion_target at 0.9, which spreads them.",
+    ),
+    "lock": Explained(
+        "Clients queue for the same rows, or for the server's own inner locks.",
+        "Give the workload more to choose from (pgbench: a scale above the clients) or fewer "
+        "clients; where the holders wait to commit, a faster commit shortens the queue.",
+    ),
+    "cpu": Explained(
+        "The storage keeps up: what is left is the processors' work.",
+        "Read the rate as what this machine does; compare storage with more clients, a larger "
+        "scale or less memory, until storage bounds it again.",
+    ),
+    "client": Explained(
+        "The server had time to spare: the driver, its machine or the way to it set the pace.",
+        "Use more threads or processes of the driver ('jobs', 'processes'), prepared statements, "
+        "or a client machine of its own; read the rate as 'at least'.",
+    ),
+    "unclear": Explained(
+        "Several things share the time, or too little was seen of it.",
+        "Measure for longer, or vary clients and memory: what the rate follows is what bounds it.",
+    ),
+}
+
+
+def database_bound(context: Context) -> list[Finding]:
+    """Find what bounds the databases' cells; one finding for those of a target that agree."""
+    groups: dict[tuple[str, str], list[DatabaseCell]] = defaultdict(list)
+    for part in context.database.cells if context.database else []:
+        groups[part.cell.target, part.verdict.bound].append(part)
+    return [_finding(context, parts) for parts in groups.values()]
+
+
+def _finding(context: Context, parts: list[DatabaseCell]) -> Finding:
+    """Return the finding with the cell as its example whose bound is the clearest."""
+    bound = parts[0].verdict.bound
+    typical = max(parts, key=lambda part: part.verdict.evidence.get(f"wait_{bound}_share", 0.0))
+    explained = EXPLAINED[bound]
+    others = len(parts) - 1
+    also = f" So {_are(others)}." if others and bound != "unclear" else ""
+    if others and bound == "unclear":
+        also = f" Unclear, too, {_are(others)}."
+    return Finding(
+        kind="database_bound",
+        severity="note",
+        cells=[part.cell.identity() for part in parts],
+        sentence=f"{format_cell(typical.cell)}: {typical.verdict.sentence}{also}",
+        cause=explained.cause,
+        evidence={"bound": bound, "cells_count": len(parts), **typical.verdict.evidence},
+        next=explained.next,
+    )
+
+
+def _are(others: int) -> str:
+    return f"{'is' if others == 1 else 'are'} {format_plural(others, 'other cell')} there"

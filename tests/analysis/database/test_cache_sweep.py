@@ -1,0 +1,120 @@
+"""Sweeps of a run: found among its cells, fitted, predicted, or refused with the reason."""
+
+import pytest
+
+from seatrial.analysis.database.cache_sweep import setting_bytes
+
+from .hand import GIB, MIB, PROCESSOR, cell_of, record_of, rounds_of, summarised
+
+RATES_PER_S = {"1512MB": 240.0, "3500MB": 288.0, "5500MB": 359.0}
+SIZE_BYTES = 40 * GIB
+
+
+def samples_of(rates_per_s, *, database_bytes=SIZE_BYTES, **rest):
+    """Three rounds of each cell, 1 % apart."""
+    record = record_of(database_bytes=database_bytes, **rest.pop("record", {}))
+    return [
+        sample
+        for value, rate in rates_per_s.items()
+        for sample in rounds_of(
+            cell_of(settings={"shared_buffers": value}, **rest),
+            [rate, 1.01 * rate, 0.99 * rate],
+            record=record,
+        )
+    ]
+
+
+def ssd_samples(rate_per_s=8000.0, **record):
+    told = {"client_cpu_share": 0.1, "waits": dict(PROCESSOR), "ceiling_per_s": 1e6} | record
+    return [
+        sample
+        for value in RATES_PER_S
+        for sample in rounds_of(
+            cell_of(target="ssd", alone=False, settings={"shared_buffers": value}),
+            [rate_per_s] * 3,
+            seconds=3,
+            record=record_of(**told),
+            columns={"cpu_idle_share": 0.0, "cpu_iowait_share": 0.0, "server_cpu_cores": 1.9},
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "size_bytes"),
+    [("128MB", 128 * MIB), ("1GB", GIB), ("16384", 128 * MIB), ("1.5 GB", 1536 * MIB)],
+)
+def test_settings_are_read_as_postgresql_does(written, size_bytes):
+    assert setting_bytes(written) == size_bytes
+
+
+@pytest.mark.parametrize("written", ["", "auto", "12 parsecs", "-1"])
+def test_what_is_no_size_is_none(written):
+    assert setting_bytes(written) is None
+
+
+def test_a_sweep_is_fitted_and_predicts_the_next_size():
+    (sweep,) = summarised(*samples_of(RATES_PER_S)).database.sweeps
+    assert (sweep.target, sweep.workload, sweep.factor) == ("trial", "pgbench", "shared_buffers")
+    assert sweep.where == {"scale": 100, "threads": 10}
+    assert sweep.sizes_bytes == [1512 * MIB, 3500 * MIB, 5500 * MIB]
+    assert sweep.next_size_bytes == 11000 * MIB
+    assert sweep.fits
+    assert sweep.predicted_per_s.low < 407 < sweep.predicted_per_s.high
+    assert sweep.sentence.startswith("With a cache of 10.7 GiB, twice the largest, ")
+
+
+def test_a_target_that_the_processor_bounds_tells_its_time():
+    """As the article's SSD did: 0.122 ms of the 2.8 to 4.2 ms are the processor's."""
+    hdd = samples_of(RATES_PER_S, target="hdd", alone=False)
+    sweeps = summarised(*hdd, *ssd_samples()).database.sweeps
+    (sweep,) = [each for each in sweeps if each.target == "hdd"]
+    assert sweep.cpu_s.value == pytest.approx(1 / 8000, rel=0.01)
+    assert sweep.cpu_s.low == sweep.cpu_s.high
+    assert sweep.predicted_per_s.value == pytest.approx(426, abs=2)
+
+
+def test_a_target_that_something_else_bounds_is_an_upper_end_of_it():
+    hdd = samples_of(RATES_PER_S, target="hdd", alone=False)
+    bound_by_commits = ssd_samples(waits={"IO:WALSync": 1000})
+    sweeps = summarised(*hdd, *bound_by_commits).database.sweeps
+    (sweep,) = [each for each in sweeps if each.target == "hdd"]
+    assert 0 <= sweep.cpu_s.low < sweep.cpu_s.high <= 1.01 / 8000
+
+
+def test_the_memory_limit_is_a_cache_too():
+    samples = [
+        sample
+        for size, rate in zip((1, 2, 4), (240.0, 290.0, 350.0), strict=True)
+        for sample in rounds_of(
+            cell_of(memory_limit_bytes=size * GIB),
+            [rate] * 3,
+            record=record_of(database_bytes=SIZE_BYTES),
+        )
+    ]
+    (sweep,) = summarised(*samples).database.sweeps
+    assert sweep.factor == "memory_limit_bytes"
+    assert sweep.next_size_bytes == 8 * GIB
+
+
+@pytest.mark.parametrize(
+    ("rates_per_s", "database_bytes", "reason"),
+    [
+        ({"1GB": 200.0, "2GB": 240.0}, SIZE_BYTES, "2 sizes do not make a law"),
+        ({"1GB": 200.0, "2GB": 240.0, "4GB": 290.0}, 3 * GIB, "holds the whole database"),
+        ({"1GB": 200.0, "2GB": 240.0, "4GB": 290.0}, 7 * GIB, "would hold the whole database"),
+        ({"1GB": 200.0, "2GB": 201.0, "4GB": 199.0}, SIZE_BYTES, "gains nothing"),
+        ({"1GB": 200.0, "2GB": 500.0, "4GB": 510.0, "8GB": 1500.0}, SIZE_BYTES, "do not lie"),
+    ],
+    ids=["two sizes", "it fits", "the next fits", "flat", "no law"],
+)
+def test_what_is_no_law_is_refused_with_the_reason(rates_per_s, database_bytes, reason):
+    samples = samples_of(rates_per_s, database_bytes=database_bytes)
+    (sweep,) = summarised(*samples).database.sweeps
+    assert not sweep.fits
+    assert sweep.predicted_per_s is None
+    assert reason in sweep.sentence
+    assert len(sweep.time_s) == len(rates_per_s)
+
+
+def test_one_size_is_no_sweep():
+    assert summarised(*samples_of({"1GB": 200.0})).database.sweeps == []

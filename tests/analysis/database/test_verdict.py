@@ -1,0 +1,249 @@
+"""What bounds a cell: known by construction, and unclear where nothing tells."""
+
+from itertools import chain
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from seatrial.analysis.database.cells import database_cell
+from seatrial.analysis.database.model import BOUNDS
+
+from .hand import (
+    COMMIT,
+    LOCK,
+    PROCESSOR,
+    READ,
+    cell_of,
+    record_of,
+    sample_of,
+    summary_of,
+)
+
+
+def verdict_of(*samples, cpus=2.0):
+    return database_cell(summary_of(*samples), cpus).verdict
+
+
+def bound_of(waits, columns=None, *, record=None, **rest):
+    told = record_of(waits=waits, **(record or {}))
+    return verdict_of(sample_of(record=told, columns=columns, **rest)).bound
+
+
+BUSY = {
+    "cpu_idle_share": 0.02,
+    "cpu_iowait_share": 0.0,
+    "cpu_user_share": 0.7,
+    "cpu_system_share": 0.28,
+    "server_cpu_cores": 1.4,
+    "client_cpu_cores": 0.5,
+    "device_busy_share": 0.02,
+}
+
+
+@pytest.mark.parametrize(
+    ("waits", "columns", "bound"),
+    [
+        (COMMIT, {}, "commit"),
+        ({"IO:WalSync": 90, "CPU": 10}, {}, "commit"),  # as version 17 spells it
+        (READ, {}, "read"),
+        (LOCK, {}, "lock"),
+        ({"LWLock:LockManager": 70, "LWLock:BufferContent": 10, "CPU": 20}, {}, "lock"),
+        (PROCESSOR, BUSY, "cpu"),
+        ({"IO:WALSync": 40, "IO:DataFileRead": 38, "CPU": 22}, {}, "unclear"),
+        ({"IO:BufFileWrite": 90, "CPU": 10}, {}, "unclear"),
+    ],
+    ids=str,
+)
+def test_what_the_clients_waited_for_decides(waits, columns, bound):
+    assert bound_of(waits, columns) == bound
+
+
+def test_a_sentence_has_its_figures():
+    verdict = verdict_of(sample_of())
+    assert verdict.sentence == (
+        "Commit-bound: 85 % of the clients' time waited for the WAL to be written and synced "
+        "(WALSync, WALWrite); the server used 0.10 of 2 processors; the device was 97 % busy with "
+        "5.0 reads, 110 flushes a second."
+    )
+    assert verdict.evidence["wait_commit_share"] == pytest.approx(0.9 * 0.95)
+    assert verdict.evidence["server_cpu_cores"] == 0.1
+
+
+def test_who_holds_the_locks_is_told():
+    """On a slow disk clients queue for the row of one that waits to commit: both are said."""
+    sentence = verdict_of(sample_of(record=record_of(waits=LOCK))).sentence
+    assert sentence.startswith("Lock-bound: 76 % of the clients' time waited for what other")
+    assert "(transactionid, tuple), and those who held it mostly waited to commit" in sentence
+
+
+def test_of_the_article_processors_are_told_in_cores():
+    """160 % on the SSD were 1.6 cores."""
+    busy = BUSY | {"server_cpu_cores": 1.6, "client_cpu_cores": 0.3}
+    sentence = verdict_of(sample_of(record=record_of(waits=PROCESSOR), columns=busy)).sentence
+    assert "CPU-bound: the processors were 98 % busy; the server used 1.6 of 2 processors" in (
+        sentence
+    )
+
+
+def test_one_client_is_bound_by_its_one_processor_on_an_idle_machine():
+    columns = {
+        "backends_active": 0.8,
+        "backends_idle": 0.2,
+        "backends_idle_in_transaction": 0.0,
+        "server_cpu_cores": 0.75,
+        "client_cpu_cores": 0.2,
+        "cpu_idle_share": 0.75,
+        "cpu_iowait_share": 0.0,
+        "device_busy_share": 0.0,
+    }
+    told = record_of(waits={"CPU": 100}, client_cpu_share=0.2)
+    verdict = verdict_of(sample_of(cell_of(clients=1), record=told, columns=columns), cpus=8.0)
+    assert verdict.bound == "cpu"
+    assert "each connection can use one at a time" in verdict.sentence
+
+
+def test_a_kernel_that_keeps_the_server_is_no_busy_processor():
+    """No wait has a name, and the processors idle: throttled writes look so."""
+    columns = {"server_cpu_cores": 0.1, "cpu_idle_share": 0.4, "cpu_iowait_share": 0.5}
+    verdict = verdict_of(sample_of(record=record_of(waits={"CPU": 900}), columns=columns))
+    assert verdict.bound == "unclear"
+    assert "the kernel kept them" in verdict.sentence
+
+
+@pytest.mark.parametrize("driver", [{"client_cpu_share": 0.71}, {"ceiling_per_s": 140.0}], ids=str)
+def test_a_driver_near_its_limit_is_what_is_measured(driver):
+    assert bound_of(PROCESSOR, BUSY, record=driver) == "client"
+
+
+def test_a_driver_is_not_blamed_for_waits_of_the_server():
+    assert bound_of(COMMIT, {}, record={"client_cpu_share": 0.9}) == "commit"
+
+
+def test_connections_that_wait_for_their_clients_are_the_clients_fault():
+    columns = {
+        "backends_active": 2.0,
+        "backends_idle": 5.0,
+        "backends_idle_in_transaction": 3.0,
+        "cpu_idle_share": 0.7,
+        "cpu_iowait_share": 0.0,
+    }
+    verdict = verdict_of(sample_of(record=record_of(waits=PROCESSOR), columns=columns))
+    assert verdict.bound == "client"
+    assert "80 % of the clients' time the server waited for their next statement" in (
+        verdict.sentence
+    )
+
+
+def test_a_schedule_that_is_kept_is_the_bound_and_one_that_is_not_kept_is_none():
+    cell = cell_of(rate_per_s=100.0)
+    kept = verdict_of(sample_of(cell, per_s=98.0))
+    assert kept.bound == "unclear"
+    assert kept.sentence.startswith("The schedule sets the rate: 100 transactions a second were")
+    assert verdict_of(sample_of(cell, per_s=80.0)).bound == "commit"
+
+
+def test_the_schedule_of_several_processes_is_their_sum():
+    cell = cell_of(rate_per_s=100.0, processes=2)
+    assert verdict_of(sample_of(cell, per_s=198.0)).evidence["asked_per_s"] == 200.0
+
+
+def test_nothing_seen_is_unclear():
+    bare = sample_of(record=record_of(waits={}), has_series=False)
+    assert verdict_of(bare).sentence == "Unclear: what the clients waited for was not seen."
+    few = sample_of(seconds=1)
+    assert verdict_of(few).bound == "unclear"
+    assert "only 10 looks" in verdict_of(few).sentence
+
+
+def test_a_server_elsewhere_tells_nothing_of_this_machine():
+    of_machine = (
+        *("cpu_user_share", "cpu_system_share", "cpu_iowait_share", "cpu_steal_share"),
+        *("cpu_idle_share", "server_cpu_cores", "device_busy_share", "device_read_per_s"),
+        "device_flush_per_s",
+    )
+    columns = dict.fromkeys(of_machine)
+    verdict = verdict_of(sample_of(record=record_of(waits=PROCESSOR), columns=columns))
+    assert verdict.bound == "cpu"
+    assert verdict.sentence.startswith("CPU-bound, as far as the server tells: 86 %")
+    assert "processors" not in verdict.sentence
+
+
+CHECKPOINT = ([0.0] * 3 + [1.0] * 3) * 3
+DIPPING = ([100.0] * 3 + [30.0] * 3) * 3
+
+
+def test_checkpoints_that_take_the_rate_are_the_bound():
+    samples = [
+        sample_of(rates=DIPPING, round=number, columns={"checkpoint_running_share": CHECKPOINT})
+        for number in range(3)
+    ]
+    verdict = verdict_of(*samples)
+    assert verdict.bound == "checkpoint"
+    assert verdict.sentence.startswith("Checkpoint-bound: checkpoints cost 35 % of the rate")
+
+
+def test_what_was_seen_in_one_round_is_no_proof_of_checkpoints():
+    one = sample_of(rates=DIPPING, columns={"checkpoint_running_share": CHECKPOINT})
+    assert verdict_of(one).bound == "commit"
+
+
+def test_writes_of_data_files_under_a_checkpoint_are_its_own():
+    waits = {"IO:DataFileFlush": 60, "IO:DataFileSync": 20, "CPU": 20}
+    assert bound_of(waits, {"checkpoint_running_share": 0.9}) == "checkpoint"
+    assert bound_of(waits, {"checkpoint_running_share": 0.0}) == "unclear"
+
+
+def test_a_start_that_the_rate_leaves_out_is_said():
+    rates = [400.0] * 6 + [100.0] * 24
+    verdict = verdict_of(sample_of(rates=rates))
+    assert "that of whole samples, up to 6.0 s of start-up phase included" in verdict.sentence
+
+
+EVENTS = {
+    "commit": ["IO:WALSync", "IO:WALWrite", "LWLock:WALWrite", "IPC:SyncRep"],
+    "read": ["IO:DataFileRead", "IO:DataFilePrefetch", "IPC:BufferIO"],
+    "lock": ["Lock:transactionid", "Lock:tuple", "LWLock:BufferMapping", "BufferPin:BufferPin"],
+}
+
+
+@st.composite
+def dominated(draw):
+    """Sightings of which one group has at least six tenths, and no other half as much."""
+    group = draw(st.sampled_from(sorted(EVENTS)))
+    own = draw(st.floats(0.6, 1.0))
+    others = [each for name, events in EVENTS.items() if name != group for each in events]
+    weights = {event: draw(st.floats(0.01, 1.0)) for event in EVENTS[group]}
+    rest = {event: draw(st.floats(0.0, 1.0)) for event in [*others, "CPU"]}
+    total = draw(st.integers(2_000, 50_000))
+    shares = {e: own * w / sum(weights.values()) for e, w in weights.items()}
+    whole = sum(rest.values()) or 1.0
+    shares |= {e: (1 - own) * w / whole for e, w in rest.items()}
+    return group, {event: round(share * total) for event, share in shares.items()}
+
+
+@settings(deadline=None, max_examples=60)
+@given(dominated())
+def test_where_a_group_surely_dominates_it_is_named(case):
+    group, waits = case
+    assert bound_of(waits) == group
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.dictionaries(
+        st.sampled_from([*chain(*EVENTS.values()), "CPU", "Timeout:PgSleep", "Extension:Own"]),
+        st.integers(0, 1000),
+    ),
+    st.floats(0.0, 1.0),
+    st.floats(0.0, 2.0),
+)
+def test_whatever_is_seen_a_verdict_is_given_and_shares_sum_up_to_1(waits, idle, cores):
+    columns = {"cpu_idle_share": idle, "cpu_iowait_share": 0.0, "server_cpu_cores": cores}
+    part = database_cell(summary_of(sample_of(record=record_of(waits=waits), columns=columns)), 2.0)
+    assert part.verdict.bound in BOUNDS
+    assert part.verdict.sentence.endswith(".")
+    if sum(waits.values()):
+        assert sum(part.waits.values()) == pytest.approx(1.0)
+        groups = [v for name, v in part.verdict.evidence.items() if name.startswith("wait_")]
+        assert sum(groups) == pytest.approx(1.0)

@@ -342,7 +342,8 @@ def test_write_bounds_are_the_sum_of_limits_and_files() -> None:
 
 def test_every_cell_that_writes_is_bounded() -> None:
     for name in ("quick", "one-dvd-per-second", "four-kib"):
-        for cell in make_plan(load_study(name)).cells:
+        storage = [cell for cell in make_plan(load_study(name)).cells if cell.spec["accesses"]]
+        for cell in storage:
             writing = any(access["operation"] != "read" for access in cell.spec["accesses"])
             assert writing == (cell_write_bytes(cell) > 0) == (cell.operation != "read")
 

@@ -12,6 +12,7 @@ import msgspec
 from seatrial.measure.recorder import Recorder
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
+from seatrial.study.database import is_of_database
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, prefill_bytes
 
 NOTHING: Final[Mapping[str, float]] = {}
@@ -129,7 +130,9 @@ class Tally:
         self._count_written(sample)
 
     def _count_written(self, sample: Sample) -> None:
-        if sample.cell.spec["target"]["kind"] == "file":
+        if is_of_database(sample.cell.spec):
+            self._written_bytes += cell_write_bytes(sample.cell)  # what it wrote is not counted
+        elif sample.cell.spec["target"]["kind"] == "file":
             self._written_bytes += sum(
                 part.transferred_bytes for name, part in sample.operations.items() if name != "read"
             )

@@ -7,6 +7,7 @@ with 10 clients) and rounded up; tests/study/test_database_cost.py says by how m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -74,15 +75,22 @@ def cluster_bytes(load: LoadSpec, processes: int) -> int:
 
 
 def space_bytes(specs: Iterable[DatabaseSpec]) -> int:
-    """Return about what the databases of one directory take: each load once, and one copy."""
-    loads = dict.fromkeys((spec.load, spec.processes) for spec in specs)
-    sizes_bytes = [cluster_bytes(*load) for load in loads]
-    return sum(sizes_bytes) + max(sizes_bytes, default=0)
+    """Return about what the databases of one directory take: each load once, and its copies.
+
+    Of the copies that samples work on there is one at a time; one that is reused stays.
+    """
+    all_specs = list(specs)
+    loads = {(spec.load, spec.processes) for spec in all_specs}
+    reused = {(spec.load, spec.processes) for spec in all_specs if spec.clone == "reuse"}
+    passing = {(spec.load, spec.processes) for spec in all_specs if spec.clone != "reuse"}
+    kept_bytes = sum(cluster_bytes(*each) for each in (*loads, *reused))
+    return kept_bytes + max((cluster_bytes(*each) for each in passing), default=0)
 
 
 def load_write_bytes(spec: DatabaseSpec) -> int:
-    """Return what loading a server writes: the data, and as much again to the log."""
-    return CLUSTER_BYTES + 2 * data_bytes(spec.load) * spec.processes
+    """Return what is written once: the data, as much again to the log, a copy that is reused."""
+    reused_bytes = cluster_bytes(spec.load, spec.processes) if spec.clone == "reuse" else 0
+    return CLUSTER_BYTES + 2 * data_bytes(spec.load) * spec.processes + reused_bytes
 
 
 def templates(cells: Iterable[Cell]) -> list[DatabaseSpec]:
@@ -109,8 +117,7 @@ def sample_s(cell: Cell) -> float:
     spec = spec_of(cell.spec)
     copied_s = _copied_bytes(spec) / ASSUMED_BYTES_PER_S
     read_bytes = data_bytes(spec.load) * spec.processes if spec.start == "prewarmed" else 0
-    own_s = float(cell.spec["limit"]["duration_s"])
-    return own_s + copied_s + read_bytes / ASSUMED_BYTES_PER_S + START_S
+    return _lasts_s(cell) + copied_s + read_bytes / ASSUMED_BYTES_PER_S + START_S
 
 
 def sample_write_bytes(cell: Cell) -> int:
@@ -122,7 +129,13 @@ def sample_write_bytes(cell: Cell) -> int:
     if spec.rate_per_s is not None:
         transaction_bytes = TRANSACTION_BYTES + spec.batch_rows * 2 * TELEMETRY_ROW_BYTES
         per_s = min(per_s, spec.rate_per_s * spec.processes * transaction_bytes)
-    return _copied_bytes(spec) + round(per_s * float(cell.spec["limit"]["duration_s"]))
+    return _copied_bytes(spec) + round(per_s * _lasts_s(cell))
+
+
+def _lasts_s(cell: Cell) -> float:
+    """Return how long a sample is driven: pgbench knows whole seconds only."""
+    asked_s = float(cell.spec["limit"]["duration_s"])
+    return asked_s if cell.kind == "batch" else float(max(1, math.ceil(asked_s)))
 
 
 def _copied_bytes(spec: DatabaseSpec) -> int:

@@ -119,6 +119,8 @@ def test_every_second_tells_of_machine_server_and_waits(cluster, server):
     observer.start()
     pgbench(cluster, server.address, "-n", "-T1", "-c4")
     with connect(server.address) as connection:
+        # The first is told of by when the second begins.
+        connection.execute("CHECKPOINT")
         connection.execute("CHECKPOINT")
     seen = observer.stop()
     columns = {name: column[0] for name, column in seen.series.columns.items()}
@@ -133,7 +135,7 @@ def test_every_second_tells_of_machine_server_and_waits(cluster, server):
     assert columns["shared_hits_per_s"] > 0
     assert sum(seen.waits.values()) > 0
     assert set(seen.waits) - {"CPU"} == {event for event in seen.waits if ":" in event}
-    assert seen.counters["checkpoints_requested"] == 1
+    assert seen.counters["checkpoints_requested"] in (1, 2)
     assert seen.counters["checkpoint_buffers"] > 0
     if cluster.binaries.version >= 160000:
         assert seen.counters["io_normal_reads"] >= seen.counters["shared_reads"] * 0.9

@@ -4,6 +4,7 @@ import pytest
 
 from seatrial.analysis import evaluate
 from seatrial.analysis.model import Summary
+from seatrial.results.model import DatabaseRecord
 from seatrial.study.thresholds import parse_threshold
 
 from .builders import MS_NS, cell_of, rounds_of, run_of, sample_of, stall_of, summary_of
@@ -99,6 +100,50 @@ def test_what_was_not_shown_was_not_kept(name, cells, reason):
     assert not result.met
     assert result.worst is None
     assert reason in result.sentence
+
+
+def batches(*outcomes):
+    """A batch's rounds: how long each took (s), None where it failed."""
+    cell = cell_of(workload="nightly", operation="batch", kind="batch")
+    told = [{} if real_s is None else {"real": real_s, "user": 1.0} for real_s in outcomes]
+    records = [DatabaseRecord(server="x", binaries="given", start_state="cold", batch_s=each)
+               for each in told]  # fmt: skip
+    return summary_of(
+        *(
+            sample_of(
+                cell,
+                completed=int(real_s is not None),
+                failed=int(real_s is None),
+                latency_ns=round((real_s or 0) * 1e9),
+                round=number,
+                database=record,
+            )
+            for number, (real_s, record) in enumerate(zip(outcomes, records, strict=True))
+        )
+    )
+
+
+def test_a_batch_keeps_to_its_real_time():
+    kept = evaluated("nightly.real_s", "< 1800", batches(1700.0, 1710.0, 1720.0))
+    assert kept.met
+    assert kept.worst.value == pytest.approx(1710e9, rel=1e-3)
+    assert not evaluated("nightly.real_s", "< 1700", batches(1700.0, 1710.0, 1720.0)).met
+
+
+def test_a_batch_that_failed_in_one_round_kept_nothing():
+    result = evaluated("nightly.real_s", "< 1800", batches(1700.0, None, 1720.0))
+    assert not result.met
+    assert "it did not end well in 1 of 3 rounds" in result.sentence
+
+
+def test_a_database_keeps_to_its_transactions_per_second():
+    cell = cell_of(workload="pgbench", operation="transaction", threads=10, factors={"scale": 100},
+                   database={})  # fmt: skip
+    summary = rounds_of(cell, [1900, 2000, 2100])
+    assert evaluated("pgbench.tps", "> 500", summary).met
+    assert evaluated("pgbench[scale=100, clients=10].p99_ms", "< 5", summary).met
+    assert "tps" in evaluated("pgbench.tps", "> 5000", summary).sentence
+    assert "selected" in evaluated("pgbench[threads=10].tps", "> 5", summary).sentence
 
 
 def test_results_are_in_the_order_of_the_thresholds():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from seatrial.analysis.estimates import PERCENTS, entries_needed
+from seatrial.analysis.estimates import PERCENTS, counted, entries_needed, estimate_of_rounds
 from seatrial.analysis.loadline.model import LoadLine
 from seatrial.analysis.model import CellSummary, Estimate, Summary, ThresholdResult
 from seatrial.analysis.wording import (
@@ -12,6 +12,7 @@ from seatrial.analysis.wording import (
     format_count,
     format_duration_s,
     format_estimate,
+    format_plural,
 )
 from seatrial.study.thresholds import Threshold
 
@@ -101,11 +102,29 @@ def _figure(summary: CellSummary, quantity: str) -> Estimate | str:
         return _exact(max(stalls_ns, default=0.0), "ns", summary)
     if quantity == "errors":
         return _exact(sum(s.errors_count for s in summary.samples), "count", summary)
-    if summary.blank:
-        return summary.blank
-    if quantity in ("iops", "bandwidth"):
-        return summary.iops if quantity == "iops" else summary.bandwidth
-    return _latency(summary, quantity)
+    return summary.blank or _measured(summary, quantity)
+
+
+def _measured(summary: CellSummary, quantity: str) -> Estimate | str:
+    if quantity in ("iops", "tps"):
+        return summary.iops
+    if quantity == "bandwidth":
+        return summary.bandwidth
+    return _real(summary) if quantity == "real" else _latency(summary, quantity)
+
+
+def _real(summary: CellSummary) -> Estimate | str:
+    """Return how long a batch took from start to end, or why that is not known of every round."""
+    times_ns = [
+        sample.database.batch_s["real"] * 1e9
+        for sample in counted(summary.samples)
+        if sample.outcome.completed and sample.database and "real" in sample.database.batch_s
+    ]
+    rounds = len(counted(summary.samples))
+    if len(times_ns) < rounds:
+        told = format_plural(rounds, "round")
+        return f"it did not end well in {rounds - len(times_ns)} of {told}"
+    return estimate_of_rounds(times_ns, "ns")
 
 
 def _sustained(line: LoadLine) -> Estimate | str:

@@ -39,6 +39,8 @@ MAKE_S: Final = 2.0
 
 ASSUMED_WRITES: Final = "of a database it is assumed that it writes 250 MB/s at most"
 
+COPIES_STAY: Final = ("reuse", "template")
+"""Ways to clone after which a copy of each load stays."""
 READ_ONLY_SCRIPTS: Final = ("select-only",)
 
 
@@ -77,13 +79,13 @@ def cluster_bytes(load: LoadSpec, processes: int) -> int:
 def space_bytes(specs: Iterable[DatabaseSpec]) -> int:
     """Return about what the databases of one directory take: each load once, and its copies.
 
-    Of the copies that samples work on there is one at a time; one that is reused stays.
+    Of the copies that samples work on there is one at a time; some stay for the next sample.
     """
     all_specs = list(specs)
     loads = {(spec.load, spec.processes) for spec in all_specs}
-    reused = {(spec.load, spec.processes) for spec in all_specs if spec.clone == "reuse"}
-    passing = {(spec.load, spec.processes) for spec in all_specs if spec.clone != "reuse"}
-    kept_bytes = sum(cluster_bytes(*each) for each in (*loads, *reused))
+    staying = {(spec.load, spec.processes) for spec in all_specs if spec.clone in COPIES_STAY}
+    passing = {(spec.load, spec.processes) for spec in all_specs if spec.clone not in COPIES_STAY}
+    kept_bytes = sum(cluster_bytes(*each) for each in (*loads, *staying))
     return kept_bytes + max((cluster_bytes(*each) for each in passing), default=0)
 
 

@@ -319,6 +319,43 @@ def make_record(draft: Draft, per_s: float, wobble: float) -> DatabaseRecord:
     )
 
 
+def crash_summary(lost: int = 0, power_cut: str = "honest") -> CellSummary:
+    """Three crashes of a server; in the last of them so many acknowledged commits were lost."""
+    load = LoadSpec(kind="ledger")
+    spec = DatabaseSpec(load=load, clients=4, script="ledger", start="cold")
+    cell = make_cell("nvme", "crash", 4, spec, power_cut=power_cut)
+    samples = []
+    for index in range(3):
+        response = Histogram.of([3_000_000] * 400).encode()
+        told = {
+            "checked": 400 * (index + 1), "lost": lost if index == 2 else 0, "half": 0,
+            "unsent": 0, "altered": 0, "in_flight": 3, "in_flight_kept": 1, "came_back": 1,
+            "recovery_s": 0.31 + index / 100,
+        }  # fmt: skip
+        samples.append(
+            Sample(
+                cell=cell,
+                round=index,
+                position=index,
+                started_at=STARTED_AT + 10.0 * index,
+                duration_s=1.7 + index / 10,
+                engine="ledger",
+                outcome=Outcome(
+                    offered=403, completed=400, failed=0, late_skipped=0, in_flight_at_end=3
+                ),
+                operations={
+                    "transaction": OperationResult(
+                        completed=400, failed=0, transferred_bytes=0, response=response
+                    )
+                },
+                timeline=Timeline(slice_ns=100_000_000, slices=[]),
+                counters={f"crash_{name}": float(value) for name, value in told.items()},
+                database=DatabaseRecord(server=SERVER, binaries="wheel", start_state="warm"),
+            )
+        )
+    return summarise_cell(samples)
+
+
 BATCH_REAL_S = (2_042.0, 2_031.5, 2_055.2)
 
 
@@ -494,7 +531,12 @@ def findings() -> list[Finding]:
 def database_summary(**changes) -> Summary:
     """The whole made-up run, as an analysis would hand it to a report."""
     maker = Maker()
-    cells = [*(maker.summary(draft) for draft in drafts()), batch_summary()]
+    cells = [
+        *(maker.summary(draft) for draft in drafts()),
+        batch_summary(),
+        crash_summary(lost=2),
+        crash_summary(power_cut="lying"),
+    ]
     values = {
         "run": make_run(),
         "cells": cells,

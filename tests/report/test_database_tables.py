@@ -149,6 +149,19 @@ def test_a_batch_is_told_with_its_interval_and_every_repeat():
     assert seconds_interval(once) == "2.1 s (1 round)"
 
 
+def test_a_crash_trial_tells_what_was_lost_and_whether_the_word_was_kept():
+    table = table_of(made(), "database-crash-")
+    assert column(table, "Crash") == ["power cut", "power cut, lying"]
+    assert column(table, "Acknowledged") == ["1,200", "1,200"]
+    assert column(table, "Lost") == ["2", "0"]
+    assert column(table, "Answer") == ["Lost", "Kept its word"]
+    assert column(table, "Recovery") == ["320 ms ± 8 %"] * 2
+    each = table_of(made(), "database-crashes-")
+    assert column(each, "Lost") == ["0", "0", "2", "0", "0", "0"]
+    other = [row for each in tables(made()) for row in each.rows if "tps" in each.headers]
+    assert not any("lying" in text for row in other for text in row)
+
+
 def test_few_cells_show_every_figure_with_its_interval():
     cells = made().cells[:1]
     told = DatabaseAnalysis(cells=[database_cell(part) for part in cells], sweeps=[])
@@ -215,5 +228,7 @@ def test_a_run_without_an_analysis_still_has_its_rates():
         "database-telemetry-telemetry",
         "database-batch-nightly",
         "database-repeats-nightly",
+        "database-crash-crash",
+        "database-crashes-crash",
     ]
     assert "tps" in render(summary)

@@ -18,6 +18,7 @@ from seatrial.analysis.wording import (
     format_share,
     format_size,
 )
+from seatrial.report.database_crash_tables import CRASH_KIND, crash_tables
 from seatrial.report.database_time_tables import time_tables
 from seatrial.report.database_words import (
     by_workload,
@@ -48,6 +49,7 @@ WIDTH_MAX: Final = 100
 PERCENTILES: Final = ("p50", "p99", "p99.9", "max")
 _LESS_TELLING: Final = (
     *("p99.9", "Skipped", "Blocks", "MB/s written", "MB/s read", "checkpoints", "p99", "p50"),
+    *("of these there", "In flight"),
 )
 """Columns that a narrow place does without, the least telling first."""
 
@@ -66,11 +68,12 @@ def database_tables(summary: Summary) -> list[Table]:
 
 
 def rate_tables(cells: Sequence[CellSummary]) -> list[Table]:
-    """Return what the databases did: transactions, each client process, telemetry, batches."""
+    """Return what the databases did: transactions, telemetry, batches, and after crashes."""
     makers: tuple[tuple[str, Callable[[str, Sequence[CellSummary]], list[Table]]], ...] = (
         ("pgbench", _transactions),
         ("telemetry", _telemetry),
         ("batch", _batches),
+        (CRASH_KIND, crash_tables),
     )
     found = []
     for kind, make in makers:

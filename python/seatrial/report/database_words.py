@@ -97,9 +97,12 @@ def is_of_database(cell: Cell) -> bool:
 
 
 def analysed(summary: Summary) -> dict[str, DatabaseCell]:
-    """Return what the analysis says of each database cell, by the cell's key."""
+    """Return what the analysis says of each database cell, by the cell's key.
+
+    A crash trial has no say in what the time went into.
+    """
     told = summary.database or DatabaseAnalysis(cells=[], sweeps=[])
-    return {part.cell.key: part for part in told.cells}
+    return {part.cell.key: part for part in told.cells if part.cell.kind != "crash"}
 
 
 def label_names(cells: Sequence[CellSummary]) -> list[str]:

@@ -17,6 +17,7 @@ from seatrial.analysis.wording import (
     format_rate_bytes,
     format_share,
 )
+from seatrial.report.database_crash_tables import CRASH_KIND
 from seatrial.report.database_tables import (
     batch_length,
     latency_table,
@@ -82,7 +83,8 @@ def database_part(
     told = analysed(summary)
     sweeps = summary.database.sweeps if summary.database else []
     figures = database_figures(cells, sweeps, told, with_published=with_published)
-    courses = _courses(cells, rounds_max, courses_max)
+    timed = [part for part in cells if part.cell.kind != CRASH_KIND]
+    courses = _courses(timed, rounds_max, courses_max)
     by_id = {figure.id: frame(figure) for figure in figures}
     first, *others = rate_tables(cells)
     body = [
@@ -92,7 +94,7 @@ def database_part(
         _published(cells),
         *(plain_table(table) for table in others),
         *_sweep_part(summary, by_id),
-        _where_time_goes(summary, cells, courses),
+        _where_time_goes(summary, timed, courses),
         *by_id.values(),
         _every_latency(cells),
         *(plain_table(table) for table in time_tables(summary)),

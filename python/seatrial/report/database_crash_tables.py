@@ -1,0 +1,124 @@
+"""Crash trials in tables: what was acknowledged, and what of it was there after each crash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from seatrial.analysis.estimates import estimate_of_rounds
+from seatrial.analysis.model import CellSummary, Estimate
+from seatrial.analysis.wording import format_count, format_duration_s
+from seatrial.report.figures.naming import capitalized
+from seatrial.report.table import NO_FIGURE, Table, latency_text
+from seatrial.results.model import Sample
+
+CRASH_KIND: Final = "crash"
+_POWER: Final = {
+    "none": "server killed",
+    "honest": "power cut",
+    "lying": "power cut, lying",
+}
+_WRONG: Final = ("lost", "half", "unsent", "altered")
+"""What must not be there after a crash; docs/database.md tells what each of them is."""
+
+
+def crash_tables(workload: str, cells: Sequence[CellSummary]) -> list[Table]:
+    """Return what crash trials showed, and each of their crashes.
+
+    Args:
+        workload: Name.
+        cells: Of kind ``crash``, at least one.
+    """
+    return [_trials(workload, cells), _crashes(workload, cells)]
+
+
+def _trials(workload: str, cells: Sequence[CellSummary]) -> Table:
+    """Return a row for each trial: how often it was crashed, and whether all was kept."""
+    return Table(
+        id=f"database-crash-{workload}",
+        title="Crash trial: what was acknowledged, and what was there after each crash",
+        labels=2,
+        headers=["Target", "Crash", "Crashes", "Acknowledged", "Lost", "Half", "Wrong",
+                 "Recovery", "Answer"],
+        rows=[
+            [
+                *_labels(part),
+                format_count(len(part.samples)),
+                format_count(sum(sample.outcome.completed for sample in part.samples)),
+                *(format_count(_sum(part.samples, name)) for name in ("lost", "half")),
+                format_count(_sum(part.samples, "unsent") + _sum(part.samples, "altered")),
+                _recovery(part.samples),
+                _answer(part.samples),
+            ]
+            for part in cells
+        ],
+    )  # fmt: skip
+
+
+def _labels(part: CellSummary) -> list[str]:
+    kind = str(part.cell.factors.get("power_cut", "none"))
+    return [part.cell.target, _POWER.get(kind, kind)]
+
+
+def _sum(samples: Iterable[Sample], name: str) -> int:
+    return round(sum(sample.counters.get(f"crash_{name}", 0.0) for sample in samples))
+
+
+def _recovery(samples: Sequence[Sample]) -> str:
+    """Return how long recovery took: the mean of the crashes with its interval."""
+    lengths_s = [
+        sample.counters["crash_recovery_s"]
+        for sample in samples
+        if sample.counters.get("crash_came_back") and "crash_recovery_s" in sample.counters
+    ]
+    if not lengths_s:
+        return NO_FIGURE
+    mean = estimate_of_rounds(lengths_s, "s")
+    return latency_text({"mean": _nanoseconds(mean)}, "mean")
+
+
+def _nanoseconds(mean_s: Estimate) -> Estimate:
+    value, low, high = (
+        None if end is None else end * 1e9 for end in (mean_s.value, mean_s.low, mean_s.high)
+    )
+    return msgspec.structs.replace(mean_s, value=value, low=low, high=high, unit="ns")
+
+
+def _answer(samples: Sequence[Sample]) -> str:
+    """Return whether the database kept its word, as far as these crashes tell."""
+    found = [name for name in _WRONG if _sum(samples, name)]
+    if _sum(samples, "index_faults"):
+        found.append("indexes at fault")
+    if _sum(samples, "came_back") < len(samples):
+        found.append("did not come back")
+    return capitalized(", ".join(found)) if found else "Kept its word"
+
+
+def _crashes(workload: str, cells: Sequence[CellSummary]) -> Table:
+    """Return a row for each crash."""
+    return Table(
+        id=f"database-crashes-{workload}",
+        title="Each crash",
+        labels=3,
+        headers=["Target", "Crash", "Round", "After", "Acknowledged", "In flight",
+                 "of these there", "Lost", "Half", "Unsent", "Altered", "Recovery"],
+        rows=[
+            [*_labels(part), str(sample.round + 1), *_crash_texts(sample)]
+            for part in cells
+            for sample in part.samples
+        ],
+    )  # fmt: skip
+
+
+def _crash_texts(sample: Sample) -> list[str]:
+    told = ("in_flight", "in_flight_kept", *_WRONG)
+    recovery_s = sample.counters.get("crash_recovery_s", 0.0)
+    came_back = bool(sample.counters.get("crash_came_back"))
+    return [
+        format_duration_s(sample.duration_s),
+        format_count(sample.outcome.completed),
+        *(format_count(_sum([sample], name)) for name in told),
+        format_duration_s(recovery_s) if came_back and recovery_s else "did not come back",
+    ]

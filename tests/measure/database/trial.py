@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +15,6 @@ from seatrial.results.model import Sample
 from seatrial.study.model import Plan
 from seatrial.targets.file import TrialFolder
 from seatrial.targets.undo import UndoJournal
-
-RUN = "trial"
 
 
 class Trial:
@@ -53,7 +52,8 @@ def plan_of_text(folder: Path, study: str) -> Plan:
 def trial(folder: Path, study: str) -> Iterator[Trial]:
     """Open the databases of a study and load them; all is put away in the end."""
     plan = plan_of_text(folder, study)
-    with UndoJournal(RUN, folder / "state") as journal:
+    # The logs may go to a folder that all runs of this machine share.
+    with UndoJournal(f"trial-{secrets.token_hex(4)}", folder / "state") as journal:
         databases = Databases(plan, journal)
         try:
             yield loaded(plan, databases, journal)
@@ -66,7 +66,7 @@ def loaded(plan: Plan, databases: Databases, journal: UndoJournal) -> Trial:
     (target,) = plan.targets
     opened = None
     if target.holds_files:
-        opened = TrialFolder(target.path, RUN, journal)
+        opened = TrialFolder(target.path, journal.run_id, journal)
         opened.open(databases.needed_bytes(target.label), direct=False)
         databases.use(target.label, opened)
     databases.prepare(Silent())

@@ -1,11 +1,12 @@
 """Servers of our own for the cells of a directory: loaded once, cloned and started anew each time.
 
-In the run's trial folder lie a template for every load, ``template-N``, never measured itself, and
-the clone that a sample works on, which is removed after it.
+In the run's trial folder lie a template for every load, ``template-...``, never measured itself,
+and the clone that a sample works on, which is removed after it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -132,8 +133,8 @@ class Embedded:
             TargetError: when a server does not start, or loading fails.
             UsageError: when a server refuses a setting of a cell.
         """
-        for number, template in enumerate(self._templates()):
-            self._prepare(number, template, watcher)
+        for template in self._templates():
+            self._prepare(template, watcher)
 
     def close(self) -> None:
         """Nothing runs between samples, and the trial folder goes with all that is in it."""
@@ -172,9 +173,10 @@ class Embedded:
     def _templates(self) -> list[Template]:
         return list(dict.fromkeys((spec.load, spec.processes) for spec in self._specs))
 
-    def _prepare(self, number: int, template: Template, watcher: Watcher) -> None:
+    def _prepare(self, template: Template, watcher: Watcher) -> None:
         folder, binaries = self._required()
-        path, told = folder.file(f"template-{number}"), folder.file(f"template-{number}.json")
+        name = _template_name(template, binaries)
+        path, told = folder.file(name), folder.file(f"{name}.json")
         account = account_for(path, binaries)
         cluster = Cluster(folder=path, binaries=binaries, account=account, journal=self._journal)
         if not told.exists():
@@ -225,9 +227,9 @@ class Embedded:
                 cluster=source, database=COPY, how="template", elapsed_s=elapsed_s, is_kept=True
             )
         elif spec.clone == "reuse":
-            path = folder.file(f"{source.folder.name}-reuse")
-            elapsed_s = 0.0 if path.exists() else clone_folder(source.folder, path).elapsed_s
-            yield _Data(cluster=source.at(path), how="reuse", elapsed_s=elapsed_s, is_kept=True)
+            kept = source.at(folder.file(f"{source.folder.name}-reuse"))
+            elapsed_s = 0.0 if kept.folder.exists() else _clone_whole(source, kept)
+            yield _Data(cluster=kept, how="reuse", elapsed_s=elapsed_s, is_kept=True)
         else:
             cluster = source.at(folder.file(CLONE))
             cluster.remove()
@@ -285,6 +287,24 @@ def _bring_into(folder: Path, spec: DatabaseSpec) -> list[str]:
         f"The start is not cold: the page cache keeps {dropped.bytes_cached_after / size_bytes:.0%}"
         " of the data, as on a file system that lives in memory."
     ]
+
+
+def _clone_whole(source: Cluster, kept: Cluster) -> float:
+    """Clone a cluster, in such a way that a kill leaves no half one; return the seconds."""
+    part = kept.at(kept.folder.with_name(f"{kept.folder.name}-part"))
+    part.remove()
+    cloned = clone_folder(source.folder, part.folder)
+    part.folder.rename(kept.folder)
+    return cloned.elapsed_s
+
+
+def _template_name(template: Template, binaries: Binaries) -> str:
+    """Return a name that tells what is loaded: two targets may be one directory, for an A/A pair.
+
+    Then what one has loaded serves both.
+    """
+    described = msgspec.json.encode([*template, str(binaries.folder)])
+    return f"template-{hashlib.sha256(described).hexdigest()[:8]}"
 
 
 def _names(database: str, processes: int) -> list[str]:

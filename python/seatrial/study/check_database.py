@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Final
 
-from seatrial.study.database import OURS_TO_SET, Batch, OnDatabase, Pgbench, SettingValue
+from seatrial.study.database import (
+    OURS_TO_SET,
+    Batch,
+    Crash,
+    OnDatabase,
+    Pgbench,
+    SettingValue,
+)
 from seatrial.study.database_cells import OWN_FACTORS, setting_text
 from seatrial.study.problems import MisfitError
 from seatrial.study.schema import Study, Target
@@ -102,6 +109,7 @@ def database_workloads(study: Study) -> Iterator[MisfitError]:
             *_clients(workload),
             *_rate(workload),
             *_scripts(workload),
+            *_crashes(workload),
             *_prepared(workload),
             *_settings(workload),
             *_memory(workload),
@@ -128,6 +136,23 @@ def _rate(workload: OnDatabase) -> Iterator[MisfitError]:
             "Only transactions that are due at a time can be late: it needs the key 'rate'",
             "latency_limit_ms",
         )
+
+
+def _crashes(workload: OnDatabase) -> Iterator[MisfitError]:
+    """Yield keys that a crash trial has no use for: its server goes on from crash to crash."""
+    if not isinstance(workload, Crash):
+        return
+    given = {
+        "processes": workload.processes != 1,
+        "start": workload.start is not None,
+        "clone": workload.clone != "auto",
+        "memory_limit": workload.memory_limit_bytes is not None,
+    }
+    for key, is_given in given.items():
+        if is_given:
+            yield MisfitError(
+                "has no effect here", "A crash trial has one server, which goes on as it is", key
+            )
 
 
 def _scripts(workload: OnDatabase) -> Iterator[MisfitError]:
@@ -221,6 +246,8 @@ def _on_targets(study: Study, workload: OnDatabase) -> Iterator[MisfitError]:
 
 def _on_server(workload: OnDatabase, target: Target) -> Iterator[MisfitError]:
     there = f"target {target.label!r} is a server that is there already"
+    if isinstance(workload, Crash):
+        yield MisfitError(f"is 'crash', but {there}", "Only a server of our own is killed", "kind")
     started = [each for each in many(workload.start) if each not in (None, "as_is")]
     if started:
         yield MisfitError(f"is {started[0]!r}, but {there}", _STARTED_BY_US, "start")

@@ -38,11 +38,13 @@ OURS_TO_SET: Final = frozenset(
 Protocol = Literal["simple", "extended", "prepared"]
 StartState = Literal["cold", "warm", "prewarmed", "as_is"]
 Clone = Literal["auto", "reflink", "copy", "template", "reuse"]
+PowerCut = Literal["none", "honest", "lying"]
 SettingValue = bool | int | float | str
 
 Scripts = str | Annotated[list[str], ONE]
 Protocols = Protocol | Annotated[list[Protocol], ONE]
 StartStates = StartState | Annotated[list[StartState], ONE]
+PowerCuts = PowerCut | Annotated[list[PowerCut], ONE]
 Settings = dict[str, SettingValue | Annotated[list[SettingValue], ONE]]
 
 
@@ -143,14 +145,34 @@ class Batch(OnDatabase, frozen=True, kw_only=True, tag="batch"):
     scale: Counts = 10
 
 
-DATABASE_KINDS: Final = ("pgbench", "telemetry", "batch")
+class Crash(OnDatabase, frozen=True, kw_only=True, tag="crash"):
+    """A server of our own is killed in mid-load and held to what it acknowledged.
+
+    Each round is one crash, on the data that the crashes before it have left.
+
+    Attributes:
+        duration_s: The longest time until the kill, which comes at a moment of chance
+            (``seconds``).
+        clients: Connections that each have a transaction open at any time.
+        processes: Always 1.
+        power_cut: ``none``: the server's processes are killed, and what the page cache holds
+            survives. ``honest``: the power of its storage fails as well, which keeps what it was
+            told to flush. ``lying``: the storage loses its last second, flushed or not.
+    """
+
+    duration_s: Seconds = field(default=3.0, name="seconds")
+    clients: ManyThreads = 4
+    power_cut: PowerCuts = "none"
+
+
+DATABASE_KINDS: Final = ("pgbench", "telemetry", "batch", "crash")
 
 
 class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a database holds before any sample; the same on each of its processes' databases.
 
     Attributes:
-        kind: ``pgbench``, ``telemetry`` or ``sql``.
+        kind: ``pgbench``, ``telemetry``, ``sql``, or ``ledger`` of a crash trial.
         scale: Of pgbench's tables.
         devices: Of the telemetry.
         history_hours: Of the telemetry.
@@ -182,6 +204,7 @@ class DatabaseSpec(msgspec.Struct, frozen=True, kw_only=True):
         start: The start state.
         memory_limit_bytes: None for none.
         clone: How samples get their data.
+        power_cut: Of a crash trial: ``none``, ``honest`` or ``lying``.
     """
 
     load: LoadSpec
@@ -198,6 +221,7 @@ class DatabaseSpec(msgspec.Struct, frozen=True, kw_only=True):
     start: str
     memory_limit_bytes: int | None = None
     clone: str = "auto"
+    power_cut: str = "none"
 
 
 def is_of_database(cell_spec: dict[str, Any]) -> bool:

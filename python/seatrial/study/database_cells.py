@@ -13,6 +13,7 @@ from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.database import (
     BUILTIN_SCRIPTS,
     Batch,
+    Crash,
     DatabaseSpec,
     LoadSpec,
     OnDatabase,
@@ -32,13 +33,15 @@ _USUAL: Final[Mapping[str, FactorValue]] = {
     "processes": 1,
     "script": "tpcb-like",
     "protocol": "simple",
+    "power_cut": "none",
 }
 """Factors that a key and a cell do not say where they have these values."""
 
 OWN_FACTORS: Final = frozenset(
     {
         *("batch_rows", "clients", "clone", "depth", "devices", "file", "history_hours", "jobs"),
-        *("latency_limit_ms", "memory_limit", "memory_limit_bytes", "operation", "prepare"),
+        *("latency_limit_ms", "memory_limit", "memory_limit_bytes", "operation", "power_cut"),
+        "prepare",
         *("processes", "protocol", "protocols", "query_share", "rate", "scale", "script"),
         *("scripts", "seconds", "start", "target", "threads", "workload"),
     }
@@ -56,6 +59,7 @@ class _Variant(msgspec.Struct, frozen=True, kw_only=True):
     rate_per_s: float | None = None
     batch_rows: int = 0
     query_share: float = 0.0
+    power_cut: str = "none"
 
 
 def database_cells_of(
@@ -97,6 +101,7 @@ def database_cells_of(
                 start=start,
                 memory_limit_bytes=limit_bytes,
                 clone=workload.clone,
+                power_cut=variant.power_cut,
             )
             operation = "batch" if isinstance(workload, Batch) else "transaction"
             yield Cell(
@@ -119,6 +124,14 @@ def _variants(workload: OnDatabase) -> Iterator[_Variant]:
         yield from _telemetry(workload)
     elif isinstance(workload, Batch):
         yield from _batch(workload)
+    elif isinstance(workload, Crash):
+        for power_cut in many(workload.power_cut):
+            yield _Variant(
+                load=LoadSpec(kind="ledger"),
+                factors={"power_cut": power_cut},
+                script="ledger",
+                power_cut=power_cut,
+            )
     else:
         raise TypeError(f"no cells for {type(workload).__name__}")
 

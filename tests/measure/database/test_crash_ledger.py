@@ -60,8 +60,8 @@ def test_what_was_in_flight_may_be_there_or_not(ledger):
     assert (verdict.in_flight, verdict.in_flight_kept) == (2, 1)
     # It is settled now: what was kept must stay, what was gone must not come.
     assert ledger.compare(found_of([*entries, kept])).is_well
-    assert ledger.compare(found_of([*entries, gone])).lost == 1
-    assert ledger.compare(found_of([*entries, gone])).unsent == 1
+    changed = ledger.compare(found_of([*entries, gone]))
+    assert (changed.lost, changed.unsent) == (1, 1)
 
 
 def test_what_was_never_to_be_committed_must_not_be_there(ledger):
@@ -90,6 +90,16 @@ def test_a_part_of_a_transaction_alone_is_half_a_transaction(ledger, missing):
     verdict = ledger.compare(parts[missing])
     assert verdict.half == 1
     assert not verdict.is_well
+
+
+def test_what_is_wrong_is_counted_by_the_first_check_that_sees_it(ledger):
+    entries = send(ledger, 8)
+    never_committed = ledger.next_entry(0)
+    whole, without = found_of([*entries, never_committed]), found_of(entries)
+    wrong = msgspec.structs.replace(whole, left=without.left)
+    first, second = ledger.compare(wrong), ledger.compare(wrong)
+    assert (first.half, first.unsent) == (1, 1)
+    assert second.is_well
 
 
 def test_a_torn_value_is_half_a_transaction(ledger):

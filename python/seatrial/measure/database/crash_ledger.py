@@ -94,6 +94,8 @@ class Ledger:
         self._sent: Counter[int] = Counter()
         self._acknowledged: set[tuple[int, int]] = set()
         self._in_flight: set[tuple[int, int]] = set()
+        self._wrong: set[tuple[int, int]] = set()
+        self._half = 0
 
     def next_entry(self, worker: int) -> Entry:
         """Return what a worker sends next."""
@@ -116,22 +118,26 @@ class Ledger:
         """Compare with what is found after a crash, and go on from there.
 
         What was in flight is settled by it: what is there must stay, what is not must not come.
-        What is lost is counted once.
+        What is wrong is counted once, by the first check that sees it.
         """
         there = {(entry.worker, entry.sequence) for entry in found.entries}
         checked, in_flight = len(self._acknowledged), len(self._in_flight)
         lost = self._acknowledged - there
         kept = self._in_flight & there
-        unsent = there - self._acknowledged - self._in_flight
-        altered = [
-            entry for entry in found.entries if entry != self._entry(entry.worker, entry.sequence)
-        ]
+        unsent = there - self._acknowledged - self._in_flight - self._wrong
+        altered = {
+            (entry.worker, entry.sequence)
+            for entry in found.entries
+            if entry != self._entry(entry.worker, entry.sequence)
+        } - self._wrong
+        half_before, self._half = self._half, _half(found)
         self._acknowledged = (self._acknowledged | kept) - lost
         self._in_flight = set()
+        self._wrong |= unsent | altered
         return Verdict(
             checked=checked,
             lost=len(lost),
-            half=_half(found),
+            half=max(self._half - half_before, 0),
             unsent=len(unsent),
             altered=len(altered),
             in_flight=in_flight,

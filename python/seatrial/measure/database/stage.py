@@ -11,7 +11,8 @@ from typing import Final, Self
 
 from seatrial import context
 from seatrial.errors import StudyError
-from seatrial.measure.database import pgbench
+from seatrial.measure.database import crash_sample, pgbench
+from seatrial.measure.database.crash_sample import CrashTrials
 from seatrial.measure.database.drive import scripts_of
 from seatrial.measure.database.driven import Task, Way
 from seatrial.measure.database.embedded import Embedded
@@ -52,7 +53,10 @@ class Databases:
     def __init__(self, plan: Plan, journal: UndoJournal) -> None:
         self._plan = plan
         self._journal = journal
-        self._cells = [cell for cell in plan.cells if is_of_database(cell)]
+        self._cells = [
+            cell for cell in plan.cells if is_of_database(cell) and cell.kind != crash_sample.KIND
+        ]
+        self._crashes = CrashTrials(plan, journal)
         self._hosts: dict[str, Host] = {}
         self._logs: TrialFolder | None = None
         self._log_notes: list[str] = []
@@ -69,18 +73,21 @@ class Databases:
             host = self._host(label)
             host.check()
             self._hosts[label] = host
+        self._crashes.check()
         self._open_logs()
         return self
 
     def needed_bytes(self, label: str) -> int:
         """Return what a directory must have room for; 0 for one without databases."""
-        return self._hosts[label].needed_bytes() if label in self._hosts else 0
+        own_bytes = self._hosts[label].needed_bytes() if label in self._hosts else 0
+        return own_bytes + self._crashes.needed_bytes(label)
 
     def use(self, label: str, folder: TrialFolder) -> None:
         """Have the servers of a directory work in its trial folder, which is open."""
         host = self._hosts.get(label)
         if isinstance(host, Embedded):
             host.use(folder)
+        self._crashes.use(label, folder)
 
     def prepare(self, watcher: Watcher) -> None:
         """Load what the samples begin with, once for all of them.
@@ -107,6 +114,8 @@ class Databases:
             KeyboardInterrupt: when the user ended it before there was anything to keep.
             SeatrialError: when the server does not start or dies, or the driver gives up.
         """
+        if cell.kind == crash_sample.KIND:
+            return self._crashes.measure(cell, round_number, position, watcher)
         spec = spec_of(cell.spec)
         with self._hosts[cell.target].ready(spec) as ready, self._log_folder() as folder:
             task = Task(
@@ -129,6 +138,7 @@ class Databases:
 
     def close(self) -> None:
         """Put everything away."""
+        self._crashes.close()
         for host in self._hosts.values():
             host.close()
         if self._logs:

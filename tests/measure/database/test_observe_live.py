@@ -123,10 +123,18 @@ def test_every_second_tells_of_machine_server_and_waits(cluster, server):
         connection.execute("CHECKPOINT")
         connection.execute("CHECKPOINT")
     seen = observer.stop()
-    columns = {name: column[0] for name, column in seen.series.columns.items()}
-    parts = ("user", "system", "iowait", "steal", "idle")
-    assert sum(columns[f"cpu_{part}_share"] for part in parts) == pytest.approx(1.0)
-    assert sum(columns[f"waits_{name}_share"] for name in WAIT_CLASSES) == pytest.approx(1.0)
+    parts = [f"cpu_{part}_share" for part in ("user", "system", "iowait", "steal", "idle")]
+    classes = [f"waits_{name}_share" for name in WAIT_CLASSES]
+    for names in (parts, classes):
+        entries = zip(*[seen.series.columns[name] for name in names], strict=True)
+        known = [sum(entry) for entry in entries if None not in entry]
+        assert known == pytest.approx([1.0] * len(known))
+        assert known
+    # On a busy machine the load may begin late in the first second.
+    columns = {
+        name: max((each for each in column if each is not None), default=None)
+        for name, column in seen.series.columns.items()
+    }
     assert 0 < columns["server_cpu_cores"] <= os.cpu_count() + 0.1
     assert 0 < columns["client_cpu_cores"] <= os.cpu_count() + 0.1
     assert 0 < columns["backends_active"] <= 4
@@ -187,7 +195,7 @@ def test_a_server_that_dies_leaves_what_was_seen_before(cluster):
         assert time.monotonic() - began_s < STOP_S_MAX + 1
     assert any("own statistics end after" in note for note in seen.notes)
     columns = seen.series.columns
-    assert columns["wal_bytes_per_s"][1] is not None
+    assert any(each is not None for each in columns["wal_bytes_per_s"])
     assert columns["wal_bytes_per_s"][-1] is None
     assert columns["cpu_idle_share"][-1] is not None
     assert not any(thread.name.startswith("seatrial-observe") for thread in threading.enumerate())

@@ -22,6 +22,7 @@ EXIT_CODES: Final[dict[int, str]] = {
     9: "a size or offset is not a multiple of the target's logical block",
     10: "the file system does not support O_DIRECT",
     11: "the results file was written by a newer version",
+    12: "a crash trial found acknowledged transactions lost, or a database that is not whole",
 }
 """What each exit code of the command line means: the one table, copied by the README."""
 

@@ -90,7 +90,8 @@ Environment:
 
 \b
 Exit codes: 0 done, 1 internal, 2 usage, 3 threshold breached, 4 partial result, 5 refused for
-safety; 6 to 11 say what is wrong with a target or a results file (see the README).
+safety; 6 to 11 say what is wrong with a target or a results file; 12 a crash trial found
+transactions lost (see the README).
 """
 
 

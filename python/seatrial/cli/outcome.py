@@ -29,6 +29,7 @@ from seatrial.study.model import Plan
 
 EXIT_THRESHOLD: Final = 3
 EXIT_PARTIAL: Final = 4
+EXIT_TRANSACTIONS_LOST: Final = 12
 WIDTH: Final = 100
 SEVERITY_MARKS: Final = {"critical": "!!", "warning": " !", "note": "  "}
 
@@ -87,7 +88,9 @@ def way_through(plan: Plan) -> Conductor:
 
 
 def exit_code(summary: Summary) -> int:
-    """Return 4 for a partial result, 3 for a breached threshold, else 0."""
+    """Return 12 for lost transactions, 4 for a partial result, 3 for a breached threshold, or 0."""
+    if any(finding.kind == "transactions_lost" for finding in summary.findings):
+        return EXIT_TRANSACTIONS_LOST
     if summary.run.status != "complete":
         return EXIT_PARTIAL
     return 0 if all(result.met for result in summary.thresholds) else EXIT_THRESHOLD

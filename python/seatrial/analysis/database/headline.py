@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from seatrial.analysis.database.crashes import crash_outcome, crash_words, is_crash_trial
 from seatrial.analysis.database.samples import is_of_database, specification
 from seatrial.analysis.model import CellSummary
 from seatrial.analysis.wording import (
@@ -43,11 +44,11 @@ def _standing_out(cells: Sequence[CellSummary]) -> CellSummary | None:
     return max(known, key=lambda each: (_order(each), each.iops.value), default=None)
 
 
-def _order(summary: CellSummary) -> tuple[bool, int]:
-    """Return a key of which the largest stands out: transactions before batches, most data."""
+def _order(summary: CellSummary) -> tuple[bool, bool, int]:
+    """Return a key of which the largest stands out: loads before crashes, transactions, data."""
     spec = specification(summary.cell)
     data = max(spec.load.scale, spec.load.devices) if spec else 0
-    return summary.cell.operation != "batch", data
+    return not is_crash_trial(summary.cell), summary.cell.operation != "batch", data
 
 
 def headline(summary: CellSummary, bounds: Mapping[str, str]) -> str:
@@ -57,6 +58,8 @@ def headline(summary: CellSummary, bounds: Mapping[str, str]) -> str:
         summary: Of a database.
         bounds: What bounds a cell, by its key.
     """
+    if is_crash_trial(summary.cell):
+        return crash_words(crash_outcome(summary.samples))
     bound = bounds.get(summary.cell.key, "unclear")
     ending = "" if bound == "unclear" else f", {_BOUND_WORDS.get(bound, bound)}-bound"
     if summary.cell.operation == "batch":

@@ -58,10 +58,12 @@ from seatrial.analysis.findings.slower_at_end import slower_at_end
 from seatrial.analysis.findings.stall import stall
 from seatrial.analysis.findings.start_up_phase import start_up_phase
 from seatrial.analysis.findings.temperature import temperature
+from seatrial.analysis.findings.transactions_lost import transactions_lost
 from seatrial.analysis.model import Finding
 
 FROM_SAMPLES: tuple[FromSamples, ...] = (
     corruption,
+    transactions_lost,
     errors,
     durability_off,
     flushes_not_durable,

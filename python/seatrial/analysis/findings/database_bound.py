@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
 
+from seatrial.analysis.database.crashes import is_crash_trial
 from seatrial.analysis.database.model import DatabaseCell
 from seatrial.analysis.findings.context import Context
 from seatrial.analysis.model import Finding
@@ -65,6 +66,8 @@ def database_bound(context: Context) -> list[Finding]:
     """Find what bounds the databases' cells; one finding for those of a target that agree."""
     groups: dict[tuple[str, str], list[DatabaseCell]] = defaultdict(list)
     for part in context.database.cells if context.database else []:
+        if is_crash_trial(part.cell):
+            continue  # Its clients are slow on purpose: each notes what it sends and gets.
         groups[part.cell.target, part.verdict.bound].append(part)
     return [_finding(context, parts) for parts in groups.values()]
 

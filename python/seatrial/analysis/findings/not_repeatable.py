@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from seatrial.analysis.database.crashes import KIND as CRASH
 from seatrial.analysis.estimates import counted, rounds_needed
 from seatrial.analysis.findings.context import Context, identities, number
 from seatrial.analysis.model import CellSummary, Finding
@@ -16,8 +17,9 @@ PRECISION_SHARE_DEFAULT = 0.05
 def not_repeatable(context: Context) -> list[Finding]:
     """Find cells whose rounds differ by half or more, and cells wider than was asked."""
     precision_share = asked_precision_share(context)
-    # A load line offers more than a target can do on purpose, and judges its rounds itself.
-    own = [c for c in context.cells if c.cell.kind != LOADLINE]
+    # A load line offers more than a target can do on purpose, and judges its rounds itself; of a
+    # crash trial not the rate is asked.
+    own = [c for c in context.cells if c.cell.kind not in (LOADLINE, CRASH)]
     repeated = [c for c in own if c.iops.rounds > 1]
     spread = [c for c in repeated if spread_ratio(c) > SPREAD_RATIO_MAX]
     wide = [c for c in repeated if c not in spread and _is_wide(c, precision_share)]

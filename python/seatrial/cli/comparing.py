@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from seatrial.analysis.compare.comparison import MARGIN_SHARE_DEFAULT, compare
+from seatrial.analysis.compare.databases import with_defaults
 from seatrial.analysis.compare.figures import is_rate
 from seatrial.analysis.compare.fingerprints import facts_of, in_words, named_alike
 from seatrial.analysis.compare.model import Comparison, Difference, Entrant, Side
@@ -185,7 +186,8 @@ def _differences(a: Entrant, b: Entrant) -> list[Difference]:
     facts_a, facts_b = facts_of(a), facts_of(b)
     if not facts_a or not facts_b:
         return []
-    found: list[tuple[str, Any, Any]] = differences(*named_alike(facts_a, facts_b))
+    alike = with_defaults(*named_alike(facts_a, facts_b))
+    found: list[tuple[str, Any, Any]] = differences(*alike)
     return in_words(found)
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 from seatrial.analysis.compare.fingerprints import value_words
 from seatrial.analysis.compare.model import Comparand, Comparison, Overall
+from seatrial.analysis.compare.words import figure_words
 from seatrial.analysis.model import Estimate
 from seatrial.analysis.wording import format_plural, format_share, format_value
 from seatrial.report.figures.naming import cell_name
 from seatrial.report.table import NO_FIGURE, ONCE, Group, Table, doubt_text
-
-FIGURE_NAMES: Final = {"iops": "IOPS", "bandwidth": "bandwidth"}
 
 
 def comparison_tables(comparison: Comparison) -> list[Table]:
@@ -47,7 +45,7 @@ def overall_table(comparison: Comparison) -> Table:
         headers=["Figure", "Ratio", "95 %", "Answer"],
         rows=[
             [
-                figure_name(figure),
+                figure_words(figure, comparison.comparands),
                 ratio_text(ratio),
                 ratio_doubt(ratio),
                 overall_answer(comparison, figure),
@@ -74,11 +72,6 @@ def differences_table(comparison: Comparison) -> Table:
             for each in comparison.differences
         ],
     )
-
-
-def figure_name(figure: str) -> str:
-    """Return a figure as a heading says it: ``IOPS``, ``bandwidth``, ``read p99``."""
-    return FIGURE_NAMES.get(figure, figure)
 
 
 def ratio_text(ratio: Estimate) -> str:
@@ -114,7 +107,7 @@ def overall_answer(comparison: Comparison, figure: str) -> str:
 def _comparand_row(comparand: Comparand) -> list[str]:
     return [
         cell_name(comparand.identity),
-        figure_name(comparand.figure),
+        figure_words(comparand.figure, [comparand]),
         format_value(comparand.a),
         doubt_text(comparand.a),
         format_value(comparand.b),

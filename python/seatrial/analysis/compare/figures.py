@@ -15,6 +15,7 @@ from seatrial.analysis.estimates import (
     rate_unit,
 )
 from seatrial.analysis.running import Running, response_histogram, running_from
+from seatrial.analysis.wording import DATABASE_OPERATIONS
 from seatrial.results.model import Sample
 
 RATE = "iops"
@@ -106,7 +107,9 @@ def _readings(
     if _is_wanted(RATE, wanted):
         rates = [phase.completed_per_s for phase in phases]
         yield RATE, rates, rate_unit(samples[0]), count_share
-    if samples[0].cell.block_size_bytes == 0 and _is_wanted(BANDWIDTH, wanted):
+    cell = samples[0].cell
+    sizes_vary = cell.block_size_bytes == 0 and cell.operation not in DATABASE_OPERATIONS
+    if sizes_vary and _is_wanted(BANDWIDTH, wanted):
         bandwidths = [phase.transferred_bytes_per_s for phase in phases]
         yield BANDWIDTH, bandwidths, "B/s", count_share
     for kind in dict.fromkeys(kind for sample in samples for kind in sample.operations):

@@ -8,12 +8,16 @@ from typing import Any
 
 import msgspec
 
+from seatrial.analysis.compare.databases import server_facts
 from seatrial.analysis.compare.model import Difference, Entrant
 from seatrial.analysis.compare.pairing import VIRTUAL_ENGINES
 from seatrial.analysis.facts import fact_text
 
 LIKELY = (
     (r"engine", "engine"),
+    (r"database\.server", "server"),
+    (r"database\.settings\.(?P<setting>.+)", "setting {setting}"),
+    (r"database\.start_state", "state that samples start in"),
     (r"simulated\.(?P<rest>.+)", "simulated device: {rest}"),
     (r"{device}\.io_limits\.(?P<rest>.+)", "limit of the control group on {name}: {rest}"),
     (r"{device}\.model", "model of {name}"),
@@ -88,6 +92,8 @@ def facts_of(entrant: Entrant) -> dict[str, Any]:
         return {}
     engines = sorted({sample.engine for sample in entrant.samples})
     told = {"engine": ", ".join(engines), "seatrial": before.get("seatrial")}
+    if servers := server_facts(entrant.samples):
+        told["database"] = servers
     if engines and set(engines) <= set(VIRTUAL_ENGINES):
         # It stands on virtual time: what this machine is like does not touch it.
         return told | {"simulated": _simulated_model(entrant)}
@@ -181,7 +187,10 @@ def _rank(path: str, *, known: bool) -> tuple[tuple[bool, int], str, Any]:
     """Return where a difference stands, its words and its weight."""
     for place, (pattern, words) in enumerate(_PATTERNS):
         if match := pattern.fullmatch(path):
-            told = {name: part.replace("_", " ") for name, part in match.groupdict().items()}
+            told = {
+                name: part if name == "setting" else part.replace("_", " ")
+                for name, part in match.groupdict().items()
+            }
             told["name"] = match.groupdict().get("name", "")
             # What is unknown on one side explains nothing, but it may well be the reason.
             return (not known, place), words.format(**told), "likely" if known else "minor"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from seatrial.analysis.compare.figures import RATE, is_rate
+from seatrial.analysis.compare.figures import is_rate
 from seatrial.analysis.compare.fingerprints import summary_words
 from seatrial.analysis.compare.model import Answer, Comparand, Comparison
 from seatrial.analysis.compare.verdict import ratio_words
+from seatrial.analysis.compare.words import figure_words
 from seatrial.analysis.estimate import Estimate
 from seatrial.analysis.wording import format_count, format_identity, format_plural
 from seatrial.study.cell import FactorValue
@@ -51,12 +52,17 @@ class Change:
     def sentence(self) -> str:
         """Return what changed: overall, in how many cells, and where most."""
         a, b = self.comparison.a.name, self.comparison.b.name
-        parts = [f"{_figure(name)} {ratio_words(ratio)}" for name, ratio in self.overall.items()]
+        parts = [
+            f"{self._figure(name)} {ratio_words(ratio)}" for name, ratio in self.overall.items()
+        ]
         told = f"{b} is {self._word()} than {a}"
         if parts:
             count = max(each.cells for each in self.comparison.overall_answers.values())
             told += f" over {format_plural(count, 'cell')}: {', '.join(parts)}"
         return f"{told}; {self._of_cells()}."
+
+    def _figure(self, name: str) -> str:
+        return figure_words(name, self.comparison.comparands)
 
     def _word(self) -> str:
         figures = {*self.overall, *(each.figure for each in self.cells)}
@@ -72,7 +78,7 @@ class Change:
         keys = {each.key for each in self.cells}
         every = {each.key for each in self.comparison.comparands}
         where = format_identity(worst.identity)
-        most = f"{_figure(worst.figure)} {ratio_words(worst.ratio)} in {where}"
+        most = f"{figure_words(worst.figure, [worst])} {ratio_words(worst.ratio)} in {where}"
         if len(keys) == 1:
             return f"surely so in 1 of {format_plural(len(every), 'cell')}: {most}"
         return (
@@ -106,10 +112,6 @@ class Change:
         """Return the factors of the cells that changed, each once."""
         by_key = {each.key: each.identity for each in self.cells}
         return list(by_key.values())
-
-
-def _figure(name: str) -> str:
-    return "IOPS" if name == RATE else name
 
 
 def severity(change: Change) -> str:

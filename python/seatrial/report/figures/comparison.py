@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from seatrial.analysis.compare.model import Comparand, Comparison
+from seatrial.analysis.compare.words import figure_words
 from seatrial.analysis.model import Estimate
 from seatrial.analysis.wording import format_count, format_interval, format_plural, format_share
-from seatrial.report.comparison_tables import answer_text, figure_name, overall_answer, ratio_text
+from seatrial.report.comparison_tables import answer_text, overall_answer, ratio_text
 from seatrial.report.figures.axes import block_size_axis, extent, log_axis, ratio_axis
 from seatrial.report.figures.model import Axis, Figure, Guide, Line, Panel, Point, Row, View
 from seatrial.report.figures.naming import (
@@ -85,7 +86,7 @@ def _list_view(comparison: Comparison, figure: str, group: Sequence[Comparand]) 
             f"{len(shown)} of {format_count(len(ordered))} cells are drawn, those that differ most."
         )
     return View(
-        label=capitalized(figure_name(figure)),
+        label=capitalized(figure_words(figure, group)),
         title=capitalized(_counts_text(comparison, figure, group)),
         rows=rows,
         names=[name for name in ANSWERS if name in found],
@@ -132,7 +133,7 @@ def _counts_text(comparison: Comparison, figure: str, group: Sequence[Comparand]
     """Return how many cells are higher, lower, the same or undecided."""
     counts = {answer: sum(each.answer == answer for each in group) for answer in ANSWERS}
     told = ", ".join(f"{count} {answer}" for answer, count in counts.items() if count)
-    return f"{figure_name(figure)} of {comparison.b.name}: {told}"
+    return f"{figure_words(figure, group)} of {comparison.b.name}: {told}"
 
 
 def _guides(comparison: Comparison, axis: str) -> list[Guide]:
@@ -205,11 +206,11 @@ def _pair_view(
         title = capitalized(name) or capitalized(where)
         panels.append(_curves(comparison, ordered, title, (x_axis, y_axis)))
         panels.append(_ratios(comparison, ordered, (x_axis, ratios)))
-    label = f"{where}: {figure_name(figure)}"
+    label = f"{where}: {figure_words(figure, group)}"
     return View(
         label=label,
         title=f"{capitalized(where)}, {_counts_text(comparison, figure, drawn)}",
-        group=capitalized(figure_name(figure)),
+        group=capitalized(figure_words(figure, group)),
         panels=panels,
     )
 

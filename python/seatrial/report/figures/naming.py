@@ -142,8 +142,8 @@ def requests_word(operation: str) -> str:
 
 
 def capitalized(text: str) -> str:
-    """Return the text with its first letter in upper case and all others as they are."""
-    return text[:1].upper() + text[1:]
+    """Return the text with its first letter in upper case, unless it begins with a unit."""
+    return text if text.startswith("tps") else text[:1].upper() + text[1:]
 
 
 def line_style_of(names: Iterable[str]) -> dict[str, int]:

@@ -1,0 +1,74 @@
+"""Servers of two sides: versions and settings that differ are likely reasons."""
+
+from __future__ import annotations
+
+import msgspec
+
+from analysis.builders import cell_of, run_of, sample_of
+from seatrial.analysis.compare.databases import DEFAULT, server_facts, with_defaults
+from seatrial.analysis.compare.fingerprints import facts_of, in_words
+from seatrial.analysis.compare.model import Entrant, Side
+from seatrial.analysis.compare.words import figure_words
+from seatrial.context.difference import differences
+from seatrial.results.model import DatabaseRecord, Sample
+
+CELL = cell_of(workload="pgbench", operation="transaction", block_size_bytes=0, threads=10)
+
+
+def on_server(settings: dict[str, str], server: str = "PostgreSQL 15.20") -> Sample:
+    record = DatabaseRecord(
+        server=server, binaries="installed", start_state="cold", settings=settings
+    )
+    return msgspec.structs.replace(sample_of(cell=CELL), database=record)
+
+
+def entrant(*samples: Sample) -> Entrant:
+    run = run_of(before={"machine": {"kernel": "6.12"}})
+    return Entrant(side=Side(name="a", run=run), samples=list(samples))
+
+
+def told(a: Entrant, b: Entrant) -> dict[str, tuple[str, str, str]]:
+    alike = with_defaults(facts_of(a), facts_of(b))
+    found = in_words(differences(*alike))
+    return {each.words: (each.a, each.b, each.weight) for each in found}
+
+
+def test_a_setting_that_one_side_gives_stands_against_the_default():
+    a = entrant(on_server({"full_page_writes": "off"}))
+    b = entrant(on_server({"shared_buffers": "4GB"}, "PostgreSQL 18.6"))
+    assert told(a, b) == {
+        "server": ("PostgreSQL 15.20", "PostgreSQL 18.6", "likely"),
+        "setting full_page_writes": ("off", DEFAULT, "likely"),
+        "setting shared_buffers": (DEFAULT, "4GB", "likely"),
+    }
+
+
+def test_where_a_server_is_explains_nothing():
+    a = entrant(on_server({"port": "5432", "data_directory": "/a"}))
+    b = entrant(on_server({"port": "5433", "data_directory": "/b"}))
+    assert told(a, b) == {}
+
+
+def test_a_setting_that_the_study_varies_is_no_difference():
+    samples = [on_server({"shared_buffers": size}) for size in ("1GB", "2GB")]
+    assert server_facts(samples)["settings"] == {}
+
+
+def test_without_a_database_nothing_is_told():
+    assert server_facts([sample_of(cell=CELL)]) == {}
+    facts = facts_of(entrant(sample_of(cell=CELL)))
+    assert "database" not in facts
+    assert with_defaults(facts, facts) == (facts, facts)
+
+
+def test_rates_of_databases_are_called_tps():
+    class Figure:
+        figure = "iops"
+
+        def __init__(self, unit: str) -> None:
+            self.a = type("Estimate", (), {"unit": unit})
+
+    assert figure_words("iops", [Figure("tps")]) == "tps"
+    assert figure_words("iops", [Figure("IOPS"), Figure("commits/s")]) == "IOPS"
+    assert figure_words("iops", [Figure("IOPS"), Figure("tps")]) == "rate"
+    assert figure_words("read p99", [Figure("IOPS")]) == "read p99"

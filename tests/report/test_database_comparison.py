@@ -1,0 +1,67 @@
+"""The comparison of databases: tps and latencies, and the settings that differ."""
+
+from __future__ import annotations
+
+from comparison_hand import make_comparand, make_comparison
+from exports_hand import estimate
+from page_reader import embedded, read
+
+from seatrial.analysis.compare.model import Comparand, Difference
+from seatrial.report.comparison_page import render
+from seatrial.report.comparison_tables import comparison_table, overall_table
+
+
+def of_database(figure: str = "iops", clients: int = 10) -> Comparand:
+    identity = {
+        "workload": "pgbench", "operation": "transaction", "block_size_bytes": 0,
+        "threads": clients, "depth": 1, "scale": 100, "shared_buffers": "1GB",
+    }  # fmt: skip
+    unit = "tps" if figure == "iops" else "ns"
+    return make_comparand(
+        figure,
+        key=f"pgbench/{clients}c",
+        identity=identity,
+        a=estimate((1_000, 980, 1_020), unit, 5),
+        b=estimate((1_250, 1_220, 1_280), unit, 5),
+    )
+
+
+def made():
+    return make_comparison(
+        [of_database(), of_database(clients=40), of_database("transaction p99")],
+        differences=[
+            Difference(
+                path="database.settings.full_page_writes",
+                words="setting full_page_writes",
+                a="on",
+                b="off",
+                weight="likely",
+            )
+        ],
+    )
+
+
+def test_rows_tell_clients_settings_and_tps():
+    rows = comparison_table(made()).rows
+    assert rows[0][0] == "pgbench: 10 clients, scale 100, shared_buffers 1GB"
+    assert [row[1] for row in rows] == ["tps", "tps", "transaction p99"]
+    assert rows[0][2] == "1,000 tps"
+    assert overall_table(made()).rows[0][0] == "tps"
+    assert "thread" not in str(rows)
+
+
+def test_databases_and_devices_together_have_a_rate():
+    both = make_comparison([of_database(), make_comparand()])
+    assert [row[1] for row in comparison_table(both).rows] == ["tps", "IOPS"]
+    assert overall_table(both).rows[0][0] == "rate"
+
+
+def test_the_page_draws_ratios_of_tps_and_tells_the_settings():
+    document = read(render([made()]))
+    (figure,) = embedded(document)["figures"]
+    assert [view["label"] for view in figure["views"]] == ["tps", "Transaction p99"]
+    assert figure["views"][0]["title"].startswith("tps of after: 2 higher")
+    labels = [row["label"] for row in figure["views"][0]["rows"]]
+    assert labels == ["all 2 cells together", "10 clients", "40 clients"]
+    assert "setting full_page_writes" in document.one(id="pair-1-differences").text
+    assert "IOPS" not in document.one("main").text

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -124,22 +124,24 @@ class Existing:
             )
         finally:
             if is_copy:
-                for address in addresses:
-                    self._server.drop_database(address.dbname)
+                self._drop(addresses)
 
     def close(self) -> None:
-        """Drop what was loaded.
-
-        Raises:
-            TargetError: when the server refuses; ``seatrial clean`` drops it later.
-        """
+        """Drop what was loaded."""
         for (load, _), (addresses, _) in self._loaded.items():
-            for address in addresses:
-                if self._target.database:
-                    unload(load, self._way([address]))
-                else:
-                    self._server.drop_database(address.dbname)
+            if self._target.database:
+                # A server that died has been told of by now.
+                with suppress(TargetError):
+                    unload(load, self._way(addresses))
+            else:
+                self._drop(addresses)
         self._loaded.clear()
+
+    def _drop(self, addresses: Sequence[Address]) -> None:
+        """Drop databases of the run; what a server that died keeps stays in the journal."""
+        for address in addresses:
+            with suppress(TargetError):
+                self._server.drop_database(address.dbname)
 
     def _templates(self) -> list[Template]:
         return list(dict.fromkeys((spec.load, spec.processes) for spec in self._specs))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +24,7 @@ from seatrial.targets.postgres.connection import Address, connect
 
 PGBENCH_ROWS_A_SCALE: Final = 100_011
 """Accounts, tellers and the branch."""
+_SHARE: Final = re.compile(r"tuples \((\d+%)\) done")
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,9 +64,9 @@ def fill(load: LoadSpec, way: Way, where: str, watcher: Watcher) -> Loaded:
     rows = 0
     for number, address in enumerate(way.addresses, start=1):
         which = f" (database {number} of {len(way.addresses)})" if len(way.addresses) > 1 else ""
-        size = format_size(data_bytes(load))
-        watcher.stage(f"Loading {describe(load)} on {where}{which}: {size}")
-        rows += _fill_one(load, way, address, where, watcher)
+        step = f"Loading {describe(load)} on {where}{which}"
+        watcher.stage(f"{step}: {format_size(data_bytes(load))}")
+        rows += _fill_one(load, way, address, partial(_tell, watcher, step))
     _checkpoint(way)
     return Loaded(loaded_s=time.monotonic() - began_s, rows=rows)
 
@@ -81,21 +85,31 @@ def unload(load: LoadSpec, way: Way) -> None:
                 telemetry.unload(connection)
 
 
-def _fill_one(load: LoadSpec, way: Way, address: Address, where: str, watcher: Watcher) -> int:
+def _fill_one(load: LoadSpec, way: Way, address: Address, tell: Callable[[str], None]) -> int:
+    """Load a database and return its rows; ``tell`` is called with how far it is."""
     if load.kind == "pgbench":
-        scale = str(load.scale)
-        _run(way, address, "pgbench", "--initialize", "--quiet", "--scale", scale)
+        options = ("--initialize", "--quiet", "--scale", str(load.scale))
+        _run(way, address, "pgbench", *options, hear=lambda line: _tell_share(line, tell))
         return load.scale * PGBENCH_ROWS_A_SCALE
     if load.kind == "telemetry":
-        return _fill_telemetry(load, way, address, where, watcher)
+        return _fill_telemetry(load, way, address, tell)
     file = str(Path(load.file).resolve())
     _run(way, address, "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", file)
     return _count_rows(way, address)
 
 
-def _fill_telemetry(
-    load: LoadSpec, way: Way, address: Address, where: str, watcher: Watcher
-) -> int:
+def _tell(watcher: Watcher, step: str, done: str) -> None:
+    watcher.stage(f"{step}: {done}")
+
+
+def _tell_share(line: str, tell: Callable[[str], None]) -> None:
+    """Tell the share in a line such as ``500000 of 1000000 tuples (50%) done (elapsed ...``."""
+    found = _SHARE.search(line)
+    if found:
+        tell(found[1])
+
+
+def _fill_telemetry(load: LoadSpec, way: Way, address: Address, tell: Callable[[str], None]) -> int:
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
     wanted = history_rows(load)
@@ -103,7 +117,7 @@ def _fill_telemetry(
     try:
         with connect(address, secret=way.secret) as connection:
             for stored in telemetry.load(connection, load):
-                watcher.stage(f"Loading {describe(load)} on {where}: {stored / wanted:.0%}")
+                tell(f"{stored / wanted:.0%}")
     except psycopg.Error as error:
         raise _not_loaded(str(error)) from None
     return stored
@@ -122,7 +136,17 @@ def _count_rows(way: Way, address: Address) -> int:
     return int(row[0]) if row else 0
 
 
-def _run(way: Way, address: Address, program: str, *arguments: str) -> None:
+def _unheard(line: str) -> None:
+    """Hear what a program says; what it complains of is kept anyway."""
+
+
+def _run(
+    way: Way,
+    address: Address,
+    program: str,
+    *arguments: str,
+    hear: Callable[[str], None] = _unheard,
+) -> None:
     """Run a client program to its end.
 
     Raises:
@@ -130,7 +154,7 @@ def _run(way: Way, address: Address, program: str, *arguments: str) -> None:
     """
     command = [str(way.binaries.program(program)), *arguments]
     with Crowd() as crowd:
-        crowd.add(Process(command, address.environment(way.secret), lambda _line: None))
+        crowd.add(Process(command, address.environment(way.secret), hear))
         (ended,) = crowd.listen(lambda: None)
     if ended.status != 0:
         raise _not_loaded(f"{program}: {complaint(ended.lines)}")

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
-from seatrial import context
 from seatrial.errors import StudyError
 from seatrial.measure.database import crash_sample, pgbench
 from seatrial.measure.database.crash_sample import CrashTrials
@@ -17,6 +16,7 @@ from seatrial.measure.database.drive import scripts_of
 from seatrial.measure.database.driven import Task, Way
 from seatrial.measure.database.embedded import Embedded
 from seatrial.measure.database.existing import Existing
+from seatrial.measure.database.logs import choose_place
 from seatrial.measure.database.null_server import ceiling_per_s
 from seatrial.measure.database.ready import Host
 from seatrial.measure.database.sample import measured, sample_of
@@ -29,7 +29,6 @@ from seatrial.targets.file import TrialFolder
 from seatrial.targets.undo import UndoJournal
 
 SEED_MAX: Final = 1 << 31
-MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of ours is made in it, for us alone
 
 
 def has_databases(plan: Plan) -> bool:
@@ -157,27 +156,10 @@ class Databases:
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") % SEED_MAX
 
     def _open_logs(self) -> None:
-        """Choose where the driver's logs go: not onto the device of a target, where that can be.
-
-        What is written there would else be measured with the target.
-        """
-        trials = {
-            context.block_device_of(Path(target.path))
-            for target in self._plan.targets
-            if target.holds_files
-        }
-        places = [self._journal.path.parent, Path(tempfile.gettempdir()), MEMORY]
-        apart = [
-            place
-            for place in places
-            if place.is_dir() and (context.block_device_of(place) or place) not in trials
-        ]
-        place = apart[0] if apart else places[0]
-        if not apart:
-            self._log_notes.append(
-                f"pgbench's log goes to {place}, on the device under trial: no other place was "
-                "found for it."
-            )
+        """Make a folder for the driver's logs."""
+        trials = [Path(target.path) for target in self._plan.targets if target.holds_files]
+        place, note = choose_place(trials, self._journal.path.parent)
+        self._log_notes = [note] if note else []
         self._logs = TrialFolder(place, self._journal.run_id, self._journal)
         self._logs.open(0, direct=False)
 

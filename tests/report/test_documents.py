@@ -18,7 +18,8 @@ from seatrial.cli.documents import (
     plan_document,
     report_document,
 )
-from seatrial.study.load import load_study, parse_study
+from seatrial.study.estimate import prefill_bytes
+from seatrial.study.load import load_study, parse_study, shipped_studies
 from seatrial.study.model import TargetInfo
 from seatrial.study.plan import make_plan
 from seatrial.targets.undo import Undone
@@ -37,7 +38,7 @@ def assert_as_published(text: str) -> dict:
     return document
 
 
-@pytest.mark.parametrize("name", ["quick", "one-dvd-per-second", "four-kib"])
+@pytest.mark.parametrize("name", shipped_studies())
 def test_the_plan_of_a_shipped_study(name: str):
     plan = make_plan(load_study(name))
     document = assert_as_published(plan_document(plan))
@@ -45,8 +46,7 @@ def test_the_plan_of_a_shipped_study(name: str):
     assert document["plan_hash"] == plan.plan_hash
     round_bytes = sum(cell["write_bytes_max"] for cell in document["cells"])
     estimate = document["estimate"]
-    prefilled = sum(file["size_bytes"] for file in document["files"] if file["prefill"])
-    assert estimate["write_bytes_min"] == prefilled + estimate["rounds_min"] * round_bytes
+    assert estimate["write_bytes_min"] == prefill_bytes(plan) + estimate["rounds_min"] * round_bytes
 
 
 def test_the_plan_of_a_device_a_simulation_and_notes():

@@ -44,6 +44,8 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         median: Of the rounds.
+        mean: Their arithmetic mean, as published tables have it ("the mean of 10 runs"); an
+            estimate's own value is the geometric mean.
         low: The smallest round.
         high: The largest round.
         mad_share: Median of the distances from the median, over the median; None where that is 0.
@@ -52,6 +54,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     median: float
+    mean: float
     low: float
     high: float
     mad_share: float | None

@@ -137,6 +137,7 @@ def rate_spread(samples: Sequence[Sample], phases: Sequence[Running]) -> Spread 
     distance = statistics.median(abs(rate - median) for rate in rates)
     return Spread(
         median=median,
+        mean=statistics.fmean(rates),
         low=min(rates),
         high=max(rates),
         mad_share=distance / median if median > 0 else None,

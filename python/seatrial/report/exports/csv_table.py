@@ -2,17 +2,21 @@
 
 The rates and their intervals are the cell's; requests and percentiles are those of the row's
 operation. An empty field is a figure that is not known: an interval of a cell that was measured
-once, a percentile that too few requests completed for.
+once, a percentile that too few requests completed for. Cells of a database have columns of their
+own at the end; ``told_...`` are the driver's own totals, the arithmetic mean of the rounds.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 
-from seatrial.analysis.estimates import PERCENTS
+from seatrial.analysis.database.model import DatabaseCell, ReadShares
+from seatrial.analysis.estimates import PERCENTS, counted
 from seatrial.analysis.model import CellSummary, Estimate, Summary
+from seatrial.results.model import Sample
 
 LATENCIES = ("mean", *PERCENTS, "max")
 
@@ -21,7 +25,12 @@ Field = str | int | float | bool | None
 
 def render(summary: Summary) -> str:
     """Return the table with a line of headings; lines end with a line feed."""
-    rows = [row for part in summary.cells for row in _rows(summary.run.id, part)]
+    found = {each.cell.key: each for each in summary.database.cells} if summary.database else {}
+    rows = [
+        row | _of_database(part, found.get(part.cell.key))
+        for part in summary.cells
+        for row in _rows(summary.run.id, part)
+    ]
     # The factors of all cells, so that every row has every column.
     columns = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
@@ -67,6 +76,42 @@ def _counts(summary: CellSummary, kind: str) -> dict[str, Field]:
         "failed": sum(result.failed for result in results),
         "transferred_bytes": sum(result.transferred_bytes for result in results),
     }
+
+
+def _of_database(summary: CellSummary, found: DatabaseCell | None) -> dict[str, Field]:
+    """Return what only a cell of a database has; nothing for any other."""
+    if found is None:
+        return {}
+    real_s = found.batch_s.get("real")
+    return {
+        "server": found.server,
+        "start_state": found.start_state,
+        "database_bytes": found.database_bytes,
+        "loaded_s": found.loaded_s,
+        "bound": found.verdict.bound,
+        "client_cpu_share": found.client_cpu_share,
+        "ceiling_per_s": found.ceiling_per_s,
+        **_shares(found.reads),
+        **(_interval("real_s", real_s) if real_s else {}),
+        **_told(summary.samples),
+    }
+
+
+def _shares(reads: ReadShares | None) -> dict[str, Field]:
+    if reads is None:
+        return {}
+    return {
+        "reads_shared_buffers_share": reads.shared_buffers.value,
+        "reads_page_cache_share": reads.page_cache.value,
+        "reads_device_share": reads.device.value,
+    }
+
+
+def _told(samples: Sequence[Sample]) -> dict[str, Field]:
+    """Return the mean over the rounds of each total that the driver printed in all of them."""
+    told = [sample.database.told for sample in counted(samples) if sample.database]
+    names = [name for name in told[0] if all(name in each for each in told)] if told else []
+    return {f"told_{name}": statistics.fmean(each[name] for each in told) for name in names}
 
 
 def _latencies(latency: dict[str, Estimate]) -> dict[str, Field]:

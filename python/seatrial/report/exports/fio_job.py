@@ -20,6 +20,8 @@ import msgspec
 
 from seatrial import _core
 from seatrial.analysis.model import Summary
+from seatrial.analysis.wording import DATABASE_OPERATIONS
+from seatrial.errors import UsageError
 from seatrial.results.model import Run
 from seatrial.results.origin import origin_of
 from seatrial.study.cell import Cell
@@ -61,7 +63,11 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def render(summary: Summary) -> str:
-    """Return the cells of a run as a job file of fio."""
+    """Return the cells of a run as a job file of fio.
+
+    Raises:
+        UsageError: when fio has words for none of them.
+    """
     run = summary.run
     cells = [part.cell for part in summary.cells]
     places = {cell.target: _place_of_run(run, cell) for cell in cells}
@@ -69,7 +75,11 @@ def render(summary: Summary) -> str:
 
 
 def render_plan(plan: Plan) -> str:
-    """Return the cells of a plan as a job file of fio."""
+    """Return the cells of a plan as a job file of fio.
+
+    Raises:
+        UsageError: when fio has words for none of them.
+    """
     places = {
         target.label: Place(target.path, target.holds_files, target.size_bytes)
         for target in plan.targets
@@ -99,6 +109,8 @@ def _job_file(title: str, seed: int, cells: Sequence[Cell], places: Mapping[str,
         ";   fio --output-format=json+ --output=fio.json THIS_FILE",
         ";   seatrial import fio.json",
     ]
+    if cells and all(_Job(cell, places[cell.target]).missing() for cell in cells):
+        raise without_words(title)
     owned = {place.path for place in places.values() if place.path and not place.holds_files}
     if owned and any(cell.operation != "read" for cell in cells):
         listed = ", ".join(sorted(owned))
@@ -107,6 +119,15 @@ def _job_file(title: str, seed: int, cells: Sequence[Cell], places: Mapping[str,
     parts = ["\n".join(head), f"{GLOBAL}randseed={seed}"]
     parts += [_section(cell, places[cell.target]) for cell in cells]
     return "\n\n".join(parts) + "\n"
+
+
+def without_words(what: str) -> UsageError:
+    """Return the error for a run or a study of which fio can do nothing."""
+    return UsageError(
+        seen=f"fio has no words for any cell of {what}",
+        cause="It makes requests to files and devices; it knows neither copies nor databases",
+        next_step="Export it with --format json, csv or markdown",
+    )
 
 
 def _section(cell: Cell, place: Place) -> str:
@@ -136,6 +157,8 @@ class _Job:
         """Return what fio has no words for at all; empty where it can do the cell."""
         if self.cell.operation == "copy":
             return "fio has no copy"
+        if self.cell.operation in DATABASE_OPERATIONS:
+            return "fio has no databases"
         if self.spec.get("arrival", {}).get("kind") == "bursts":
             return "fio has no arrivals in bursts"
         kinds = {access["address"]["kind"] for access in self.accesses}

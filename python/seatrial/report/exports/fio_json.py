@@ -6,8 +6,8 @@ the submission (our service time), its ``lat`` from when the request was due (ou
 in a closed loop both are the same. Spreads over time (``iops_min``, ``bw_dev`` ...) are those of
 the timeline's slices. The layout follows fio 3.33's stat.c as its own output shows it.
 
-fio has no operation for a copy; such cells are named under ``seatrial`` and left out. A commit
-(write and flush timed as one) is a write whose latency holds the flush.
+fio has no operation for a copy, and no databases; such cells are named under ``seatrial`` and left
+out. A commit (write and flush timed as one) is a write whose latency holds the flush.
 """
 
 from __future__ import annotations
@@ -23,11 +23,16 @@ import msgspec
 
 from seatrial._core import Histogram
 from seatrial.analysis.model import CellSummary, Summary
+from seatrial.analysis.wording import DATABASE_OPERATIONS
+from seatrial.report.exports.fio_job import without_words
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 
 DIRECTIONS: Final = {"read": ("read",), "write": ("write", "commit"), "trim": ()}
 """fio's name of each data direction and our operation kinds that belong to it."""
+
+WITHOUT_WORDS: Final = ("copy", *DATABASE_OPERATIONS)
+"""Operations of cells that fio has no words for."""
 
 PERCENTS: Final = (
     1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9,
@@ -45,9 +50,15 @@ Part = dict[str, Any]
 
 
 def render(summary: Summary) -> str:
-    """Return the run as one fio document with a job for each cell that fio has words for."""
-    known = [part for part in summary.cells if part.cell.operation != "copy"]
-    left_out = [part.cell.key for part in summary.cells if part.cell.operation == "copy"]
+    """Return the run as one fio document with a job for each cell that fio has words for.
+
+    Raises:
+        UsageError: when it has words for none of those that were measured.
+    """
+    known = [part for part in summary.cells if part.cell.operation not in WITHOUT_WORDS]
+    if summary.cells and not known:
+        raise without_words(f"run {summary.run.id}")
+    left_out = [part.cell.key for part in summary.cells if part.cell.operation in WITHOUT_WORDS]
     started_at = summary.run.started_at
     content = {
         "fio version": f"seatrial-{summary.run.seatrial_version}",

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from seatrial import _core
+from seatrial.analysis.database.model import DatabaseAnalysis
 from seatrial.analysis.estimates import PERCENTS, entries_needed
 from seatrial.analysis.model import CellSummary, Summary, ThresholdResult
 from seatrial.errors import SeatrialError
@@ -41,6 +42,7 @@ def run_document(summary: Summary) -> Document:
         audits=summary.audits,
         steady=summary.steady,
         load_lines=summary.load_lines,
+        database=summary.database and _database(summary.database),
         cells=[_cell(part) for part in summary.cells],
         samples=[_sample(sample) for part in summary.cells for sample in part.samples],
     )
@@ -116,6 +118,21 @@ def _cell(summary: CellSummary) -> Document:
     }
 
 
+def _database(found: DatabaseAnalysis) -> Document:
+    """Return what is particular to databases; its cells are named by their keys."""
+    return {
+        "cells": [
+            {"key": each.cell.key, **_without(msgspec.structs.asdict(each), "cell")}
+            for each in found.cells
+        ],
+        "sweeps": found.sweeps,
+    }
+
+
+def _without(content: Document, name: str) -> Document:
+    return {key: value for key, value in content.items() if key != name}
+
+
 def _sample(sample: Sample) -> Document:
     operations = sample.operations.items()
     return {
@@ -140,6 +157,7 @@ def _sample(sample: Sample) -> Document:
         "errors": sample.errors,
         "counters": sample.counters,
         "verification": sample.verification,
+        "database": sample.database,
     }
 
 

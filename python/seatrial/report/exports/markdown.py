@@ -6,7 +6,7 @@ import re
 
 from seatrial.analysis.audit.model import TableAudit
 from seatrial.analysis.model import Finding, Summary, ThresholdResult
-from seatrial.analysis.wording import format_duration_s, moment
+from seatrial.analysis.wording import format_cell, format_duration_s, moment
 from seatrial.report.audit_tables import audit_name
 from seatrial.report.figures.overlay import gap_text
 from seatrial.report.steady_tables import telling
@@ -82,11 +82,27 @@ def _audit(audit: TableAudit) -> str:
 
 
 def _answers(summary: Summary) -> dict[str, list[str]]:
-    """Return the sentences of load lines and of courses that change, by heading."""
+    """Return the sentences of load lines, databases and courses that change, by heading."""
     load_lines = [f"{line.target}, {line.workload}: {line.sentence} {line.cause}".strip()
                   for line in summary.load_lines]  # fmt: skip
     steady = [state.sentence for state in telling(summary.steady)]
-    return {"Load lines": load_lines, "Steady state": steady}
+    found = summary.database
+    bounds = (
+        [f"{format_cell(each.cell)}: {each.verdict.sentence}" for each in found.cells]
+        if found
+        else []
+    )
+    caches = (
+        [f"{each.target}, {each.workload}: {each.sentence}" for each in found.sweeps]
+        if found
+        else []
+    )
+    return {
+        "Load lines": load_lines,
+        "What the databases' time went into": bounds,
+        "What a larger cache gives": caches,
+        "Steady state": steady,
+    }
 
 
 def _finding(finding: Finding) -> str:

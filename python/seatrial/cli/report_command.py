@@ -22,9 +22,14 @@ Examples:
     type=click.Path(dir_okay=False, path_type=Path),
     help="The file to write; beside the results file if not given.",
 )
+@click.option(
+    "--reference",
+    is_flag=True,
+    help="Begin with the bars of databases that were published in 2010 beside.",
+)
 @results_option
 @json_option
-def command(run: str, output: Path | None, results: Path, as_json: bool) -> int:
+def command(run: str, output: Path | None, reference: bool, results: Path, as_json: bool) -> int:
     """Make the report of RUN again; it needs nothing but the results file."""
     from seatrial.cli.documents import report_document  # noqa: PLC0415 - not for --help
     from seatrial.cli.outcome import write_report  # noqa: PLC0415
@@ -32,7 +37,7 @@ def command(run: str, output: Path | None, results: Path, as_json: bool) -> int:
 
     summary = stored_summary(results, run)
     place = output or results.parent / f"seatrial-report-{summary.run.id}.html"
-    write_report(summary, place)
+    write_report(summary, place, with_published=reference)
     if as_json:
         click.echo(report_document(summary.run.id, place), nl=False)
     else:

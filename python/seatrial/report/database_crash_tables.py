@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from seatrial.analysis.database.crashes import CrashOutcome, crash_outcome
 from seatrial.analysis.estimates import estimate_of_rounds
 from seatrial.analysis.model import CellSummary, Estimate
 from seatrial.analysis.wording import format_count, format_duration_s
-from seatrial.report.figures.naming import capitalized
 from seatrial.report.table import NO_FIGURE, Table, latency_text
 from seatrial.results.model import Sample
 
-CRASH_KIND: Final = "crash"
 _POWER: Final = {
     "none": "server killed",
     "honest": "power cut",
     "lying": "power cut, lying",
 }
-_WRONG: Final = ("lost", "half", "unsent", "altered")
-"""What must not be there after a crash; docs/database.md tells what each of them is."""
 
 
 def crash_tables(workload: str, cells: Sequence[CellSummary]) -> list[Table]:
@@ -42,28 +39,25 @@ def _trials(workload: str, cells: Sequence[CellSummary]) -> Table:
         labels=2,
         headers=["Target", "Crash", "Crashes", "Acknowledged", "Lost", "Half", "Wrong",
                  "Recovery", "Answer"],
-        rows=[
-            [
-                *_labels(part),
-                format_count(len(part.samples)),
-                format_count(sum(sample.outcome.completed for sample in part.samples)),
-                *(format_count(_sum(part.samples, name)) for name in ("lost", "half")),
-                format_count(_sum(part.samples, "unsent") + _sum(part.samples, "altered")),
-                _recovery(part.samples),
-                _answer(part.samples),
-            ]
-            for part in cells
-        ],
+        rows=[[*_labels(part), *_trial_texts(part.samples)] for part in cells],
     )  # fmt: skip
+
+
+def _trial_texts(samples: Sequence[Sample]) -> list[str]:
+    outcome = crash_outcome(samples)
+    counts = (
+        outcome.crashes,
+        outcome.acknowledged,
+        outcome.lost,
+        outcome.half,
+        outcome.unsent + outcome.altered,
+    )
+    return [*map(format_count, counts), _recovery(samples), _answer(outcome)]
 
 
 def _labels(part: CellSummary) -> list[str]:
     kind = str(part.cell.factors.get("power_cut", "none"))
     return [part.cell.target, _POWER.get(kind, kind)]
-
-
-def _sum(samples: Iterable[Sample], name: str) -> int:
-    return round(sum(sample.counters.get(f"crash_{name}", 0.0) for sample in samples))
 
 
 def _recovery(samples: Sequence[Sample]) -> str:
@@ -86,14 +80,9 @@ def _nanoseconds(mean_s: Estimate) -> Estimate:
     return msgspec.structs.replace(mean_s, value=value, low=low, high=high, unit="ns")
 
 
-def _answer(samples: Sequence[Sample]) -> str:
+def _answer(outcome: CrashOutcome) -> str:
     """Return whether the database kept its word, as far as these crashes tell."""
-    found = [name for name in _WRONG if _sum(samples, name)]
-    if _sum(samples, "index_faults"):
-        found.append("indexes at fault")
-    if _sum(samples, "came_back") < len(samples):
-        found.append("did not come back")
-    return capitalized(", ".join(found)) if found else "Kept its word"
+    return "kept its word" if outcome.is_well else "broke its word"
 
 
 def _crashes(workload: str, cells: Sequence[CellSummary]) -> Table:
@@ -113,12 +102,16 @@ def _crashes(workload: str, cells: Sequence[CellSummary]) -> Table:
 
 
 def _crash_texts(sample: Sample) -> list[str]:
-    told = ("in_flight", "in_flight_kept", *_WRONG)
+    outcome = crash_outcome([sample])
+    kept = round(sample.counters.get("crash_in_flight_kept", 0.0))
+    counts = (
+        *(outcome.acknowledged, outcome.in_flight, kept),
+        *(outcome.lost, outcome.half, outcome.unsent, outcome.altered),
+    )
     recovery_s = sample.counters.get("crash_recovery_s", 0.0)
     came_back = bool(sample.counters.get("crash_came_back"))
     return [
         format_duration_s(sample.duration_s),
-        format_count(sample.outcome.completed),
-        *(format_count(_sum([sample], name)) for name in told),
+        *map(format_count, counts),
         format_duration_s(recovery_s) if came_back and recovery_s else "did not come back",
     ]

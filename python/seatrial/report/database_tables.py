@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from seatrial.analysis.database.crashes import KIND as CRASH
 from seatrial.analysis.database.model import CacheSweep
 from seatrial.analysis.estimates import counted, estimate_of_rounds
 from seatrial.analysis.model import CellSummary, Estimate, Summary
@@ -18,7 +19,7 @@ from seatrial.analysis.wording import (
     format_share,
     format_size,
 )
-from seatrial.report.database_crash_tables import CRASH_KIND, crash_tables
+from seatrial.report.database_crash_tables import crash_tables
 from seatrial.report.database_time_tables import time_tables
 from seatrial.report.database_words import (
     by_workload,
@@ -73,7 +74,7 @@ def rate_tables(cells: Sequence[CellSummary]) -> list[Table]:
         ("pgbench", _transactions),
         ("telemetry", _telemetry),
         ("batch", _batches),
-        (CRASH_KIND, crash_tables),
+        (CRASH, crash_tables),
     )
     found = []
     for kind, make in makers:

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from seatrial.analysis.database.crashes import is_crash_trial
 from seatrial.analysis.database.model import DatabaseAnalysis, DatabaseCell
 from seatrial.analysis.facts import fact_name
 from seatrial.analysis.model import CellSummary, Estimate, Summary
@@ -102,7 +103,7 @@ def analysed(summary: Summary) -> dict[str, DatabaseCell]:
     A crash trial has no say in what the time went into.
     """
     told = summary.database or DatabaseAnalysis(cells=[], sweeps=[])
-    return {part.cell.key: part for part in told.cells if part.cell.kind != "crash"}
+    return {part.cell.key: part for part in told.cells if not is_crash_trial(part.cell)}
 
 
 def label_names(cells: Sequence[CellSummary]) -> list[str]:

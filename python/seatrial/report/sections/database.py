@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from seatrial.analysis.database.crashes import is_crash_trial
 from seatrial.analysis.database.model import DatabaseCell
 from seatrial.analysis.facts import format_number
 from seatrial.analysis.model import CellSummary, Summary
@@ -17,7 +18,6 @@ from seatrial.analysis.wording import (
     format_rate_bytes,
     format_share,
 )
-from seatrial.report.database_crash_tables import CRASH_KIND
 from seatrial.report.database_tables import (
     batch_length,
     latency_table,
@@ -83,7 +83,7 @@ def database_part(
     told = analysed(summary)
     sweeps = summary.database.sweeps if summary.database else []
     figures = database_figures(cells, sweeps, told, with_published=with_published)
-    timed = [part for part in cells if part.cell.kind != CRASH_KIND]
+    timed = [part for part in cells if not is_crash_trial(part.cell)]
     courses = _courses(timed, rounds_max, courses_max)
     by_id = {figure.id: frame(figure) for figure in figures}
     first, *others = rate_tables(cells)

@@ -251,6 +251,10 @@ def _cells(finding: Finding) -> str:
 
 
 _WORDS: dict[str, Callable[[Finding], str]] = {
+    "transactions_lost": lambda f: (
+        f"of {format_count(f.evidence['acknowledged_count'])} acknowledged transactions "
+        f"{f.evidence['wrong']}"
+    ),
     "stall": _froze,
     "slow_device": lambda f: f"is slow in {_cells(f)}",
     "nothing_completed": lambda f: f"nothing completed in {_cells(f)}",

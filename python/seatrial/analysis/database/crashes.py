@@ -76,10 +76,10 @@ def crash_outcome(samples: Iterable[Sample]) -> CrashOutcome:
 def crash_words(outcome: CrashOutcome) -> str:
     """Return what a crash trial showed, as the beginning of a sentence without a subject."""
     crashes = format_plural(outcome.crashes, "crash", "crashes")
-    acknowledged = format_plural(outcome.acknowledged, "acknowledged transaction")
     if outcome.is_well:
+        acknowledged = format_plural(outcome.acknowledged, "acknowledged transaction")
         return f"kept all of {acknowledged} in {crashes}"
-    return f"broke its word in {crashes}: {wrong_words(outcome)}, of {acknowledged}"
+    return f"broke its word in {crashes}"
 
 
 def wrong_words(outcome: CrashOutcome) -> str:

@@ -43,6 +43,7 @@ def _finding(cell: CellSummary, outcome: CrashOutcome) -> Finding:
         ),
         cause=_cause(cell, power_cut),
         evidence={
+            "wrong": wrong_words(outcome),
             "crashes_count": outcome.crashes,
             "acknowledged_count": outcome.acknowledged,
             "lost_count": outcome.lost,

@@ -99,6 +99,7 @@ class CrashTrial:
     ) -> None:
         self._spec = spec
         self._binaries = binaries
+        self._journal = journal
         self._moments = random.Random(seed)
         self._ledger = Ledger(seed)
         self._server: Server | None = None
@@ -234,6 +235,8 @@ class CrashTrial:
         server.kill()
         if self._drive:
             self._drive.cut()
+        # Its record would stand before those of the mount to come, and be undone after them.
+        self._journal.undo(server.entries[-1])
 
     def _come_back(self) -> tuple[Verdict, float, str | None, int, list[str]]:
         """Restart the server and check; what does not come back has lost all."""

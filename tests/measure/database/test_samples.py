@@ -11,7 +11,7 @@ import pytest
 
 from measure.database.trial import trial
 from seatrial.errors import TargetError
-from seatrial.measure.database import pgbench
+from seatrial.measure.database import own_ceiling, pgbench
 from seatrial.measure.progress import Silent
 from seatrial.targets.postgres.binaries import find_binaries
 from seatrial.targets.postgres.connection import connect
@@ -53,7 +53,7 @@ STUDY = """
     clone = "reuse"
     clients = 2
     seconds = 1
-    scripts = ["{place}/own.sql", "{place}/wrong.sql"]
+    scripts = ["{place}/own.sql", "{place}/wrong.sql", "{place}/sleepy.sql"]
     [[workload]]
     kind = "pgbench"
     name = "long"
@@ -102,6 +102,7 @@ FILES = {
     "own.sql": "\\set a random(1, 100000 * :scale)\n"
     "SELECT abalance FROM pgbench_accounts WHERE aid = :a;\n",
     "wrong.sql": "SELECT no_such_column FROM pgbench_accounts;\n",
+    "sleepy.sql": "\\sleep 300 ms\nSELECT 1;\n",
     "good.sql": "SELECT pg_sleep(0.3);\nUPDATE pgbench_branches SET bbalance = 1;\n",
     "bad.sql": "SELECT 1;\nSELECT no_such_function();\nSELECT pg_sleep(10);\n",
     "endless.sh": "#!/bin/sh\necho $PGDATABASE >&2\nsleep 60\n",
@@ -238,6 +239,19 @@ def test_settings_and_copies_by_the_server(here):
     again = here.measure("limited", round_number=1)
     assert again.outcome.completed > 0, "the copy is made anew each time"
     assert again.database.database_bytes == pytest.approx(sample.database.database_bytes, rel=0.02)
+
+
+def test_a_script_that_sleeps_or_fails_alone_has_no_ceiling(here, monkeypatch):
+    def gives_up(*_arguments, **_setup):
+        raise TargetError(seen="It gave up", cause="It needs answers", next_step="None")
+
+    sleepy = here.measure("own", script="sleepy.sql")
+    monkeypatch.setattr(own_ceiling, "ceiling_per_s", gives_up)
+    failing = here.measure("own", script="own.sql")
+    for sample, why in ((sleepy, "sleeps"), (failing, "It gave up")):
+        assert sample.outcome.completed > 0
+        assert sample.database.ceiling_per_s is None
+        assert any(why in note for note in sample.database.notes)
 
 
 class AfterAWhile(Silent):

@@ -211,10 +211,9 @@ class Embedded:
         return loaded
 
     def _way(self, server: Server, database: str, processes: int) -> Way:
-        _, binaries = self._required()
         names = _names(database, processes)
         addresses = [server.address.with_dbname(name) for name in names]
-        return Way(addresses=addresses, secret=None, binaries=binaries)
+        return Way(addresses=addresses, secret=None, binaries=self.binaries)
 
     @contextmanager
     def _data(self, spec: DatabaseSpec) -> Iterator[_Data]:
@@ -255,13 +254,23 @@ class Embedded:
 
     def _admin(self, server: Server) -> Way:
         """Return the way to the database that is there before any other."""
-        _, binaries = self._required()
-        return Way(addresses=[server.address], secret=None, binaries=binaries)
+        return Way(addresses=[server.address], secret=None, binaries=self.binaries)
+
+    @property
+    def binaries(self) -> Binaries:
+        """The programs of the server.
+
+        Raises:
+            RuntimeError: when they were not looked for yet.
+        """
+        if self._binaries is None:
+            raise RuntimeError("check comes before anything else")
+        return self._binaries
 
     def _required(self) -> tuple[TrialFolder, Binaries]:
-        if self._folder is None or self._binaries is None:
-            raise RuntimeError("check and use come before anything else")
-        return self._folder, self._binaries
+        if self._folder is None:
+            raise RuntimeError("use comes before anything is made")
+        return self._folder, self.binaries
 
 
 def _require_possible(spec: DatabaseSpec) -> None:

@@ -143,6 +143,17 @@ class Existing:
             with suppress(TargetError):
                 self._server.drop_database(address.dbname)
 
+    @property
+    def binaries(self) -> Binaries:
+        """The client programs, which are ours, whatever the server is.
+
+        Raises:
+            RuntimeError: when they were not looked for yet.
+        """
+        if self._binaries is None:
+            raise RuntimeError("check comes before anything else")
+        return self._binaries
+
     def _templates(self) -> list[Template]:
         return list(dict.fromkeys((spec.load, spec.processes) for spec in self._specs))
 
@@ -162,9 +173,7 @@ class Existing:
         ]
 
     def _way(self, addresses: Sequence[Address]) -> Way:
-        if self._binaries is None:
-            raise RuntimeError("check comes before anything else")
-        return Way(addresses=list(addresses), secret=self._secret, binaries=self._binaries)
+        return Way(addresses=list(addresses), secret=self._secret, binaries=self.binaries)
 
     def _set(self, addresses: Sequence[Address], spec: DatabaseSpec) -> None:
         """Have new sessions of the databases begin with the settings of a cell.

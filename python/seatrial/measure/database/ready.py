@@ -13,6 +13,7 @@ from seatrial.measure.database.driven import Way
 from seatrial.measure.database.load import Loaded
 from seatrial.measure.progress import Watcher
 from seatrial.study.database import DatabaseSpec
+from seatrial.targets.postgres.binaries import Binaries
 
 
 @dataclass(kw_only=True)
@@ -46,6 +47,10 @@ class Ready:
 
 class Host(Protocol):
     """Provides servers for the cells of one target."""
+
+    @property
+    def binaries(self) -> Binaries:
+        """The programs that are used, known once they were checked."""
 
     def check(self) -> None:
         """Check all that can be checked before anything is made.

@@ -10,20 +10,19 @@ from pathlib import Path
 from typing import Final, Self
 
 from seatrial.errors import StudyError
-from seatrial.measure.database import crash_sample, pgbench
+from seatrial.measure.database import crash_sample
 from seatrial.measure.database.crash_sample import CrashTrials
-from seatrial.measure.database.drive import scripts_of
-from seatrial.measure.database.driven import Task, Way
+from seatrial.measure.database.driven import Task
 from seatrial.measure.database.embedded import Embedded
 from seatrial.measure.database.existing import Existing
 from seatrial.measure.database.logs import choose_place
-from seatrial.measure.database.null_server import ceiling_per_s
+from seatrial.measure.database.own_ceiling import own_ceiling
 from seatrial.measure.database.ready import Host
 from seatrial.measure.database.sample import measured, sample_of
 from seatrial.measure.progress import Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
-from seatrial.study.database import BUILTIN_SCRIPTS, DATABASE_KINDS, DatabaseSpec, spec_of
+from seatrial.study.database import BUILTIN_SCRIPTS, DATABASE_KINDS, spec_of
 from seatrial.study.model import Plan
 from seatrial.targets.file import TrialFolder
 from seatrial.targets.undo import UndoJournal
@@ -116,7 +115,9 @@ class Databases:
         if cell.kind == crash_sample.KIND:
             return self._crashes.measure(cell, round_number, position, watcher)
         spec = spec_of(cell.spec)
-        with self._hosts[cell.target].ready(spec) as ready, self._log_folder() as folder:
+        host = self._hosts[cell.target]
+        ceiling = own_ceiling(cell.kind, spec, host.binaries)
+        with host.ready(spec) as ready, self._log_folder() as folder:
             task = Task(
                 duration_s=float(cell.spec["limit"]["duration_s"]),
                 seed=self._seed(round_number),
@@ -124,7 +125,7 @@ class Databases:
                 stall_threshold_ms=cell.spec["stall_threshold_ms"],
                 folder=folder,
             )
-            ready.notes += self._log_notes
+            ready.notes += [*self._log_notes, *ceiling.notes]
             parts = measured(ready, cell, spec, task, watcher)
         return sample_of(
             cell,
@@ -132,7 +133,7 @@ class Databases:
             parts,
             round_number=round_number,
             position=position,
-            ceiling_per_s=_ceiling_per_s(cell, spec, ready.way),
+            ceiling_per_s=ceiling.per_s,
         )
 
     def close(self) -> None:
@@ -170,20 +171,6 @@ class Databases:
             raise RuntimeError("open comes before measure")
         with tempfile.TemporaryDirectory(prefix="logs-", dir=self._logs.path) as folder:
             yield Path(folder)
-
-
-def _ceiling_per_s(cell: Cell, spec: DatabaseSpec, way: Way) -> float | None:
-    """Return what all client processes reach with a server that answers at once."""
-    if cell.kind == "batch":
-        return None
-    scripts = scripts_of(cell.kind, spec)
-    found = ceiling_per_s(
-        way.binaries.program("pgbench"),
-        pgbench.script_arguments(spec, scripts),
-        clients=spec.clients,
-        threads=pgbench.jobs(spec),
-    )
-    return found.transactions_per_s * spec.processes
 
 
 def _require_files(cell: Cell) -> None:

@@ -1,0 +1,66 @@
+"""The ceiling of the driver itself in a cell, where its scripts can run without a database."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from seatrial.errors import TargetError
+from seatrial.measure.database import pgbench
+from seatrial.measure.database.drive import scripts_of
+from seatrial.measure.database.null_server import ceiling_per_s
+from seatrial.measure.database.pgbench import Script
+from seatrial.study.database import BUILTIN_SCRIPTS, DatabaseSpec
+from seatrial.targets.postgres.binaries import Binaries
+
+_SLEEPS: Final = re.compile(r"^\s*\\sleep\b", re.MULTILINE)
+
+
+class OwnCeiling(msgspec.Struct, frozen=True, kw_only=True):
+    """What a driver reaches by itself.
+
+    Attributes:
+        per_s: Transactions per second of all processes; None where that is not known.
+        notes: Why it is not known, as sentences.
+    """
+
+    per_s: float | None = None
+    notes: list[str] = []
+
+
+def own_ceiling(kind: str, spec: DatabaseSpec, binaries: Binaries) -> OwnCeiling:
+    """Return what the client processes of a cell reach with a server that answers at once.
+
+    It is measured once for each set-up and kept as long as this process lasts.
+
+    Args:
+        kind: Of the cell; a batch has no ceiling.
+        spec: Of the cell.
+        binaries: Whose pgbench it is.
+
+    Raises:
+        KeyboardInterrupt: when the user ended it.
+    """
+    if kind == "batch":
+        return OwnCeiling()
+    scripts = scripts_of(kind, spec)
+    if any(_sleeps(script) for script in scripts.scripts):
+        return OwnCeiling(notes=["The driver's own ceiling is not known: its script sleeps."])
+    try:
+        found = ceiling_per_s(
+            binaries.program("pgbench"),
+            pgbench.script_arguments(spec, scripts),
+            clients=spec.clients,
+            threads=pgbench.jobs(spec),
+        )
+    except TargetError as error:
+        return OwnCeiling(notes=[f"The driver's own ceiling is not known. {error.seen}"])
+    return OwnCeiling(per_s=found.transactions_per_s * spec.processes)
+
+
+def _sleeps(script: Script) -> bool:
+    is_own = script.name not in BUILTIN_SCRIPTS
+    return is_own and bool(_SLEEPS.search(Path(script.name).read_text(errors="replace")))

@@ -142,10 +142,10 @@ def test_skipped_and_failed_transactions_are_kept_apart(tmp_path):
 
 
 def test_a_stall_and_a_line_that_was_cut_off_are_told(tmp_path):
-    text = lines([0], 0.1) + f"0 11 400000 0 {AT} 500000\n0 12 9"
+    text = lines([0], 0.1) + f"0 11 600000 0 {AT} 700000\n0 12 9"
     imported = read_results(*write(tmp_path, log__77=text))
     (stall,) = imported.samples[0].stalls
-    assert (stall.start_s, stall.length_s, stall.cause) == (0.1, 0.4, "unknown")
+    assert (stall.start_s, stall.length_s, stall.cause) == (0.1, 0.6, "unknown")
     assert "last line of 1 of its files is cut off" in origin_of(imported.run).notes[-1]
 
 

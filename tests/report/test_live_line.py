@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from database_hand import pgbench_cell
-from exports_hand import make_cell
+from exports_hand import make_cell, make_sample, make_stall
 
 from seatrial.cli.terminal import PLAIN_EVERY_S, PlainWatcher, live_text
 from seatrial.measure.progress import LiveReading
@@ -64,3 +65,21 @@ def test_the_watcher_takes_the_words_from_the_cell(capsys: pytest.CaptureFixture
         watcher._said_s -= PLAIN_EVERY_S
         watcher.live(reading())
         assert told in capsys.readouterr().err
+
+
+def test_the_three_longest_stalls_of_a_sample_are_told_and_how_many_more_there_were(
+    capsys: pytest.CaptureFixture[str],
+):
+    watcher = PlainWatcher()
+    watcher.cell_started(make_cell(), 0, 60.0)
+    stalls = [
+        msgspec.structs.replace(make_stall(), length_s=length_s) for length_s in (1, 4, 2, 3, 1)
+    ]
+    sample = make_sample(make_cell(), {"read": 10})
+    capsys.readouterr()
+    watcher.cell_ended(msgspec.structs.replace(sample, stalls=stalls, stalls_dropped=7))
+    told = [line.rpartition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert told == [
+        *("stall of 4.0 s (device)", "stall of 3.0 s (device)", "stall of 2.0 s (device)"),
+        "and 9 more",
+    ]

@@ -384,3 +384,11 @@ def test_own_specifications() -> None:
         0,
         "mix/mixed/various/2t/1d/access=own",
     )
+
+
+@pytest.mark.parametrize("kind", ["pgbench", "telemetry"])
+def test_a_stall_of_a_database_is_longer_than_a_few_commits_of_a_disk(kind: str) -> None:
+    (cell,) = cells(f'kind = "{kind}"')
+    assert cell.spec["stall_threshold_ms"] == 500
+    (told,) = cells(f'kind = "{kind}"\nstall_threshold_ms = 80')
+    assert told.spec["stall_threshold_ms"] == 80

@@ -33,6 +33,8 @@ PLAIN_EVERY_S: Final = 10.0
 STUCK_NS: Final = 500_000_000
 FIRST_READING_S: Final = 1.0
 """Until then the engine may have no whole slice to read a rate from."""
+STALLS_TOLD_MAX: Final = 3
+"""Of a sample; the report has all of them."""
 
 
 @contextmanager
@@ -165,6 +167,10 @@ class PlainWatcher:
     def cell_ended(self, sample: Sample) -> None:
         """Say a stall at once."""
         self._stalls += len(sample.stalls)
-        for stall in sample.stalls:
+        longest = sorted(sample.stalls, key=lambda stall: -stall.length_s)[:STALLS_TOLD_MAX]
+        for stall in longest:
             length = format_duration_s(stall.length_s)
             click.echo(f"  {self._cell}: stall of {length} ({stall.cause})", err=True)
+        more_count = len(sample.stalls) + sample.stalls_dropped - len(longest)
+        if more_count:
+            click.echo(f"  {self._cell}: and {more_count} more", err=True)

@@ -23,10 +23,10 @@ from seatrial.importers.document import Document
 from seatrial.importers.model import Imported
 from seatrial.results.model import ErrorSample, OperationResult, Stall, Timeline
 from seatrial.results.origin import Origin
+from seatrial.study.database import STALL_THRESHOLD_MS
 
 UNKNOWN: Final = "unknown"
 OPERATION: Final = "transaction"
-STALL_THRESHOLD_MS: Final = 50
 SCRIPTS_MAX: Final = 128
 """pgbench runs no more at once; which script is which, a log does not tell."""
 HEAD_BYTES: Final = 64 << 10

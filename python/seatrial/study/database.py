@@ -35,6 +35,9 @@ OURS_TO_SET: Final = frozenset(
 """Settings that a trial keeps for itself: else the server could not be reached, read or contained.
 """
 
+STALL_THRESHOLD_MS: Final = 500
+"""Without a transaction that ends: a disk's usual pace is no stall."""
+
 Protocol = Literal["simple", "extended", "prepared"]
 StartState = Literal["cold", "warm", "prewarmed", "as_is"]
 Clone = Literal["auto", "reflink", "copy", "template", "reuse"]
@@ -68,9 +71,12 @@ class OnDatabase(Sampled, frozen=True, kw_only=True):
             works), or ``reuse`` (the same data go on from sample to sample, and age).
         optional: Leave it out, and say why, where no PostgreSQL is found or there is no room for
             it, rather than refuse the study.
+        stall_threshold_ms: As of every workload; longer here, for a few commits on a disk take
+            what is a stall of its blocks.
     """
 
     duration_s: Seconds = field(default=10.0, name="seconds")
+    stall_threshold_ms: Annotated[int, Meta(ge=1, le=60_000)] = STALL_THRESHOLD_MS
     clients: ManyThreads = 10
     processes: Processes = 1
     settings: Settings = field(default_factory=dict)

@@ -6,8 +6,19 @@ import itertools
 import sys
 from pathlib import Path
 
+import msgspec
+
 from seatrial._core import Histogram
-from seatrial.results.model import OperationResult, Outcome, Run, Sample, Slice, Timeline
+from seatrial.results.model import (
+    DatabaseRecord,
+    OperationResult,
+    Outcome,
+    Run,
+    Sample,
+    Series,
+    Slice,
+    Timeline,
+)
 from seatrial.results.store import ResultsFile
 from seatrial.study.cell import Cell
 
@@ -86,6 +97,48 @@ def make_sample(cell: Cell | None = None, index: int = 0, slices: int = 5) -> Sa
             )
         },
         timeline=timeline,
+    )
+
+
+def make_series(seconds: int = 5) -> Series:
+    """Readings of a database's surroundings, of which one could not be read for a second."""
+    columns: dict[str, list[float | None]] = {
+        "cpu_user_share": [0.1 * second for second in range(seconds)],
+        "wal_bytes_per_s": [1e6] * seconds,
+        "device_flush_per_s": [None, *[120.0] * (seconds - 1)],
+    }
+    return Series(period_s=1.0, columns=columns)
+
+
+def make_record(**changes) -> DatabaseRecord:
+    values = {
+        "server": "PostgreSQL 15.20",
+        "binaries": "installed",
+        "settings": {"shared_buffers": "512MB"},
+        "start_state": "cold",
+        "cached_bytes": 0,
+        "database_bytes": 164_625_767,
+        "loaded_s": 2.75,
+        "loaded_rows": 1_000_110,
+        "cloned": "copy",
+        "cloned_s": 0.5,
+        "waits": {"IO:WALSync": 40, "CPU": 3},
+        "told": {"transactions": 2805.0, "tps": 931.907929},
+        "client_cpu_share": 0.07,
+        "ceiling_per_s": 6444.9,
+        "notes": ["The start is not cold."],
+    }
+    return DatabaseRecord(**values | changes)
+
+
+def make_database_sample(index: int = 0) -> Sample:
+    """A sample as a database gives it, with its series and its record."""
+    cell = msgspec.structs.replace(
+        make_cell("transaction", 0, 10), key="pgbench/transaction/10c/scale=10", kind="pgbench"
+    )
+    sample = make_sample(cell, index)
+    return msgspec.structs.replace(
+        sample, engine="pgbench", series=make_series(), database=make_record()
     )
 
 

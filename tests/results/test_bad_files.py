@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from results.builders import make_run, make_sample
+from results.builders import make_database_sample, make_run, make_sample
 from seatrial.errors import NewerResultsFileError, ResultsFileError
 from seatrial.results import opening, schema
 from seatrial.results.store import ResultsFile
@@ -50,6 +50,27 @@ def assert_refused(path: Path, match: str, **how) -> ResultsFileError:
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     return caught.value
+
+
+@pytest.mark.parametrize(
+    ("column", "content"),
+    [
+        ("series", b"no zlib stream"),
+        ("series", zlib.compress(b"no MessagePack")),
+        ("database_json", "{"),
+        ("database_json", '{"server": 5}'),
+    ],
+)
+def test_a_damaged_part_of_a_database_is_named(tmp_path, column, content):
+    path = tmp_path / "results.db"
+    with ResultsFile.open(path, create=True) as file:
+        file.start_run(make_run())
+        file.add_sample(RUN_ID, make_database_sample())
+    with sqlite3.connect(path) as plain:
+        plain.execute(f"UPDATE sample SET {column} = ?", (content,))
+    plain.close()
+    with pytest.raises(ResultsFileError, match="damaged"):
+        read_all(path)
 
 
 def test_a_missing_file_is_not_made(tmp_path):

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from results.builders import make_series
 from seatrial._core import Histogram
 from seatrial.results import blobs
-from seatrial.results.model import Slice, Timeline
+from seatrial.results.model import Series, Slice, Timeline
 
 SLICE_NS = 100_000_000
 
@@ -76,6 +77,34 @@ def test_columns_of_unequal_length_are_refused():
     }  # fmt: skip
     with pytest.raises(ValueError, match="damaged"):
         blobs.unpack_timeline(1, zlib.compress(msgspec.msgpack.encode(columns)))
+
+
+def test_a_series_comes_back_with_its_gaps():
+    series = make_series()
+    assert blobs.unpack_series(blobs.pack_series(series)) == series
+    empty = Series(period_s=1.0, columns={})
+    assert blobs.unpack_series(blobs.pack_series(empty)) == empty
+
+
+def test_a_minute_of_fifty_columns_stays_below_30_kb():
+    draw = random.Random(7)
+    columns = {f"column_{n}": [draw.gauss(0, 1) for _ in range(60)] for n in range(50)}
+    assert len(blobs.pack_series(Series(period_s=1.0, columns=columns))) < 30_000
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_series_or_are_refused(junk):
+    for blob in (junk, zlib.compress(junk)):
+        with suppress(ValueError):
+            blobs.unpack_series(blob)
+
+
+def test_a_series_of_unequal_columns_is_neither_stored_nor_read():
+    uneven = Series(period_s=1.0, columns={"a_share": [1.0, 2.0], "b_share": [1.0]})
+    with pytest.raises(ValueError, match="columns of 1 and of 2 readings"):
+        blobs.pack_series(uneven)
+    with pytest.raises(ValueError, match="the series is damaged: columns of 1 and of 2"):
+        blobs.unpack_series(zlib.compress(msgspec.msgpack.encode(uneven)))
 
 
 def test_a_blob_that_would_fill_the_memory_is_refused(monkeypatch):

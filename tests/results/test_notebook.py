@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 
 import seatrial
-from results.builders import make_cell, make_run, make_sample
+from results.builders import (
+    make_cell,
+    make_database_sample,
+    make_record,
+    make_run,
+    make_sample,
+)
 from seatrial._core import Histogram
 from seatrial.errors import ResultsFileError, UsageError
 from seatrial.results.model import Slice, Timeline
@@ -96,6 +102,26 @@ def test_a_timeline_shows_the_slices_in_which_nothing_completed(tmp_path):
     assert np.isnan(arrays.p50_ns).tolist() == [False, True, True, False, True, True, True]
     np.testing.assert_allclose(arrays.p50_ns[[0, 3]], 1_000_000, rtol=0.008)
     np.testing.assert_allclose(arrays.p99_ns[[0, 3]], 5_000_000, rtol=0.008)
+
+
+def test_a_series_is_arrays_with_gaps_as_nan(tmp_path):
+    path = tmp_path / "results.seatrial"
+    with ResultsFile.open(path, create=True) as file:
+        file.start_run(make_run())
+        file.add_sample(RUN_ID, make_database_sample())
+    sample = seatrial.open(path).run().samples[0]
+    arrays = sample.series_arrays()
+    assert arrays.t_s.tolist() == [0, 1, 2, 3, 4]
+    assert set(arrays.columns) == {"cpu_user_share", "wal_bytes_per_s", "device_flush_per_s"}
+    assert np.isnan(arrays.columns["device_flush_per_s"]).tolist() == [True, *[False] * 4]
+    np.testing.assert_allclose(arrays.columns["cpu_user_share"], [0, 0.1, 0.2, 0.3, 0.4])
+    assert sample.database == make_record()
+    assert "<table>" in sample._repr_html_()
+
+
+def test_a_sample_without_a_series_says_so(path):
+    with pytest.raises(KeyError, match="only samples of a database have one"):
+        seatrial.open(path).run().samples[0].series_arrays()
 
 
 def test_a_kind_of_request_that_was_not_made_is_named(path):

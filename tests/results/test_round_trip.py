@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import tempfile
 from pathlib import Path
@@ -11,17 +12,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from results.builders import make_cell, make_run, make_sample
+from results.builders import (
+    make_cell,
+    make_database_sample,
+    make_record,
+    make_run,
+    make_sample,
+)
 from seatrial._core import Histogram
 from seatrial.errors import ResultsFileError, UsageError
 from seatrial.results.model import (
     OPERATIONS,
     Corruption,
+    DatabaseRecord,
     ErrorSample,
     OperationResult,
     Outcome,
     Run,
     Sample,
+    Series,
     Slice,
     Stall,
     Timeline,
@@ -76,6 +85,34 @@ cells = st.builds(
     depth=counts,
     factors=factors,
     spec=documents,
+)
+series = st.integers(0, 6).flatmap(
+    lambda length: st.builds(
+        Series,
+        period_s=figures,
+        columns=st.dictionaries(
+            texts, st.lists(st.none() | figures, min_size=length, max_size=length), max_size=3
+        ),
+    )
+)
+records = st.builds(
+    DatabaseRecord,
+    server=texts,
+    binaries=texts,
+    settings=st.dictionaries(texts, texts, max_size=3),
+    start_state=texts,
+    cached_bytes=st.none() | counts,
+    database_bytes=counts,
+    loaded_s=st.none() | figures,
+    loaded_rows=counts,
+    cloned=texts,
+    cloned_s=figures,
+    waits=st.dictionaries(texts, counts, max_size=3),
+    told=st.dictionaries(texts, figures, max_size=3),
+    client_cpu_share=st.none() | figures,
+    ceiling_per_s=st.none() | figures,
+    batch_s=st.dictionaries(texts, figures, max_size=3),
+    notes=st.lists(texts, max_size=2),
 )
 samples = st.builds(
     Sample,
@@ -151,6 +188,8 @@ samples = st.builds(
             st.builds(Corruption, kind=texts, offset_bytes=counts, detail=texts), max_size=3
         ),
     ),
+    series=st.none() | series,
+    database=st.none() | records,
 )
 
 
@@ -173,6 +212,28 @@ def test_a_run_and_its_sample_come_back_equal(run, sample):
 def file(tmp_path):
     with ResultsFile.open(tmp_path / "results.db", create=True) as opened:
         yield opened
+
+
+def test_what_is_no_number_is_stored_as_not_known(file):
+    file.start_run(make_run())
+    record = make_record(
+        client_cpu_share=math.inf, told={"tps": math.nan, "transactions": 0.0}, loaded_s=math.nan
+    )
+    odd = Series(period_s=1.0, columns={"cpu_user_share": [0.5, math.nan, math.inf]})
+    file.add_sample(
+        RUN_ID, msgspec.structs.replace(make_database_sample(), database=record, series=odd)
+    )
+    (found,) = file.samples(RUN_ID)
+    assert (found.database.client_cpu_share, found.database.loaded_s) == (None, None)
+    assert found.database.told == {"transactions": 0.0}
+    assert found.series.columns == {"cpu_user_share": [0.5, None, None]}
+
+
+def test_a_sample_of_storage_has_neither_series_nor_record(file):
+    file.start_run(make_run())
+    file.add_sample(RUN_ID, make_sample())
+    (found,) = file.samples(RUN_ID)
+    assert (found.series, found.database) == (None, None)
 
 
 def test_samples_come_in_the_order_of_measuring_and_by_workload(file):

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
 import pytest
 
-from results.builders import make_run, make_sample
+from results.builders import (
+    make_cell,
+    make_database_sample,
+    make_record,
+    make_run,
+    make_sample,
+    make_series,
+)
 from seatrial.errors import ResultsFileError
-from seatrial.results import schema
+from seatrial.results import rows, schema
 from seatrial.results.store import ResultsFile
 
 RUN_ID = "20261121-074500-3fa2"
@@ -51,6 +59,49 @@ def test_an_older_file_is_migrated_when_it_is_opened_for_writing(path, monkeypat
         file.add_sample(RUN_ID, make_sample(index=1))
     after, columns = state(path)
     assert (after, columns[-1]) == (before + 1, "host")
+
+
+def file_of_version(path: Path, version: int) -> None:
+    """Write a file as the version wrote it that knew so many migrations, with one sample."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    for statements in schema.MIGRATIONS[:version]:
+        for statement in statements:
+            connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {version}")
+    rows_of = {"run": [rows.run_columns(make_run())]}
+    rows_of["cell"] = [rows.cell_columns(RUN_ID, make_cell()) | {"id": 1}]
+    rows_of["sample"] = [rows.sample_columns(1, make_sample()) | {"id": 1}]
+    for table, columns in rows.part_columns(make_sample()):
+        rows_of.setdefault(table, []).append(columns | {"sample_id": 1})
+    for table, all_columns in rows_of.items():
+        known = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+        for columns in all_columns:
+            own = {name: value for name, value in columns.items() if name in known}
+            places = ", ".join(f":{name}" for name in own)
+            statement = f"INSERT INTO {table} ({', '.join(own)}) VALUES ({places})"
+            connection.execute(statement, own)
+    connection.close()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_files_of_earlier_versions_are_read_and_gone_on_with(tmp_path, version):
+    path = tmp_path / "older.seatrial"
+    file_of_version(path, version)
+    before = path.read_bytes()
+    with ResultsFile.open(path, read_only=True) as file:
+        (old,) = file.samples(RUN_ID)
+    assert path.read_bytes() == before
+    assert (old.series, old.database) == (None, None)
+    assert old.operations == make_sample().operations
+    with ResultsFile.open(path) as file:
+        file.add_sample(RUN_ID, make_database_sample(index=1))
+    with ResultsFile.open(path, read_only=True) as file:
+        first, second = file.samples(RUN_ID)
+    assert first == old
+    assert second.database == make_record()
+    assert second.series == make_series()
+    assert state(path)[0] == len(schema.MIGRATIONS)
 
 
 def test_an_older_file_is_read_without_being_changed(path, monkeypatch):

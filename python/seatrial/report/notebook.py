@@ -7,6 +7,7 @@ notebook never stands in the way of a run that is still measuring.
     >>> results = seatrial.open("results.seatrial")      # doctest: +SKIP
     >>> run = results.run("last")                        # doctest: +SKIP
     >>> run.samples[0].buckets("read").counts            # doctest: +SKIP
+    >>> run.samples[0].series_arrays().columns           # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -78,6 +79,18 @@ class TimelineArrays(NamedTuple):
     transferred_bytes: NDArray[np.int64]
     p50_ns: NDArray[np.float64]
     p99_ns: NDArray[np.float64]
+
+
+class SeriesArrays(NamedTuple):
+    """What was read over a sample of a database, as arrays of equal length.
+
+    Attributes:
+        t_s: Where each reading begins, from the sample's start.
+        columns: Readings by name, unit last; NaN where nothing could be read.
+    """
+
+    t_s: NDArray[np.float64]
+    columns: dict[str, NDArray[np.float64]]
 
 
 class Listing(list[T]):
@@ -172,7 +185,10 @@ class Run(model.Run, frozen=True, kw_only=True, dict=True):
 
 
 class Sample(model.Sample, frozen=True, kw_only=True):
-    """A sample that gives its histograms and timeline as arrays."""
+    """A sample that gives its histograms, timeline and series as arrays.
+
+    ``database`` is the plain record of a database's sample: server, settings, waits, totals.
+    """
 
     def buckets(self, operation: str) -> Buckets:
         """Return the response times of one operation kind, such as ``read``.
@@ -212,6 +228,23 @@ class Sample(model.Sample, frozen=True, kw_only=True):
             arrays.p50_ns[part.index] = histogram.percentile_ns(50)
             arrays.p99_ns[part.index] = histogram.percentile_ns(99)
         return arrays
+
+    def series_arrays(self) -> SeriesArrays:
+        """Return what was read of machine, device and server while the sample lasted.
+
+        Raises:
+            KeyError: The sample has none: it is not one of a database.
+        """
+        import numpy as np  # noqa: PLC0415 - only who asks for arrays pays for numpy
+
+        if self.series is None:
+            raise KeyError("this sample has no series; only samples of a database have one")
+        columns = {
+            name: np.array([np.nan if value is None else value for value in column], dtype=float)
+            for name, column in self.series.columns.items()
+        }
+        count = len(next(iter(columns.values()), ()))
+        return SeriesArrays(np.arange(count, dtype=np.float64) * self.series.period_s, columns)
 
     def _operation(self, operation: str) -> model.OperationResult:
         if operation not in self.operations:
@@ -275,7 +308,7 @@ def _samples_table(samples: list[Sample]) -> Table:
         id="samples",
         title="Samples, each measured once",
         labels=2,
-        headers=["Cell", "Round", "Status", "Length", "IOPS", "Bandwidth", "Failed", "Stalls"],
+        headers=["Cell", "Round", "Status", "Length", "A second", "Bandwidth", "Failed", "Stalls"],
         rows=[
             [
                 format_cell(sample.cell),
@@ -297,7 +330,7 @@ def _cells_table(cells: list[CellSummary]) -> Table:
         id="cells",
         title="Cells",
         labels=1,
-        headers=["Cell", "IOPS", "MB/s", "±"],
+        headers=["Cell", "A second", "MB/s", "±"],
         rows=[
             [
                 format_cell(part.cell),

@@ -7,6 +7,7 @@ so that columns of like values compress far better than rows would.
 
 from __future__ import annotations
 
+import math
 import zlib
 from itertools import accumulate
 
@@ -88,16 +89,32 @@ def unpack_timeline(slice_ns: int, blob: bytes) -> Timeline:
 
 
 def pack_series(series: Series) -> bytes:
-    """Return a series of readings as one blob."""
-    return zlib.compress(msgspec.msgpack.encode(series))
+    """Return a series of readings as one blob; raises ValueError when its columns differ in length.
+
+    A reading that is no number is stored as none: nothing was read there.
+    """
+    _require_equal_lengths(series)
+    columns = {
+        name: [value if value is None or math.isfinite(value) else None for value in column]
+        for name, column in series.columns.items()
+    }
+    return zlib.compress(msgspec.msgpack.encode(Series(period_s=series.period_s, columns=columns)))
 
 
 def unpack_series(blob: bytes) -> Series:
     """Return the series of a stored blob; raises ValueError when it is damaged."""
     try:
-        return msgspec.msgpack.decode(_inflate(blob), type=Series)
+        series = msgspec.msgpack.decode(_inflate(blob), type=Series)
+        _require_equal_lengths(series)
     except ValueError as error:
         raise ValueError(f"the series is damaged: {error}") from error
+    return series
+
+
+def _require_equal_lengths(series: Series) -> None:
+    lengths = {len(column) for column in series.columns.values()}
+    if len(lengths) > 1:
+        raise ValueError(f"columns of {min(lengths)} and of {max(lengths)} readings")
 
 
 def _inflate(blob: bytes) -> bytes:

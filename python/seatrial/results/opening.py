@@ -77,7 +77,8 @@ def close(connection: sqlite3.Connection) -> None:
     cannot be read where none can be made; so WAL mode ends with the last writer. A reader, a
     writer while others have the file open, and one of a damaged file cannot change the mode.
     """
-    with suppress(sqlite3.Error):
+    # Of a damaged file SQLite may quote what is no text.
+    with suppress(sqlite3.Error, UnicodeDecodeError):
         connection.execute("PRAGMA busy_timeout = 0")
         connection.execute("PRAGMA journal_mode = DELETE")
     connection.close()
@@ -93,6 +94,8 @@ def explained(path: Path, connection: sqlite3.Connection | None = None) -> Itera
         yield
     except sqlite3.Error as error:
         raise _explanation(path, error, connection) from error
+    except UnicodeDecodeError as error:
+        raise damaged(path, "a part of it that should be text is none") from error
 
 
 def damaged(path: Path, detail: str) -> ResultsFileError:

@@ -6,6 +6,7 @@ the attribute as JSON. What the columns mean is in docs/results-file.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from sqlite3 import Row
 from typing import Any
@@ -69,8 +70,23 @@ def sample_columns(cell_id: int, sample: Sample) -> Columns:
         "slice_ns": sample.timeline.slice_ns,
         "timeline": blobs.pack_timeline(sample.timeline),
         "series": blobs.pack_series(sample.series) if sample.series else None,
-        "database_json": msgspec.json.encode(sample.database).decode(),
+        "database_json": msgspec.json.encode(_finite(sample.database)).decode(),
     }
+
+
+def _finite(record: DatabaseRecord | None) -> dict[str, Any] | None:
+    """Return a record without what is no number, which JSON has no word for: it is not known."""
+    if record is None:
+        return None
+    told: dict[str, Any] = msgspec.to_builtins(record)
+    for name, value in told.items():
+        if isinstance(value, dict):
+            told[name] = {key: each for key, each in value.items() if _is_known(each)}
+    return {name: value for name, value in told.items() if _is_known(value)}
+
+
+def _is_known(value: object) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def part_columns(sample: Sample) -> Iterable[tuple[str, Columns]]:

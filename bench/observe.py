@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -48,6 +49,7 @@ CONTENDERS: Final = (ALONE, AGAIN, OBSERVED)
 SLOWER_MOST: Final = 1.02
 SCALE: Final = 10
 CLIENTS: Final = 4
+IDLE_S: Final = 5
 # Nothing that would fall into one sample and not into another; the rest is as the server has it.
 SETTINGS: Final = {
     "autovacuum": "off",
@@ -66,6 +68,7 @@ class Measured:
         tps: Transactions per second by contender, one value per round.
         cpu_ns: Processor time per transaction of all processes together, likewise.
         observer_shares: The observer's own processor time, as a share of one processor.
+        session_share: What its session takes of an idle server, likewise.
         seconds: Length of a sample.
         seed: Of the order.
         loads: Load averages, one per round.
@@ -75,6 +78,7 @@ class Measured:
     tps: dict[str, list[float]]
     cpu_ns: dict[str, list[float]]
     observer_shares: list[float]
+    session_share: float
     seconds: int
     seed: int
     loads: list[float]
@@ -121,20 +125,31 @@ class Bench:
 
     def observed(self, seconds: int) -> Sample:
         """Run pgbench with its log of every transaction, and the observer beside it."""
-        server = self._server
         before_ns = self._cpu_ns()
-        observer = Observer(
-            server.address,
-            place=server.data_folder,
-            server_pid=server.pid,
-            client_pids=[os.getpid()],
-        )
+        observer = self._observer()
         observer.start()
         printed = self._tpc_b(seconds, "--log", f"--log-prefix={self._logs / 'log'}")
         seen = observer.stop()
         for log in self._logs.glob("log.*"):
             log.unlink()
         return self._sample(printed, before_ns, seen)
+
+    def session_share(self, seconds: int) -> float:
+        """Return what the observer's session takes of one processor on an idle server."""
+        observer = self._observer()
+        observer.start()
+        time.sleep(seconds)
+        counters = observer.stop().counters
+        return counters["server_cpu_ns"] / counters["surroundings_ns"]
+
+    def _observer(self) -> Observer:
+        server = self._server
+        return Observer(
+            server.address,
+            place=server.data_folder,
+            server_pid=server.pid,
+            client_pids=[os.getpid()],
+        )
 
     def _sample(self, printed: str, before_ns: float, seen: Observed | None = None) -> Sample:
         cpu_ns = self._cpu_ns() - before_ns
@@ -248,6 +263,7 @@ def run_rounds(bench: Bench, conditions: list[str], options: argparse.Namespace)
         tps={name: [sample.tps for sample in taken] for name, taken in samples.items()},
         cpu_ns={name: [sample.cpu_ns for sample in taken] for name, taken in samples.items()},
         observer_shares=[each["observer_cpu_ns"] / each["surroundings_ns"] for each in counters],
+        session_share=bench.session_share(IDLE_S),
         seconds=options.seconds,
         seed=options.seed,
         loads=loads,
@@ -290,7 +306,9 @@ def section(measured: Measured) -> str:
                 [
                     *measured.conditions,
                     f"- load average during the rounds: {told(loads, 1)}",
-                    f"- the observer's own processor time: {told(shares, 1)} % of one processor",
+                    f"- the observer's own processor time: {told(shares, 1)} % of one processor; "
+                    f"what its session takes of an idle server: {100 * measured.session_share:.1f} "
+                    "%, measured once",
                 ]
             ),
             table(

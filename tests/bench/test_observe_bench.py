@@ -36,6 +36,7 @@ def page(observed_tps: float, observed_cpu_ns: float, rounds: int = 10) -> str:
             tps=rows(1000, observed_tps),
             cpu_ns=rows(400_000, observed_cpu_ns),
             observer_shares=[0.01] * rounds,
+            session_share=0.004,
             seconds=4,
             seed=1,
             loads=[0.5] * rounds,

@@ -45,10 +45,11 @@ test-python: setup ## the tests of the Python rooms, the source tree and the rep
 	@echo "== pytest"
 	@.venv/bin/python -m pytest
 
-bench: setup ## CPU per I/O against fio, a comparison's time, what observing costs: bench/RESULTS.md
+bench: setup ## the engine, a comparison, observing, the drives of 2010: bench/RESULTS.md
 	@.venv/bin/python bench/engine.py
 	@.venv/bin/python bench/compare.py
 	@.venv/bin/python bench/observe.py
+	@.venv/bin/python bench/drives.py
 
 format: setup ## lay out all code as the lints want it
 	@.venv/bin/ruff check --fix --quiet .

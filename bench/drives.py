@@ -1,0 +1,195 @@
+"""The article of 2010 on this machine: a hard disk's requests per second against none such limit.
+
+    bench/drives.py                the section `drives` of bench/RESULTS.md: about five minutes
+    bench/drives.py --rounds 1     one round, printed and not written: does it run?
+
+Two files of the same disk become loop devices with a file system each; one of them is throttled,
+by the control group of all processes, to what a drive of 7,200 revolutions a minute does. Then
+`seatrial db hdd=... ssd=...` measures both, as a user would. What is claimed is the shape (how many
+times faster, and what bounds which), not what any drive does: a throttle has no arm that moves.
+It needs root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from results_page import RESULTS, ROOT, machine_lines, table, write_section
+
+from seatrial.analysis import summarise
+from seatrial.analysis.model import CellSummary, Summary
+from seatrial.results.store import ResultsFile
+
+SECTION: Final = "drives"
+GROUP: Final = Path("/sys/fs/cgroup/blkio")
+DISK_REQUESTS_PER_S: Final = 120  # one a revolution, of 7,200 a minute
+DISK_BYTES_PER_S: Final = 100_000_000  # what the article measured of its 1.5 TB drive, about
+FILE_BYTES: Final = 6 << 30
+ARTICLE: Final = ROOT / "python/seatrial/report/published/pgbench-2010.csv"
+
+
+def main(words: Sequence[str]) -> int:
+    """Measure both targets, print the section and, with rounds enough, write it."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--scale", default="10,50")
+    rounds, scale = (asked := parser.parse_args(words)).rounds, asked.scale
+    if os.geteuid() != 0 or not GROUP.is_dir():
+        print(
+            "bench/drives.py needs root and the control group blkio of version 1", file=sys.stderr
+        )
+        return 1
+    with tempfile.TemporaryDirectory() as folder:
+        summary = measured(Path(folder), rounds, scale)
+    text = page(summary, rounds)
+    print(text)
+    if rounds >= 10:
+        write_section(RESULTS, SECTION, text)
+    return 0
+
+
+def measured(folder: Path, rounds: int, scale: str) -> Summary:
+    """Return what `seatrial db` made of the two targets."""
+    results = folder / "results.seatrial"
+    with ExitStack() as stack:
+        hdd, ssd = (stack.enter_context(mounted(folder, name)) for name in ("hdd", "ssd"))
+        stack.enter_context(throttled(hdd))
+        command = [ROOT / ".venv/bin/seatrial", "db", f"hdd={hdd}", f"ssd={ssd}", "--no-aa"]
+        options = ["--rounds", rounds, "--scale", scale, "--clients", 10, "--results", results]
+        subprocess.run([str(word) for word in (*command, *options)], check=True, cwd=folder)
+    with ResultsFile.open(results, read_only=True) as store:
+        run = store.run("last")
+        return summarise(run, store.samples(run.id))
+
+
+@contextmanager
+def mounted(folder: Path, name: str) -> Iterator[Path]:
+    """Yield a folder on a file system of its own, on a loop device over a sparse file."""
+    backing, point = folder / f"{name}.img", folder / name
+    with backing.open("wb") as file:
+        file.truncate(FILE_BYTES)
+    point.mkdir()
+    _system("mkfs.xfs", "-q", backing)
+    _system("mount", "-o", "loop", backing, point)
+    try:
+        yield point
+    finally:
+        _system("umount", point)
+
+
+@contextmanager
+def throttled(point: Path) -> Iterator[None]:
+    """Limit the device below a folder as the disk is, for whoever uses it, while this lasts.
+
+    Source: Documentation/admin-guide/cgroup-v1/blkio-controller.rst.
+    """
+    device = point.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    limits = {"iops": DISK_REQUESTS_PER_S, "bps": DISK_BYTES_PER_S}
+    files = {
+        GROUP / f"blkio.throttle.{way}_{unit}_device": limit
+        for way in ("read", "write")
+        for unit, limit in limits.items()
+    }
+    try:
+        for file, limit in files.items():
+            file.write_text(f"{number} {limit}")
+        yield
+    finally:
+        for file in files:
+            file.write_text(f"{number} 0")
+
+
+def page(summary: Summary, rounds: int) -> str:
+    """Return the section as Markdown."""
+    day = datetime.now(UTC).strftime("%Y-%m-%d")
+    return "\n\n".join(
+        [
+            "## drives: the article of 2010, on a throttled loop device",
+            f"Written by `bench/drives.py` on {day} (UTC), {rounds} rounds. `hdd` is a loop device "
+            f"limited to {DISK_REQUESTS_PER_S} requests and {DISK_BYTES_PER_S / 1e6:.0f} MB a "
+            "second, each way; `ssd` is one beside it on the same disk, without a limit. Both "
+            "begin cold in each round, with 256 MiB of memory for the server and the page cache "
+            "of its files. Figures are means of the rounds with 95 % intervals.",
+            "\n".join(machine_lines()),
+            table(
+                ["target, scale", "transactions per second", "p50, ms", "bound by"], rows(summary)
+            ),
+            table(["scale", "ssd / hdd here", "in the article"], ratios(summary)),
+        ]
+    )
+
+
+def rows(summary: Summary) -> list[list[str]]:
+    """Return a row for each cell of pgbench: its rate, its latency, what bounds it."""
+    verdicts = {cell.cell.key: cell.verdict for cell in summary.database.cells}
+    return [
+        [
+            f"{each.cell.target}, {each.cell.factors['scale']}",
+            _told(each),
+            f"{each.latency['transaction']['p50'].value / 1e6:.0f}",
+            verdicts[each.cell.key].bound,
+        ]
+        for each in _pgbench(summary)
+    ]
+
+
+def ratios(summary: Summary) -> list[list[str]]:
+    """Return a row for each scale: how many times faster, here and there."""
+    published = _published()
+    found = {(each.cell.target, each.cell.factors["scale"]): each for each in _pgbench(summary)}
+    scales = sorted({scale for _, scale in found})
+    article = " to ".join(f"{ratio:.1f}" for ratio in sorted(published))
+    return [
+        [
+            str(scale),
+            f"{found['ssd', scale].iops.value / found['hdd', scale].iops.value:.1f}",
+            f"{article}, by scale and drive",
+        ]
+        for scale in scales
+    ]
+
+
+def _published() -> tuple[float, float]:
+    """Return the least and the greatest ratio of an SSD to the disk, of one client machine."""
+    by_scale: dict[str, dict[str, float]] = {}
+    with ARTICLE.open(newline="") as file:
+        for row in csv.DictReader(file):
+            if row["client_machines"] == "1":
+                own = by_scale.setdefault(row["scale"], {})
+                own[row["device"]] = float(row["tps_client_1"])
+    ratios = [
+        tps / own["hdd-1.5tb-7200rpm"]
+        for own in by_scale.values()
+        for device, tps in own.items()
+        if device.startswith("ssd")
+    ]
+    return min(ratios), max(ratios)
+
+
+def _pgbench(summary: Summary) -> list[CellSummary]:
+    return [each for each in summary.cells if each.cell.kind == "pgbench"]
+
+
+def _told(each: CellSummary) -> str:
+    rate = each.iops
+    doubt = "" if rate.low is None else f" ({rate.low:.0f} to {rate.high:.0f})"
+    return f"{rate.value:.0f}{doubt}"
+
+
+def _system(*words: str | Path) -> None:
+    subprocess.run([str(word) for word in words], check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -126,3 +126,9 @@ def test_of_several_targets_the_same_cell_is_told():
     )
     assert summary.verdict.startswith("On hdd, 30 tps")
     assert "scale 1000 with 10 clients, read-bound; on ssd, 600 tps" in summary.verdict
+
+
+def test_commits_are_told_before_reads_alone():
+    quick = cell_of(scale=100, script="select-only")
+    summary = summarised(sample_of(quick, per_s=900.0), sample_of(cell_of(scale=10)))
+    assert summary.verdict.startswith("100 tps")

@@ -86,6 +86,19 @@ def test_of_the_article_processors_are_told_in_cores():
     )
 
 
+def test_processors_that_others_keep_busy_are_not_the_databases_bound():
+    others = BUSY | {"server_cpu_cores": 0.4, "client_cpu_cores": 0.1}
+    verdict = verdict_of(sample_of(record=record_of(waits=PROCESSOR), columns=others))
+    assert verdict.bound == "unclear"
+    assert "server and driver used only 25 % of them; other work took the rest" in verdict.sentence
+
+
+def test_busy_processors_are_not_blamed_for_what_clients_wait_for():
+    """Seen on this project's own machine: a throttled disk, while others compiled."""
+    mixed = {"IO:DataFileRead": 30, "LWLock:WALWrite": 32, "IO:WALSync": 5, "CPU": 33}
+    assert bound_of(mixed, BUSY) == "unclear"
+
+
 def test_one_client_is_bound_by_its_one_processor_on_an_idle_machine():
     columns = {
         "backends_active": 0.8,

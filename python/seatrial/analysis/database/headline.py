@@ -13,6 +13,7 @@ from seatrial.analysis.wording import (
     format_plural,
 )
 
+READS_ALONE = ("select-only",)
 PERCENTILES = ("p99", "p90", "p50")
 """The highest that is known is told."""
 
@@ -22,8 +23,9 @@ def headline_cell(
 ) -> CellSummary | None:
     """Return the cell of a target that stands for it; None where it has none of a database.
 
-    The same on every target where they have it in common: of the most data (scale, devices) the
-    fastest of all cells, because a database outgrows its caches sooner or later.
+    The same on every target where they have it in common. TPC-B before reads alone, because commits
+    are what storage is there for; of the most data (scale, devices), because a database outgrows
+    its caches sooner or later; of those the fastest.
 
     Args:
         cells: Of the target, in which something completed.
@@ -44,11 +46,12 @@ def _standing_out(cells: Sequence[CellSummary]) -> CellSummary | None:
     return max(known, key=lambda each: (_order(each), each.iops.value), default=None)
 
 
-def _order(summary: CellSummary) -> tuple[bool, bool, int]:
+def _order(summary: CellSummary) -> tuple[bool, bool, bool, int]:
     """Return a key of which the largest stands out: loads before crashes, transactions, data."""
     spec = specification(summary.cell)
     data = max(spec.load.scale, spec.load.devices) if spec else 0
-    return not is_crash_trial(summary.cell), summary.cell.operation != "batch", data
+    writes = spec is None or spec.script not in READS_ALONE
+    return not is_crash_trial(summary.cell), summary.cell.operation != "batch", writes, data
 
 
 def headline(summary: CellSummary, bounds: Mapping[str, str]) -> str:

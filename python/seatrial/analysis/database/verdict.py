@@ -28,6 +28,10 @@ CHECKPOINT_LOST_SHARE_MIN: Final = 0.25
 CHECKPOINT_RUNNING_SHARE_MIN: Final = 0.5
 BUSY_SHARE_MIN: Final = 0.85
 """Of all processors of the machine; more is no head room."""
+OWN_SHARE_MIN: Final = 0.5
+"""Of what kept the processors busy, the part of server and driver; else it was other work."""
+WAITED_SHARE_MAX: Final = 0.5
+"""Clients that wait half of their time for something else are not held up by the processors."""
 ON_PROCESSOR_SHARE_MIN: Final = 0.5
 """Of the clients that wait for nothing with a name, those that must have had a processor."""
 KEPT_RATE_SHARE_MIN: Final = 0.95
@@ -73,11 +77,18 @@ class Grounds:
         That of the machine, or what server and client used of what a limit leaves them.
         """
         idle, iowait = (self.column(f"cpu_{name}_share") for name in ("idle", "iowait"))
-        cores = [self.column(f"{who}_cpu_cores") for who in ("server", "client")]
-        known = [] if idle is None or iowait is None else [1 - idle - iowait]
-        if self.cpus and None not in cores:
-            known.append(sum(each or 0.0 for each in cores) / self.cpus)
+        of_machine = None if idle is None or iowait is None else 1 - idle - iowait
+        known = [share for share in (of_machine, self.own_share) if share is not None]
         return min(1.0, max(known)) if known else None
+
+    @property
+    def own_share(self) -> float | None:
+        """Of the processors that they can use, the share that server and driver used."""
+        cores = [self.column(f"{who}_cpu_cores") for who in ("server", "client")]
+        known = [each for each in cores if each is not None]
+        if not self.cpus or len(known) < len(cores):
+            return None
+        return min(1.0, sum(known) / self.cpus)
 
     @property
     def ceiling_share(self) -> float | None:
@@ -218,9 +229,12 @@ def _of_driver(grounds: Grounds) -> _Found:
 
 def _of_processors(grounds: Grounds) -> _Found:
     busy, time = grounds.busy_share, grounds.time
-    if busy is not None and busy >= BUSY_SHARE_MIN:
-        return "cpu", f"CPU-bound: the processors were {format_share(busy)} busy"
-    if time is None or not _dominates(time, "cpu"):
+    if time is None:
+        return None
+    waited_share = sum(time.shares.get(group, 0.0) for group in ("commit", "read", "write", "lock"))
+    if busy is not None and busy >= BUSY_SHARE_MIN and waited_share < WAITED_SHARE_MAX:
+        return _of_busy_processors(grounds, busy)
+    if not _dominates(time, "cpu"):
         return None
     opening = f"{_of_time(time, 'cpu')} was spent without a wait that the server names"
     on_processor = _on_processor_share(grounds, time)
@@ -233,6 +247,17 @@ def _of_processors(grounds: Grounds) -> _Found:
             "limit on writing or on memory)"
         )
     return "cpu", (f"CPU-bound: {opening}, on a processor; each connection can use one at a time")
+
+
+def _of_busy_processors(grounds: Grounds, busy: float) -> _Found:
+    """Return whose work kept the processors busy: the trial's own, or that of others."""
+    own = grounds.own_share
+    if own is None or own >= OWN_SHARE_MIN * busy:
+        return "cpu", f"CPU-bound: the processors were {format_share(busy)} busy"
+    return "unclear", (
+        f"Unclear: the processors were {format_share(busy)} busy, but server and driver used only "
+        f"{format_share(own)} of them; other work took the rest"
+    )
 
 
 def _on_processor_share(grounds: Grounds, time: ClientTime) -> float | None:
@@ -336,6 +361,7 @@ def _evidence(grounds: Grounds) -> dict[str, float]:
         "ceiling_share": grounds.ceiling_share,
         "cpus_count": grounds.cpus,
         "busy_share": grounds.busy_share,
+        "own_cpu_share": grounds.own_share,
         "checkpoint_running_share": grounds.checkpoint_share,
         "checkpoint_rate_ratio": effect.rate_ratio.value if effect else None,
         "checkpoint_rate_ratio_high": effect.rate_ratio.high if effect else None,

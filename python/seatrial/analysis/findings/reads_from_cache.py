@@ -14,6 +14,7 @@ from seatrial.analysis.wording import format_share, format_size
 DEVICE_SHARE_MAX: Final = 0.01
 """Of the blocks that queries read; a read from a device costs about a hundred times one from
 memory, so that a hundredth of them already weighs as much as all the others."""
+HARDLY_SHARE: Final = 0.001
 LARGER_FACTOR: Final = 2
 """A database twice as large as memory finds at most half of its blocks there."""
 LIMIT_FACTOR: Final = 4
@@ -42,8 +43,8 @@ def reads_from_cache(context: Context) -> list[Finding]:
             severity="note",
             cells=[summary.cell.identity() for summary in concerned],
             sentence=(
-                f"{context.of_cells(concerned)}: at most {format_share(max(shares))} of the blocks "
-                "that queries read came from the device, the rest from memory"
+                f"{context.of_cells(concerned)}: {_few(max(shares))} of the blocks that queries "
+                "read came from the device, the rest from memory"
                 f"{sizes if largest.database_bytes else ''}. What is said of the storage here is "
                 "said of its commits."
             ),
@@ -60,6 +61,10 @@ def reads_from_cache(context: Context) -> list[Finding]:
             next=_next(largest, memory_bytes),
         )
     ]
+
+
+def _few(share: float) -> str:
+    return "hardly any" if share < HARDLY_SHARE else f"at most {format_share(share)}"
 
 
 def _next(largest: DatabaseCell, memory_bytes: float | None) -> str:

@@ -210,6 +210,8 @@ def test_a_rate_has_the_ends_of_its_time_the_other_way_round():
     ("name", "estimate", "text"),
     [
         ("cpu_user_share", around(0.042, 0.02, ""), "4.2 % (4.1 to 4.3 %)"),
+        ("cpu_user_share", around(0.997, 1e-5, ""), "99.7 % (± < 0.1 %)"),
+        ("cpu_user_share", around(2e-4, 0.1, ""), "< 0.1 % (± < 0.1 %)"),
         ("device_read_per_s", around(1234.0, 0.1, ""), "1,200 a second (± 10 %)"),
         ("wal_bytes_per_s", around(31e6, 0.05, ""), "31 MB/s (± 5 %)"),
         ("device_flush_latency_ms", around(8.31, 0.05, ""), "8.3 ms (± 5 %)"),

@@ -204,7 +204,7 @@ def figure_value(name: str, estimate: Estimate) -> str:
     """Return a column's figure with its unit and no more digits than its interval allows."""
     value, half = estimate.value, half_width(estimate)
     if name.endswith("_share"):
-        return f"{value * 100:.1f} %" if _is_fine(estimate) else format_share(value)
+        return _tenths(value) if _is_fine(estimate) else format_share(value)
     if name.endswith("_bytes_per_s"):
         return format_rate_bytes(value, half)
     if name.endswith("_per_s"):
@@ -255,10 +255,13 @@ def _is_fine(share: Estimate) -> bool:
 
 def _share_ends(share: Estimate, low: float, high: float) -> str:
     """Return the ends of a share's interval, with a digit more where they would look alike."""
-    first, last = (
-        f"{end * 100:.1f} %" if _is_fine(share) else format_share(end) for end in (low, high)
-    )
-    return f"{first.removesuffix(' %')} to {last}"
+    first, last = (_tenths(end) if _is_fine(share) else format_share(end) for end in (low, high))
+    return "± < 0.1 %" if first == last else f"{first.removesuffix(' %')} to {last}"
+
+
+def _tenths(share: float) -> str:
+    """Return a share in percent with one decimal; of what that would hide, only that it is less."""
+    return "< 0.1 %" if 0 < share < 0.0005 else f"{share * 100:.1f} %"
 
 
 def half_width(estimate: Estimate) -> float | None:

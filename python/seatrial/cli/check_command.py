@@ -23,21 +23,26 @@ def command(target: str, as_json: bool) -> int:
     """Look at the machine and at TARGET, a directory or a device; nothing is measured or written.
 
     Names what could spoil a measurement: a link narrower than it could be, a busy machine, a cache
-    in between, a file system that is nearly full, io_uring forbidden, and more.
+    in between, a file system that is nearly full, io_uring forbidden, and more. Of PostgreSQL it
+    says which programs are found, and whether a server could be run there.
     """
     from seatrial import context  # noqa: PLC0415 - not for --help
     from seatrial.analysis import preflight  # noqa: PLC0415
     from seatrial.cli.documents import check_document, stack_text  # noqa: PLC0415
     from seatrial.cli.outcome import finding_text  # noqa: PLC0415
     from seatrial.cli.places import existing  # noqa: PLC0415
+    from seatrial.cli.server_check import check_server, server_text  # noqa: PLC0415
 
     place = existing(target).path or Path.cwd()
+    server = check_server(place) if place.is_dir() else None
     fingerprint = context.fingerprint(place)
     findings = preflight(fingerprint)
     if as_json:
-        click.echo(check_document(fingerprint, findings), nl=False)
+        click.echo(check_document(fingerprint, findings, server), nl=False)
         return 0
     click.echo(stack_text(fingerprint))
+    if server:
+        click.echo(server_text(server))
     for finding in findings:
         click.echo(f"\n{finding_text(finding)}")
     if not findings:

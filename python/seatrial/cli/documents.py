@@ -12,6 +12,7 @@ from seatrial.analysis.compare.model import Comparison, Side
 from seatrial.analysis.model import Finding
 from seatrial.analysis.wording import format_size
 from seatrial.cli.precondition_cost import Cost
+from seatrial.cli.server_check import ServerCheck
 from seatrial.report.exports.json_document import as_text, document
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate
@@ -55,9 +56,24 @@ def _cell(cell: Cell) -> dict[str, Any]:
     }
 
 
-def check_document(fingerprint: Mapping[str, Any], findings: Sequence[Finding]) -> str:
-    """Return the fingerprint and what could spoil a measurement: docs/schema/check.schema.json."""
-    return as_text(document("check", fingerprint=dict(fingerprint), findings=list(findings)))
+def check_document(
+    fingerprint: Mapping[str, Any], findings: Sequence[Finding], server: ServerCheck | None
+) -> str:
+    """Return the fingerprint and what could spoil a measurement: docs/schema/check.schema.json.
+
+    Args:
+        fingerprint: Of machine and target.
+        findings: What could spoil a measurement there.
+        server: Whether a PostgreSQL could be run there; None where the target is no directory.
+    """
+    return as_text(
+        document(
+            "check",
+            fingerprint=dict(fingerprint),
+            findings=list(findings),
+            server=None if server is None else msgspec.to_builtins(server),
+        )
+    )
 
 
 def clean_document(undone: Sequence[Undone]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
+from seatrial.analysis.compare.durability import unlike_servers
 from seatrial.analysis.compare.figures import RATE
 from seatrial.analysis.compare.model import Comparand, Comparison, Entrant
 from seatrial.analysis.compare.pairing import Matched, order_warning
@@ -35,6 +36,7 @@ def warnings_of(
     """
     found = [
         *_zeros(a, b, matched),
+        *unlike_servers(a, b),
         "" if told.paired else order_warning(a, b),
         _unknown_surroundings(a),
         _unknown_surroundings(b),

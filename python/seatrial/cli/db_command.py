@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -151,7 +150,7 @@ def _settings(
 )
 @click.option(
     "--pg-bin",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
     help="Folder of the PostgreSQL programs; the newest installed, else the wheel's.",
 )
 @click.option(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from seatrial.errors import StudyError
-from seatrial.study.load import load_study, study_from_mapping, study_to_mapping
+from seatrial.study.load import load_study, shipped_studies, study_from_mapping, study_to_mapping
 from seatrial.study.override import override
 from seatrial.study.plan import make_plan
 from study.builders import study_of
+
+ADDRESS = "postgresql://u@h/db"
 
 
 def test_nothing_is_changed_without_options() -> None:
@@ -50,6 +52,79 @@ def test_the_path_goes_to_the_one_target_without_one() -> None:
     assert [each.path for each in override(study, target_path="/b").targets] == ["/a", "/b"]
 
 
+TWO = '[[target]]\nlabel = "hdd"\nsize = "2GiB"\n[[target]]\nlabel = "ssd"\n'
+IO = '[[workload]]\nkind = "io"'
+
+
+@pytest.mark.parametrize(
+    ("body", "words", "places"),
+    [
+        (TWO, ["hdd=/a", "ssd=/b"], {"hdd": "/a", "ssd": "/b"}),
+        (TWO, ["ssd=/b", "hdd=/a"], {"hdd": "/a", "ssd": "/b"}),
+        (TWO, ["ssd=/b"], {"hdd": "", "ssd": "/b"}),
+        (TWO, ["ssd=/b", "/a"], {"hdd": "/a", "ssd": "/b"}),
+        (TWO, ["old=/a", "new=/b", "newest=/c"], {"old": "/a", "new": "/b", "newest": "/c"}),
+        ("", ["/mnt/a=b"], {"trial": "/mnt/a=b"}),
+        ("", ["trial=/a"], {"trial": "/a"}),
+        ("", ["old=/a", "new=/b"], {"old": "/a", "new": "/b"}),
+        ('[[target]]\nlabel = "a"\npath = "/a"\n', ["a=/b"], {"a": "/b"}),
+    ],
+)
+def test_paths_go_to_the_targets_of_their_labels(body, words, places) -> None:
+    study = override(study_of(body + IO), target_paths=words)
+    assert {each.label: each.path for each in study.targets} == places
+
+
+def test_a_label_of_the_users_own_keeps_what_the_study_says_of_its_targets() -> None:
+    study = override(study_of(TWO + IO), target_paths=["hdd=/a", "newest=/b"])
+    sizes = {each.label: each.size_bytes for each in study.targets}
+    assert sizes == {"hdd": 2 << 30, "newest": 2 << 30}
+
+
+@pytest.mark.parametrize(
+    ("body", "words", "says"),
+    [
+        (TWO, ["hdd=/a", "hdd=/b"], "--target names 'hdd' twice"),
+        (TWO, ["/a"], "Say which is meant: --target hdd=PATH --target ssd=PATH"),
+        (TWO, ["/a", "/b"], "has 2 targets, 2 of them without a path"),
+        ('[[target]]\nlabel = "disk"\npath = "/a"\n', ["dsik=/b"], "Did you mean 'disk'?"),
+        ('[[target]]\nlabel = "a"\nkind = "null"\n', ["b=/b"], "no target of study 'test'"),
+    ],
+)
+def test_labels_that_fit_nothing_are_refused(body, words, says) -> None:
+    with pytest.raises(StudyError) as caught:
+        override(study_of(body + IO), target_paths=words)
+    assert says in str(caught.value)
+
+
+def test_an_address_in_place_of_a_path_is_a_server() -> None:
+    study = study_of('[[workload]]\nkind = "pgbench"')
+    for options in ({"target_path": ADDRESS}, {"target_paths": [ADDRESS]}):
+        (target,) = override(study, **options).targets
+        assert (target.kind, target.url, target.path) == ("database", ADDRESS, "")
+    (target,) = override(study, target_paths=[f"trial={ADDRESS}"], size="1GiB").targets
+    assert (target.url, target.size_bytes) == (ADDRESS, None)
+
+
+def test_a_password_in_it_is_refused_and_not_repeated() -> None:
+    with pytest.raises(StudyError, match="holds a password") as caught:
+        override(study_of('[[workload]]\nkind = "pgbench"'), target_path="postgresql://u:s3c@h/d")
+    assert "s3c" not in str(caught.value)
+
+
+def test_what_belongs_to_storage_leaves_databases_alone() -> None:
+    study = study_of('[[workload]]\nkind = "pgbench"\n[[workload]]\nkind = "telemetry"\n')
+    changed = override(study, seconds=5, buffered=True, full=True, rounds=2)
+    assert [each.duration_s for each in changed.workloads] == [5, 5]
+    assert changed.rounds.max == 2
+
+
+def test_a_batch_is_not_shortened(tmp_path) -> None:
+    (tmp_path / "n.sql").touch()
+    study = study_of(f'[[workload]]\nkind = "batch"\nfile = "{tmp_path}/n.sql"')
+    assert override(study, seconds=5).workloads[0].duration_s == 3600
+
+
 def test_a_path_too_many_is_refused() -> None:
     body = '[[target]]\nlabel = "a"\npath = "/a"\n[[target]]\nlabel = "b"\npath = "/b"\n'
     study = study_of(body + '[[workload]]\nkind = "io"')
@@ -74,7 +149,7 @@ def test_options_out_of_bounds_are_refused(options: dict[str, object], says: str
         override(load_study("quick"), **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["quick", "one-dvd-per-second", "four-kib"])
+@pytest.mark.parametrize("name", shipped_studies())
 def test_a_study_survives_the_results_file(name: str) -> None:
     study = load_study(name)
     mapping = study_to_mapping(study)

@@ -356,6 +356,14 @@ def test_a_run_is_resumed_on_its_own_targets_only(file):
     assert file.find_resumable("plan-a", ["/mnt/ssd", "/mnt/hdd"]) is None
 
 
+def test_a_run_on_a_server_is_resumed_on_that_server_only(file):
+    server = {"label": "trial", "path": "", "url": "postgresql://h/db"}
+    study = {"name": "s", "target": [server]}
+    file.start_run(make_run("there", status="running", study=study))
+    assert file.find_resumable("plan-a", ["postgresql://h/db"]).id == "there"
+    assert file.find_resumable("plan-a", ["postgresql://other/db"]) is None
+
+
 def test_plain_sql_reads_rates_from_the_view(file):
     file.start_run(make_run())
     stored = file.add_sample(RUN_ID, make_sample())

@@ -90,12 +90,15 @@ def _measured(
 ) -> RoundsEnd:
     try:
         stage.prepare(recorder.watcher)
-        return conductor(recorder)
+        recorder.plan = stage.plan
+        end = conductor(recorder)
     except (KeyboardInterrupt, Interrupted):
         return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
     except SeatrialError:
         store.finish_run(recorder.run.id, "failed", time.time(), {})
         raise
+    told = [end.reason, *(f"{note.rstrip('.')}." for note in recorder.plan.left_out)]
+    return RoundsEnd(status=end.status, reason=" ".join(told))
 
 
 def _new_run(request: RunRequest) -> Run:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from seatrial import _core, context
-from seatrial.errors import TargetError
+from seatrial.errors import SeatrialError, TargetError
 from seatrial.measure.database.stage import Databases, has_databases, is_of_database
 from seatrial.measure.engine import measure_spec
 from seatrial.measure.io import measure_cell
@@ -165,8 +165,18 @@ class Stage:
             # What the fills of the first round had written may be gone when a run is resumed.
             if (file.prefill or self._resumed) and not is_whole:
                 self._fill(file, watcher)
-        if self._databases:
-            self._databases.prepare(watcher)
+        for label, error in self._databases.prepare(watcher).items() if self._databases else ():
+            self._leave_out(label, error, watcher)
+
+    def _leave_out(self, label: str, error: SeatrialError, watcher: Watcher) -> None:
+        """Go on without the optional databases of a target; raise where nothing else is left."""
+        own = [c for c in self.plan.cells if c.target == label and is_of_database(c)]
+        if len(own) == len(self.plan.cells):
+            raise error
+        names = ", ".join(dict.fromkeys(cell.workload for cell in own))
+        note = f"{names} is left out on {label}: {error.seen.rstrip('.')}. {error.cause}"
+        watcher.stage(note)
+        self.plan = self.plan.without({cell.key for cell in own}, [note])
 
     def _is_filled_at_random(self, file: TrialFile) -> bool:
         return any(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -109,7 +110,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         targets: Its targets, as far as they are known.
         cells: Every cell, in the order of the study; keys are unique.
         files: What the cells need on the targets.
-        notes: What was left out and why, as sentences.
+        notes: What was left out and why, and what is worth knowing, as sentences.
+        left_out: Those of the notes that tell of optional workloads, for the end of the run.
         plan_hash: Of the cells, the files and the seed: what a resume must find unchanged. Rounds
             and budget are not part of it, so a run may be resumed with more of either.
     """
@@ -119,7 +121,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     cells: list[Cell]
     files: list[TrialFile]
     notes: list[str]
+    left_out: list[str] = []
     plan_hash: str
+
+    def without(self, keys: Collection[str], notes: list[str]) -> Plan:
+        """Return the plan less some cells of optional workloads, with notes that say why."""
+        return msgspec.structs.replace(
+            self,
+            cells=[cell for cell in self.cells if cell.key not in keys],
+            notes=[*self.notes, *notes],
+            left_out=[*self.left_out, *notes],
+        )
 
     def target(self, label: str) -> PlannedTarget:
         """Return the target of a label; raises KeyError when there is none."""

@@ -77,6 +77,7 @@ def make_plan(study: Study, targets_info: Mapping[str, TargetInfo] | None = None
             *_notes_on_reading(targets, cells),
             *notes_on(study, cells),
         ],
+        left_out=impossible.notes,
         plan_hash=_hash(study, cells, files),
     )
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
-from seatrial.errors import StudyError
+from seatrial.errors import SeatrialError, StudyError
 from seatrial.measure.database import crash_sample
 from seatrial.measure.database.crash_sample import CrashTrials
 from seatrial.measure.database.driven import Task
@@ -22,7 +22,7 @@ from seatrial.measure.database.sample import measured, sample_of
 from seatrial.measure.progress import Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
-from seatrial.study.database import BUILTIN_SCRIPTS, DATABASE_KINDS, spec_of
+from seatrial.study.database import BUILTIN_SCRIPTS, DATABASE_KINDS, OnDatabase, spec_of
 from seatrial.study.model import Plan
 from seatrial.targets.file import TrialFolder
 from seatrial.targets.undo import UndoJournal
@@ -87,14 +87,29 @@ class Databases:
             host.use(folder)
         self._crashes.use(label, folder)
 
-    def prepare(self, watcher: Watcher) -> None:
+    def prepare(self, watcher: Watcher) -> dict[str, SeatrialError]:
         """Load what the samples begin with, once for all of them.
 
+        Returns:
+            What went wrong on targets all of whose databases are optional, by label.
+
         Raises:
-            SeatrialError: when a server does not start, or loading fails.
+            SeatrialError: when a server does not start, or loading fails, on any other target.
         """
-        for host in self._hosts.values():
-            host.prepare(watcher)
+        impossible = {}
+        for label, host in self._hosts.items():
+            try:
+                host.prepare(watcher)
+            except SeatrialError as error:
+                if not self._is_optional(label):
+                    raise
+                impossible[label] = error
+        return impossible
+
+    def _is_optional(self, label: str) -> bool:
+        own = {cell.workload for cell in self._cells if cell.target == label}
+        workloads = [each for each in self._plan.study.workloads if each.label in own]
+        return all(isinstance(each, OnDatabase) and each.optional for each in workloads)
 
     def measure(self, cell: Cell, round_number: int, position: int, watcher: Watcher) -> Sample:
         """Measure one cell once.

@@ -4,6 +4,7 @@ import os
 import pwd
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -152,6 +153,32 @@ def test_root_becomes_nobody_and_passes_a_shut_folder_but_writes_nothing_there(b
     assert stat.S_IMODE(shut.stat().st_mode) == 0o700
     assert [folder.stat().st_mode for folder in shut.parents] == modes
     assert account_for(shut / "data", binaries) == account, "the owner of the folder stays"
+
+
+def programs_in(folder, binaries):
+    """Empty programs in a folder that only root may pass, and where they are said to be."""
+    folder.mkdir()
+    for name in room.NEEDED_PROGRAMS:
+        (folder / name).touch(0o755)
+    folder.chmod(0o700)
+    return msgspec.structs.replace(binaries, folder=folder)
+
+
+@pytest.mark.root
+def test_programs_below_a_shut_folder_find_each_other_as_postgresql_looks(binaries, tmp_path):
+    shut = programs_in(tmp_path / "shut", binaries)
+    account = account_for(tmp_path / "data", shut)
+    assert account.finds_programs_by_it
+    look = "import os, sys; print(os.getuid(), os.access(sys.argv[1], os.X_OK))"
+    said = account.run([sys.executable, "-c", look, shut.folder / "postgres"], timeout_s=10)
+    assert said.stdout.decode().split() == [str(account.uid), "True"]
+
+
+def test_programs_that_could_not_find_each_other_are_told(binaries, tmp_path, monkeypatch):
+    shut = programs_in(tmp_path / "shut", binaries)
+    monkeypatch.setattr(room, "first_closed_folder", lambda folder, uid: shut.folder)
+    with pytest.raises(TargetError, match=r"may not pass .*setpcap"):
+        root_account(shut, tmp_path / "data", monkeypatch, capabilities="6")
 
 
 @pytest.mark.root

@@ -4,8 +4,12 @@ PostgreSQL refuses to run as root. No user is created and no folder's mode is ch
 processes bear a number without a name. Where that number could not reach its data, below a folder
 such as ``/root``, the processes keep one capability that lets them pass.
 
-Sources: setpriv(1); capabilities(7), ``CAP_DAC_READ_SEARCH`` and "Ambient set"; for the numbers
-that no distribution hands out, systemd's "Users, Groups, UIDs and GIDs on systemd Systems".
+PostgreSQL's programs look for each other by access(2), which pays no heed to the capabilities of
+anybody but root. Where they lie below such a folder, a secure bit has it heed them.
+
+Sources: setpriv(1); capabilities(7), ``CAP_DAC_READ_SEARCH``, "Ambient set" and
+``SECBIT_NO_SETUID_FIXUP``; Linux's fs/open.c, ``access_override_creds``; for the numbers that no
+distribution hands out, systemd's "Users, Groups, UIDs and GIDs on systemd Systems".
 """
 
 from __future__ import annotations
@@ -30,7 +34,8 @@ UID_FIRST: Final = 61183
 UID_LAST: Final = 60706
 """The search goes down from the first to the last; no distribution gives these numbers out."""
 
-_CAPABILITIES: Final = {"dac_override": 1, "dac_read_search": 2}
+_CAPABILITIES: Final = {"dac_override": 1, "dac_read_search": 2, "setpcap": 8}
+_ACCESS_HEEDS_THEM: Final = "--securebits=+no_setuid_fixup"
 _NAMES_WITHOUT_RIGHTS: Final = ("nobody", "daemon", "bin")
 _KEPT_FROM_CHILDREN: Final = ("PG", "LC_", "LANG")
 
@@ -43,12 +48,14 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         gid: The group's number.
         is_dropped: Whether root steps down to it.
         capability: The capability that it keeps to reach its folders; empty when it needs none.
+        finds_programs_by_it: Whether it needs it to find the programs, too.
     """
 
     uid: int
     gid: int
     is_dropped: bool = False
     capability: str = ""
+    finds_programs_by_it: bool = False
 
     def own(self, path: Path) -> None:
         """Give a file, or a folder with all in it, to the account; the folder's mode is 0700.
@@ -124,6 +131,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         if not self.is_dropped or not (self._needs_setpriv or step_down):
             return words
         prefix = [_setpriv(), f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups"]
+        if self.finds_programs_by_it:
+            prefix.append(_ACCESS_HEEDS_THEM)
         if self.capability:
             prefix += [f"--inh-caps=+{self.capability}", f"--ambient-caps=+{self.capability}"]
         return [*prefix, "--", *words]
@@ -149,9 +158,18 @@ def account_for(folder: Path, binaries: Binaries) -> Account:
     if os.geteuid() != 0:
         return Account(uid=os.geteuid(), gid=os.getegid())
     uid = _owner_of_ours(folder) or unused_uid()
-    blocking = first_closed_folder(folder.parent, uid) or _closed_part(binaries, uid)
+    closed = _closed_part(binaries, uid)
+    blocking = first_closed_folder(folder.parent, uid) or closed
     capability = _capability_past(blocking, binaries, uid) if blocking else ""
-    return Account(uid=uid, gid=uid, is_dropped=True, capability=capability)
+    if closed is not None and not _holds("setpcap"):
+        raise _cannot_pass(closed, uid, "setpcap")
+    return Account(
+        uid=uid,
+        gid=uid,
+        is_dropped=True,
+        capability=capability,
+        finds_programs_by_it=closed is not None,
+    )
 
 
 def account_with_name(account: Account) -> Account:
@@ -248,14 +266,23 @@ def _capability_past(blocking: Path, binaries: Binaries, uid: int) -> str:
     # Searching and reading is not executing: a program closed to others needs the greater one.
     is_closed = any(not _may(each, uid, stat.S_IXUSR, stat.S_IXOTH) for each in programs)
     wanted = ("dac_override",) if is_closed else ("dac_read_search", "dac_override")
-    bounding = int(_status_field("CapBnd") or "0", 16) & int(_status_field("CapPrm") or "0", 16)
     for name in wanted:
-        if bounding >> _CAPABILITIES[name] & 1 and shutil.which("setpriv"):
+        if _holds(name) and shutil.which("setpriv"):
             return name
-    raise TargetError(
+    raise _cannot_pass(blocking, uid, wanted[0])
+
+
+def _holds(capability: str) -> bool:
+    """Tell whether this process has a capability, and may hand it on."""
+    held = int(_status_field("CapBnd") or "0", 16) & int(_status_field("CapPrm") or "0", 16)
+    return bool(held >> _CAPABILITIES[capability] & 1)
+
+
+def _cannot_pass(blocking: Path, uid: int, capability: str) -> TargetError:
+    return TargetError(
         seen=f"The server would run as user {uid}, who may not pass {blocking}",
-        cause="PostgreSQL refuses to run as root, so root steps down, and neither the capability"
-        f" {wanted[0]} nor util-linux's setpriv is there to pass that folder with",
+        cause="PostgreSQL refuses to run as root, so root steps down, and the capability"
+        f" {capability} or util-linux's setpriv is not there to pass that folder with",
         next_step=f"Let others pass it with `chmod o+x {blocking}`, name a directory elsewhere,"
         " or run the command as an ordinary user",
     )

@@ -14,7 +14,9 @@ from cli.test_bad_input import assert_refused
 from seatrial import _core
 from seatrial.cli import db_command, db_study
 from seatrial.cli.db_study import places_of, study_mapping
+from seatrial.cli.outcome import left_out_text
 from seatrial.cli.server_urls import without_password
+from seatrial.cli.study_command import plan_of
 from seatrial.errors import SeatrialError, TargetError, UsageError
 from seatrial.study.load import study_from_options
 from seatrial.targets.postgres.account import account_for
@@ -322,3 +324,14 @@ def test_a_directory_is_measured_and_left_empty(place, tmp_path):
     assert operations == {"commit", "write", "transaction"}
     assert list(place.iterdir()) == []
     assert list(tmp_path.glob("state/*.jsonl")) == []
+
+
+def test_the_quick_trial_says_in_a_line_that_there_is_no_postgresql(place, monkeypatch):
+    def none_found(_folder=None):
+        raise TargetError(seen="No PostgreSQL was found", cause="none", next_step="none")
+
+    monkeypatch.setattr("seatrial.targets.postgres.binaries.find_binaries", none_found)
+    plan = plan_of("quick", target_path=str(place))
+    assert all(cell.kind != "pgbench" for cell in plan.cells)
+    (line,) = left_out_text(plan).splitlines()
+    assert line == "pgbench is left out on trial: No PostgreSQL was found."

@@ -129,7 +129,7 @@ def _settings(
     metavar="NAME=VALUE,...",
     multiple=True,
     callback=_settings,
-    help="A setting of the server; may be repeated. Not for a server that is there already.",
+    help="A setting of the server; may be repeated. Of an existing server, what a database has.",
 )
 @click.option(
     "--start",

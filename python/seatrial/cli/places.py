@@ -116,7 +116,7 @@ def _with_database(info: TargetInfo, folder: Path, pg_bin: str) -> TargetInfo:
         binaries = find_binaries(Path(pg_bin) if pg_bin else None)
         account_for(folder / "data", binaries)
     except TargetError as error:
-        obstacle = error.seen
+        obstacle = error.seen.removesuffix(".")
     free_bytes = shutil.disk_usage(folder).free
     return msgspec.structs.replace(info, free_bytes=free_bytes, database_obstacle=obstacle)
 

@@ -25,8 +25,9 @@ def command(*, directory: Path, resume: bool, measuring: Measuring, **changes: o
     """Give the storage under DIRECTORY its quick trial: about two minutes, no root.
 
     Trial files are made in a folder of their own and removed at the end. Random and sequential
-    reads and writes, commits, a copy and an address map are measured in interleaved rounds; at the
-    end there are tables with intervals, findings in plain sentences, and a report.
+    reads and writes, commits, a copy and an address map are measured in interleaved rounds, each of
+    which ends with two seconds of PostgreSQL where one is found (`seatrial db` measures it at
+    length). At the end there are tables with intervals, findings in plain sentences, and a report.
     """
     from seatrial.cli.study_command import plan_of, show_or_measure  # noqa: PLC0415
     from seatrial.targets.resolve import resolve_directory  # noqa: PLC0415

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
+import click
 import msgspec
 
 from seatrial.errors import TargetError
+
+WIDTH: Final = 100
+_INDENT: Final = 13
 
 
 class FoundPrograms(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,10 +85,16 @@ def server_text(check: ServerCheck) -> str:
         for each in check.programs
     ]
     if check.obstacle:
-        return "\n".join([*lines, f"             no server of our own here: {check.obstacle}"])
+        return "\n".join([*lines, _below(f"no server of our own here: {check.obstacle}")])
     whom = f"as the unused user {check.uid}" if check.is_dropped else "as you"
     memory = "cannot be limited" if check.memory_obstacle else "can be limited"
-    lines.append(f"             a server of our own would run {whom}; its memory {memory}")
+    lines.append(_below(f"a server of our own would run {whom}; its memory {memory}"))
     if check.memory_obstacle:
-        lines.append(f"             ({check.memory_obstacle})")
+        lines.append(_below(check.memory_obstacle))
     return "\n".join(lines)
+
+
+def _below(sentence: str) -> str:
+    """Return a sentence below what it belongs to, wrapped."""
+    indent = " " * _INDENT
+    return click.wrap_text(sentence, WIDTH, initial_indent=indent, subsequent_indent=indent)

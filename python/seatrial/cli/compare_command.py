@@ -38,7 +38,7 @@ def _percent(low: float, high: float) -> click.FloatRange:
     "figures",
     multiple=True,
     metavar="NAME",
-    help="Only these: iops, bandwidth, p50, p99, or one kind's, such as 'read p99'. Fewer "
+    help="Only these: iops, tps, bandwidth, p50, p99, or one kind's, such as 'read p99'. Fewer "
     "figures need fewer rounds.",
 )
 @click.option(

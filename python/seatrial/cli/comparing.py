@@ -175,7 +175,7 @@ def compared(
         raise UsageError(
             seen=f"No figure {' or '.join(map(repr, figures))} is known on both sides",
             cause="There is none of that name, or too few requests completed to know it",
-            next_step="Figures are iops, bandwidth, p50 and p99, or of one kind 'read p99'; "
+            next_step="Figures are iops, tps, bandwidth, p50 and p99, or of one kind 'read p99'; "
             "without --figure all that are known are compared",
         )
     return [msgspec.structs.replace(each, findings=find_in_comparison(each)) for each in found]

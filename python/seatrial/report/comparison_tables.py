@@ -45,7 +45,7 @@ def overall_table(comparison: Comparison) -> Table:
         headers=["Figure", "Ratio", "95 %", "Answer"],
         rows=[
             [
-                figure_words(figure, comparison.comparands),
+                figure_words(figure),
                 ratio_text(ratio),
                 ratio_doubt(ratio),
                 overall_answer(comparison, figure),
@@ -107,7 +107,7 @@ def overall_answer(comparison: Comparison, figure: str) -> str:
 def _comparand_row(comparand: Comparand) -> list[str]:
     return [
         cell_name(comparand.identity),
-        figure_words(comparand.figure, [comparand]),
+        figure_words(comparand.figure),
         format_value(comparand.a),
         doubt_text(comparand.a),
         format_value(comparand.b),

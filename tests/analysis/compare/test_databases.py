@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from analysis.builders import cell_of, run_of, sample_of
+from seatrial.analysis.compare.comparison import compare
 from seatrial.analysis.compare.databases import DEFAULT, server_facts, with_defaults
 from seatrial.analysis.compare.fingerprints import facts_of, in_words
 from seatrial.analysis.compare.model import Entrant, Side
@@ -12,6 +14,7 @@ from seatrial.analysis.compare.words import figure_words
 from seatrial.context.difference import differences
 from seatrial.results.model import DatabaseRecord, Sample
 
+COMMIT = cell_of(workload="commit-truth", operation="commit", block_size_bytes=8192)
 CELL = cell_of(workload="pgbench", operation="transaction", block_size_bytes=0, threads=10)
 
 
@@ -61,14 +64,28 @@ def test_without_a_database_nothing_is_told():
     assert with_defaults(facts, facts) == (facts, facts)
 
 
+def side_of(name: str, tps: float, commits_per_s: float) -> Entrant:
+    samples = [
+        sample_of(cell=cell, completed=round(rate * (1 + 0.01 * number)), round=number)
+        for cell, rate in ((COMMIT, commits_per_s), (CELL, tps))
+        for number in range(4)
+    ]
+    return Entrant(side=Side(name=name, run=run_of()), samples=samples)
+
+
+def test_a_database_is_not_averaged_with_the_flushes_beside_it():
+    """Commits that are 40 times as fast make no transactions 40 times as fast."""
+    (told,) = compare(side_of("hdd", 100, 50), [side_of("ssd", 400, 2_000)])
+    assert list(told.overall)[:2] == ["tps", "iops"]
+    assert told.overall["tps"].value == pytest.approx(4, rel=1e-3)
+    assert told.overall["iops"].value == pytest.approx(40, rel=1e-3)
+    assert told.verdict.startswith("ssd is 4.00x")
+    assert "as fast as hdd in tps in its one cell; ssd is 40x" in told.verdict
+    (alone,) = compare(side_of("hdd", 100, 50), [side_of("ssd", 400, 2_000)], figures=["tps"])
+    assert "as fast as hdd in its one cell" in alone.verdict
+
+
 def test_rates_of_databases_are_called_tps():
-    class Figure:
-        figure = "iops"
-
-        def __init__(self, unit: str) -> None:
-            self.a = type("Estimate", (), {"unit": unit})
-
-    assert figure_words("iops", [Figure("tps")]) == "tps"
-    assert figure_words("iops", [Figure("IOPS"), Figure("commits/s")]) == "IOPS"
-    assert figure_words("iops", [Figure("IOPS"), Figure("tps")]) == "rate"
-    assert figure_words("read p99", [Figure("IOPS")]) == "read p99"
+    assert [figure_words(name) for name in ("tps", "iops", "read p99")] == [
+        *("tps", "IOPS", "read p99")
+    ]

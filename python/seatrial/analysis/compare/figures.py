@@ -19,7 +19,12 @@ from seatrial.analysis.wording import DATABASE_OPERATIONS
 from seatrial.results.model import Sample
 
 RATE = "iops"
+TPS = "tps"
+"""The rate of a database. Its ratio is never averaged with that of other requests: a flush that
+takes 40 times as long is one part of a transaction."""
 BANDWIDTH = "bandwidth"
+RATES = (TPS, RATE, BANDWIDTH)
+"""In the order in which they are told."""
 PERCENTILES = ("p50", "p99")
 
 
@@ -39,7 +44,7 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_rate(figure: str) -> bool:
     """Tell whether more of a figure is better; of a latency less is."""
-    return figure in (RATE, BANDWIDTH)
+    return figure in RATES
 
 
 class BothSides(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,9 +109,10 @@ def _readings(
     """Yield name, value of each round, unit and resolution of each figure that is wanted."""
     completed_mean = sum(phase.completed for phase in phases) / len(phases)
     count_share = min(1.0, 0.5 / completed_mean) if completed_mean else 0.0
-    if _is_wanted(RATE, wanted):
-        rates = [phase.completed_per_s for phase in phases]
-        yield RATE, rates, rate_unit(samples[0]), count_share
+    unit = rate_unit(samples[0])
+    name = TPS if unit == TPS else RATE
+    if _is_wanted(name, wanted):
+        yield name, [phase.completed_per_s for phase in phases], unit, count_share
     cell = samples[0].cell
     sizes_vary = cell.block_size_bytes == 0 and cell.operation not in DATABASE_OPERATIONS
     if sizes_vary and _is_wanted(BANDWIDTH, wanted):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from seatrial.analysis.compare.figures import Rounds, figures_of_both
+from seatrial.analysis.compare.figures import RATES, Rounds, figures_of_both
 from seatrial.analysis.compare.multiplicity import ALPHA, Judged, judge
 from seatrial.analysis.compare.overall import overall_contrast
 from seatrial.analysis.compare.pairing import CommonCell
@@ -62,7 +62,8 @@ class Questions(msgspec.Struct, kw_only=True):
     """All that is asked of one B against A.
 
     Attributes:
-        cells: Rates first, then latencies, each in the order of the plan.
+        cells: Rates first, those of databases before others, then latencies, each in the order of
+            the plan.
         overall: By figure, in the same order.
         unlike_starts: Keys of cells of which some samples have a start-up phase and others none.
     """
@@ -95,9 +96,11 @@ def ask(
                 p = None if found is None else p_value(found)
                 question = CellQuestion(cell=cell, figure=figure, a=a, b=b, of=found, p_value=p)
                 by_figure[figure].append(question)
-    overall = [_overall(figure, asked, paired=paired) for figure, asked in by_figure.items()]
+    rates = [figure for figure in RATES if figure in by_figure]
+    ordered = {figure: by_figure[figure] for figure in dict.fromkeys([*rates, *by_figure])}
+    overall = [_overall(figure, asked, paired=paired) for figure, asked in ordered.items()]
     return Questions(
-        cells=[question for asked in by_figure.values() for question in asked],
+        cells=[question for asked in ordered.values() for question in asked],
         overall=[question for question in overall if question],
         unlike_starts=unlike_starts,
     )

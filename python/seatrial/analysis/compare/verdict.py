@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seatrial.analysis.compare.figures import RATE, is_rate
+from seatrial.analysis.compare.figures import RATE, TPS, is_rate
 from seatrial.analysis.compare.model import Comparand, Comparison, Overall
 from seatrial.analysis.compare.settle import whole_percent
+from seatrial.analysis.compare.words import figure_words
 from seatrial.analysis.estimate import Estimate
 from seatrial.analysis.wording import format_count, format_interval, format_iops, format_plural
 
@@ -34,24 +35,31 @@ def ratio_words(ratio: Estimate) -> str:
 
 def verdict(comparison: Comparison) -> str:
     """Return the sentence of a comparison: rates first, then what latencies say otherwise."""
-    figure = RATE if RATE in comparison.overall else next(iter(comparison.overall), "")
-    if not figure:
+    figures = [figure for figure in (TPS, RATE) if figure in comparison.overall]
+    figures = figures or list(comparison.overall)[:1]
+    if not figures:
         return (
             f"Nothing of {comparison.b.name} can be compared with {comparison.a.name}: no figure "
             "is known on both sides."
         )
-    cells = [each for each in comparison.comparands if each.figure == figure]
-    parts = [_overall(comparison, figure, cells), *_latencies(comparison)]
+    parts = [_overall(comparison, figure, of=_in(figure, figures)) for figure in figures]
+    parts += _latencies(comparison)
     return "; ".join(filter(None, [*parts, _open(comparison.comparands)])) + "."
 
 
-def _overall(comparison: Comparison, figure: str, cells: Sequence[Comparand]) -> str:
+def _in(figure: str, figures: Sequence[str]) -> str:
+    """Return which figure is told, unless it is the only rate."""
+    is_clear = figure in (TPS, RATE) and len(figures) == 1
+    return "" if is_clear else f" in {figure_words(figure)}"
+
+
+def _overall(comparison: Comparison, figure: str, *, of: str) -> str:
     """Return what is certain of the rates (of latencies, where only they are compared)."""
     a, b = comparison.a.name, comparison.b.name
+    cells = [each for each in comparison.comparands if each.figure == figure]
     ratio, total = comparison.overall[figure], comparison.overall_answers[figure]
     over = format_plural(total.cells, "cell")
     known = f"over {over}" if total.cells > 1 else "in its one cell"
-    of = "" if figure == RATE else f" in {figure}"
     if total.p_value is None:
         return (
             f"{b} is {ratio_words(ratio)} {_as(figure)} {a}{of} {known}: whether that is real "
@@ -92,14 +100,17 @@ def _counted(figure: str, total: Overall, cells: Sequence[Comparand]) -> str:
 
 def _latencies(comparison: Comparison) -> list[str]:
     """Return the latencies that are surely other, unless the rates say the same already."""
-    rate = comparison.overall_answers.get(RATE)
-    if rate is None:
+    answers = comparison.overall_answers
+    rates = [answers[figure].answer for figure in (TPS, RATE) if figure in answers]
+    if not rates:
         return []
-    follows = {"higher": "lower", "lower": "higher"}.get(rate.answer, "")
+    follows = [{"higher": "lower", "lower": "higher"}.get(answer) for answer in rates]
     return [
         f"{figure} is {ratio_words(comparison.overall[figure])} as long"
         for figure, total in comparison.overall_answers.items()
-        if not is_rate(figure) and total.answer in ("higher", "lower") and total.answer != follows
+        if not is_rate(figure)
+        and total.answer in ("higher", "lower")
+        and total.answer not in follows
     ]
 
 

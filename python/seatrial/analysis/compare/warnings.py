@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from seatrial.analysis.compare.durability import unlike_servers
-from seatrial.analysis.compare.figures import RATE
+from seatrial.analysis.compare.figures import RATE, TPS
 from seatrial.analysis.compare.model import Comparand, Comparison, Entrant
 from seatrial.analysis.compare.pairing import Matched, order_warning
 from seatrial.analysis.wording import (
@@ -86,7 +86,7 @@ def _unfinished(entrant: Entrant) -> str:
 
 
 def _once(comparands: Sequence[Comparand]) -> Iterator[str]:
-    rates = [each for each in comparands if each.figure == RATE]
+    rates = [each for each in comparands if each.figure in (TPS, RATE)]
     once = [each for each in rates if min(each.a.rounds, each.b.rounds) < 2]
     if once:
         which = "Every cell was" if len(once) == len(rates) else _cells_were(len(once))

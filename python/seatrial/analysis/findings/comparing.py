@@ -62,7 +62,7 @@ class Change:
         return f"{told}; {self._of_cells()}."
 
     def _figure(self, name: str) -> str:
-        return figure_words(name, self.comparison.comparands)
+        return figure_words(name)
 
     def _word(self) -> str:
         figures = {*self.overall, *(each.figure for each in self.cells)}
@@ -78,7 +78,7 @@ class Change:
         keys = {each.key for each in self.cells}
         every = {each.key for each in self.comparison.comparands}
         where = format_identity(worst.identity)
-        most = f"{figure_words(worst.figure, [worst])} {ratio_words(worst.ratio)} in {where}"
+        most = f"{figure_words(worst.figure)} {ratio_words(worst.ratio)} in {where}"
         if len(keys) == 1:
             return f"surely so in 1 of {format_plural(len(every), 'cell')}: {most}"
         return (

@@ -86,7 +86,7 @@ def _list_view(comparison: Comparison, figure: str, group: Sequence[Comparand]) 
             f"{len(shown)} of {format_count(len(ordered))} cells are drawn, those that differ most."
         )
     return View(
-        label=capitalized(figure_words(figure, group)),
+        label=capitalized(figure_words(figure)),
         title=capitalized(_counts_text(comparison, figure, group)),
         rows=rows,
         names=[name for name in ANSWERS if name in found],
@@ -133,7 +133,7 @@ def _counts_text(comparison: Comparison, figure: str, group: Sequence[Comparand]
     """Return how many cells are higher, lower, the same or undecided."""
     counts = {answer: sum(each.answer == answer for each in group) for answer in ANSWERS}
     told = ", ".join(f"{count} {answer}" for answer, count in counts.items() if count)
-    return f"{figure_words(figure, group)} of {comparison.b.name}: {told}"
+    return f"{figure_words(figure)} of {comparison.b.name}: {told}"
 
 
 def _guides(comparison: Comparison, axis: str) -> list[Guide]:
@@ -206,11 +206,11 @@ def _pair_view(
         title = capitalized(name) or capitalized(where)
         panels.append(_curves(comparison, ordered, title, (x_axis, y_axis)))
         panels.append(_ratios(comparison, ordered, (x_axis, ratios)))
-    label = f"{where}: {figure_words(figure, group)}"
+    label = f"{where}: {figure_words(figure)}"
     return View(
         label=label,
         title=f"{capitalized(where)}, {_counts_text(comparison, figure, drawn)}",
-        group=capitalized(figure_words(figure, group)),
+        group=capitalized(figure_words(figure)),
         panels=panels,
     )
 

@@ -21,11 +21,13 @@ from seatrial.analysis.wording import (
     format_size,
     format_value,
 )
-from seatrial.study.cell import FactorValue
+from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.loadline import LOADLINE
 
 BLOCK_SIZES_BYTES = (8192, 4096, 16384)
 """What a database asks for: pages of 8 KiB, else the nearest that was measured."""
+SEQUENTIAL_BYTES_MIN = 64 * 1024
+"""Smaller requests, one at a time, do not show what a device transfers."""
 LATENCIES_OF_COMMITS = ("p99", "p90", "p50")
 """The highest percentile that is known is told."""
 NOT_THE_DEVICES = ("page_cache_served", "device_cache_served")
@@ -187,10 +189,16 @@ def _sequential(
     fitting = [c for c in cells if _addresses(c) == {"sequential"} and c.cell.kind != "map"]
     best = [_best(_of(fitting, name), tainted, lambda c: c.bandwidth.value) for name in _BOTH]
     found = [cell for cell in best if cell]
-    if not found:
+    # One small request at a time tells of latency: beside a database it is there for its commits.
+    of_database = any(is_of_database(c.cell) for c in cells)
+    if not found or (of_database and all(_is_small(c.cell) for c in found)):
         return None
     words = [f"{c.cell.operation}s {format_estimate(c.bandwidth)}" for c in found]
     return Told(f"{' and '.join(words)} in sequence", tuple(found))
+
+
+def _is_small(cell: Cell) -> bool:
+    return cell.block_size_bytes < SEQUENTIAL_BYTES_MIN and cell.threads * cell.depth == 1
 
 
 def _commits(

@@ -244,3 +244,22 @@ def test_a_process_that_cannot_be_killed_stays_recorded(cluster, journal, monkey
             patch.setattr(room, "comes_true", lambda condition, patience_s: condition())
             assert journal.undo(entry).outcome == "failed"
         assert UndoJournal("run1").path.exists()
+
+
+def test_a_killed_server_leaves_no_dynamic_shared_memory(cluster):
+    def mapped(pid: int) -> set[Path]:
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+        return {
+            Path(f"/dev/shm{part}") for line in lines if (part := line.partition("/dev/shm")[2])
+        }
+
+    server = cluster.start({"dynamic_shared_memory_type": "posix"})
+    try:
+        with connect(server.address) as connection:
+            connection.execute("SELECT count(*) FROM lines")
+            made = set().union(*(mapped(pid) for pid in server_processes(cluster.folder)))
+        assert made
+        server.kill()
+        assert not [path for path in made if path.exists()]
+    finally:
+        end_server(cluster.folder)

@@ -5,7 +5,7 @@ else, or a person's shell there, is never hit.
 
 Sources: PostgreSQL's src/include/utils/pidfile.h (the lines of ``postmaster.pid``); its
 documentation, "Shutting Down the Server" (SIGTERM, SIGINT, SIGQUIT); proc_pid_cwd(5),
-proc_pid_exe(5); pidfd_send_signal(2); shmctl(2).
+proc_pid_exe(5), proc_pid_maps(5); pidfd_send_signal(2); shmctl(2).
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from seatrial.targets.undoer import PATIENCE_S, comes_true
 
 _PROGRAMS: Final = frozenset({"postgres", "initdb", "setpriv"})
 _IPC_RMID: Final = 0
+_DYNAMIC: Final = "/dev/shm/PostgreSQL."  # noqa: S108 - where PostgreSQL has it
+"""Then its number; PostgreSQL's src/backend/storage/ipc/dsm_impl.c."""
 _START_TOLERANCE_S: Final = 60.0
 
 
@@ -87,17 +89,34 @@ def end_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
 
 
 def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
-    """Kill all processes of a server at once; tell whether all are gone."""
+    """Kill all processes of a server at once; tell whether all are gone.
+
+    Its dynamic shared memory goes as well, which a killed postmaster cannot put away.
+    """
+    shared: set[str] = set()
 
     def none_is_left() -> bool:
         left = server_processes(data_folder)
+        shared.update(path for pid in left for path in _shared_memory(pid))
         written = read_pid_file(data_folder)
         # The postmaster first: it would start anew what is killed before it.
         left.sort(key=lambda pid: written is None or pid != written.pid)
         _signal(data_folder, left, signal.SIGKILL)
         return not left
 
-    return comes_true(none_is_left, patience_s)
+    is_gone = comes_true(none_is_left, patience_s)
+    if is_gone:
+        for path in shared:
+            Path(path).unlink(missing_ok=True)
+    return is_gone
+
+
+def _shared_memory(pid: int) -> Iterator[str]:
+    """Yield the files of the dynamic shared memory that a process has mapped."""
+    for line in (LIVE.text(f"/proc/{pid}/maps") or "").splitlines():
+        path = line.partition(_DYNAMIC)[2]
+        if path.isdigit():
+            yield f"{_DYNAMIC}{path}"
 
 
 def remove_segment(written: PidFile) -> None:

@@ -88,6 +88,7 @@ def array_degraded(fingerprint: dict[str, Any]) -> list[Finding]:
     """Find software arrays that lack members or are busy with a rebuild or a check."""
     found = []
     for device in entries(fingerprint, "target", "stack"):
+        name = lookup(device, "name")
         missing = number(device, "md", "degraded") or 0
         action = lookup(device, "md", "sync_action")
         busy = action if action not in (None, "", "idle", "frozen") else None
@@ -99,19 +100,19 @@ def array_degraded(fingerprint: dict[str, Any]) -> list[Finding]:
                     kind="array_degraded",
                     severity="critical" if missing else "warning",
                     cells=[],
-                    sentence=f"The array {device.get('name')} {' and '.join(told)}.",
+                    sentence=f"The array {name} {' and '.join(told)}.",
                     cause=(
                         "A member failed or was added, or the monthly check is on; parity is "
                         "computed and members are read beside the trial."
                     ),
                     evidence={
-                        "device": device.get("name"),
+                        "device": name,
                         "missing_count": missing,
                         "sync_action": action,
                     },
                     next=(
                         "Look at 'cat /proc/mdstat'; wait for the end or, for a check, 'echo idle "
-                        f"> /sys/block/{device.get('name')}/md/sync_action', and measure then."
+                        f"> /sys/block/{name}/md/sync_action', and measure then."
                     ),
                 )
             ]

@@ -1,4 +1,4 @@
-"""The first words of a database's report: its transactions and commits, and no toy figure beside."""
+"""The first words on a database: its transactions and commits, and no toy figure beside."""
 
 from analysis.builders import cell_of as io_cell_of
 from analysis.builders import sample_of as io_sample_of

@@ -103,6 +103,12 @@ def test_reading_writes_its_copy_only_and_a_rate_bounds_the_rest() -> None:
     assert written("seconds = 10\nrate = 100\nprocesses = 2") > slow
 
 
+def test_a_crash_trial_copies_nothing() -> None:
+    (cell,) = plan_of('[[workload]]\nkind = "crash"\nseconds = 3').cells
+    assert 3 < cell_time_s(cell) < 6
+    assert cell_write_bytes(cell) == 3 * database_cost.ASSUMED_BYTES_PER_S
+
+
 def test_prewarming_takes_the_time_of_reading() -> None:
     (cold,) = plan_of(PGBENCH + "scale = 100").cells
     (warm,) = plan_of(PGBENCH + 'scale = 100\nstart = "prewarmed"').cells

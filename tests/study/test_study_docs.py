@@ -13,6 +13,7 @@ import pytest
 from seatrial.study.access import CLASSIC, AccessLine, AccessSpecification, SizeShare
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan
+from seatrial.study.sampled import Sampled
 from seatrial.study.schema import Budget, Rounds, Study, Target
 from seatrial.study.simulated import (
     BurstCredit,
@@ -23,7 +24,7 @@ from seatrial.study.simulated import (
     WriteCache,
 )
 from seatrial.study.thresholds import LATENCIES, QUANTITIES
-from seatrial.study.workloads import Workload
+from seatrial.study.workloads import DatabaseWorkload, Workload
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs/study-file.md").read_text()
 EXAMPLES = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
@@ -45,6 +46,14 @@ def test_there_are_examples() -> None:
 def test_every_key_is_explained(struct: type[msgspec.Struct]) -> None:
     for key in struct.__struct_encode_fields__:
         assert re.search(rf"[`\[{{ ]{key}[`\], ]", TEXT), f"{struct.__name__}.{key}"
+
+
+@pytest.mark.parametrize("struct", get_args(DatabaseWorkload))
+def test_every_key_of_a_database_is_in_an_example(struct: type[msgspec.Struct]) -> None:
+    common = set(Sampled.__struct_encode_fields__)
+    examples = "\n".join(EXAMPLES)
+    for key in set(struct.__struct_encode_fields__) - common:
+        assert re.search(rf"^(?:\[workload\.{key}\]|{key} = )", examples, re.MULTILINE), key
 
 
 def test_every_kind_and_specification_is_explained() -> None:

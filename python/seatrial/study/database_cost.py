@@ -64,7 +64,7 @@ def data_bytes(load: LoadSpec) -> int:
     if load.kind == "telemetry":
         return history_rows(load) * TELEMETRY_ROW_BYTES
     try:
-        return int(Path(load.file).stat().st_size * SQL_GROWTH)
+        return int(Path(load.file).stat().st_size * SQL_GROWTH) if load.file else 0
     except OSError:
         return 0
 
@@ -141,4 +141,6 @@ def _lasts_s(cell: Cell) -> float:
 
 
 def _copied_bytes(spec: DatabaseSpec) -> int:
-    return 0 if spec.clone == "reuse" else cluster_bytes(spec.load, spec.processes)
+    # A crash trial goes on with what the crashes before have left.
+    goes_on = spec.clone == "reuse" or spec.load.kind == "ledger"
+    return 0 if goes_on else cluster_bytes(spec.load, spec.processes)

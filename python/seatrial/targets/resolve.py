@@ -184,8 +184,8 @@ def _refuse_other_meanings(target: str) -> None:
         raise UsageError(
             seen="The target is the address of a database",
             cause="This command measures files, directories and devices",
-            next_step="Name the directory that holds the database's data, such as its"
-            " data_directory",
+            next_step="Try the server with `seatrial db --url`, or name the directory that holds"
+            " its data, such as its data_directory",
         )
     if _NETWORK.match(target):
         raise TargetError(

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import SeatrialError, TargetError
-from seatrial.measure.database.asked import Server as Asked
+from seatrial.measure.database.asked import Asked
 from seatrial.measure.database.crash_check import can_check_indexes, found_in, index_faults
 from seatrial.measure.database.crash_ledger import Ledger, Verdict
 from seatrial.measure.database.crash_load import CrashLoad, make_tables
@@ -33,6 +33,8 @@ from seatrial.targets.power_cut import CuttableFilesystem
 from seatrial.targets.undo import UndoJournal
 
 DATABASE: Final = "trial"
+DATA_FOLDER: Final = "data"
+"""On a file system whose power is cut."""
 LIES_S: Final = 1.0
 """A lying drive loses what was written so long before the power fails, if the load lasts longer."""
 KILL_SHARE_MIN: Final = 0.2
@@ -107,7 +109,7 @@ class CrashTrial:
         cuts = spec.power_cut != "none"
         self._drive = CuttableFilesystem(folder, name, journal) if cuts else None
         # Outside of the file system whose power is cut, a file survives whatever happens there.
-        self.place = self._drive.point / "data" if self._drive else folder / name
+        self.place = self._drive.point / DATA_FOLDER if self._drive else folder / name
         self._settings = {**_LOG_SETTINGS, **spec.settings} if cuts else spec.settings
         account = account_for(self.place, binaries)
         self._cluster = create_cluster(self.place, binaries, account, journal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections import defaultdict
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,7 @@ import msgspec
 
 from seatrial import _core
 from seatrial.errors import TargetError
-from seatrial.measure.database.crash import Crashed, CrashTrial
+from seatrial.measure.database.crash import DATA_FOLDER, Crashed, CrashTrial
 from seatrial.measure.database.crash_load import Answer
 from seatrial.measure.progress import Watcher
 from seatrial.measure.surroundings import Surroundings
@@ -86,7 +87,9 @@ class CrashTrials:
         self._folders[label] = folder
         for left in folder.files():
             if left.is_dir():
-                end_server(left)
+                # Behind a power that can be cut, the data lie one folder below.
+                for data_folder in (left, left / DATA_FOLDER):
+                    end_server(data_folder)
 
     def measure(self, cell: Cell, round_number: int, position: int, watcher: Watcher) -> Sample:
         """Crash the server of a cell once.
@@ -132,7 +135,8 @@ class CrashTrials:
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
         return CrashTrial(
             self._folders[cell.target].path,
-            f"crash-{number}-{round_number}",
+            # A resumed run must not come upon what a killed one left mounted.
+            f"crash-{number}-{secrets.token_hex(4)}",
             spec_of(cell.spec),
             binaries=self._binaries[cell.target],
             journal=self._journal,

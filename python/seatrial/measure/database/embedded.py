@@ -18,10 +18,10 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import SeatrialError, StudyError, TargetError
-from seatrial.measure.database.asked import Server as Asked
-from seatrial.measure.database.asked import prewarm
+from seatrial.measure.database.asked import Asked, prewarm
 from seatrial.measure.database.driven import Way
 from seatrial.measure.database.load import Loaded, fill
+from seatrial.measure.database.memory_need import require_memory
 from seatrial.measure.database.ready import Ready
 from seatrial.measure.progress import Watcher
 from seatrial.study.database import DatabaseSpec, LoadSpec
@@ -191,11 +191,14 @@ class Embedded:
 
     def _try_settings(self, cluster: Cluster, template: Template) -> None:
         """Start the empty server with the settings of each cell: wrong ones are told now."""
-        tried: list[dict[str, str]] = []
+        tried: dict[str, list[DatabaseSpec]] = {}
         for spec in self._specs:
-            if (spec.load, spec.processes) == template and spec.settings not in tried:
-                tried.append(spec.settings)
-                cluster.start(spec.settings).stop()
+            if (spec.load, spec.processes) == template:
+                tried.setdefault(repr(sorted(spec.settings.items())), []).append(spec)
+        for alike in tried.values():
+            with cluster.start(alike[0].settings) as server, Asked(self._admin(server)) as asked:
+                for spec in alike:
+                    require_memory(asked, spec)
 
     def _load(self, cluster: Cluster, template: Template, watcher: Watcher) -> Loaded:
         load, processes = template

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.errors import RefusedError, SeatrialError, StudyError, TargetError
-from seatrial.measure.database.asked import Server as Asked
-from seatrial.measure.database.asked import prewarm
+from seatrial.measure.database.asked import Asked, prewarm
 from seatrial.measure.database.driven import Way
 from seatrial.measure.database.load import Loaded, fill, unload
 from seatrial.measure.database.ready import Ready

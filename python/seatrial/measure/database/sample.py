@@ -10,7 +10,7 @@ import msgspec
 
 from seatrial.errors import SeatrialError
 from seatrial.measure.database import telemetry
-from seatrial.measure.database.asked import Server as Asked
+from seatrial.measure.database.asked import Asked
 from seatrial.measure.database.attribution import attributed
 from seatrial.measure.database.drive import drive
 from seatrial.measure.database.driven import Driven, Task

@@ -1,0 +1,35 @@
+"""A server that its memory limit would kill is refused before anything is loaded."""
+
+from __future__ import annotations
+
+import pytest
+
+from seatrial.errors import UsageError
+
+from .trial import trial
+
+STUDY = """
+name = "tight"
+[[target]]
+path = "{folder}"
+[[workload]]
+kind = "pgbench"
+scale = 1
+clients = 4
+memory_limit = "96MiB"
+settings = {{ shared_buffers = "{buffers}" }}
+"""
+
+
+@pytest.mark.root
+def test_a_limit_below_the_shared_buffers_is_refused(tmp_path):
+    study = STUDY.format(folder=tmp_path, buffers="80MB")
+    told = "A memory limit of 96 MiB is less than the 120 MiB"
+    with pytest.raises(UsageError, match=told), trial(tmp_path, study):
+        pass
+
+
+@pytest.mark.root
+def test_a_limit_that_holds_the_server_is_taken(tmp_path):
+    with trial(tmp_path, STUDY.format(folder=tmp_path, buffers="32MB")) as opened:
+        assert len(opened.plan.cells) == 1

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 
 from seatrial.measure.database.printed import complaint, progress, totals
+from seatrial.measure.database.processes import LINES_MAX, Crowd, Process
 
 OF_18 = """\
 pgbench (18.6, server 15.18 (Debian 15.18-0+deb12u1))
@@ -78,3 +82,35 @@ def test_a_complaint_holds_what_happened_once_and_no_chatter():
     ]
     assert complaint(lines) == "client 1 aborted in command 4: ERROR:  deadlock"
     assert complaint([CLOSED]) == "it gave no reason"
+
+
+def test_an_error_is_told_before_the_notices_that_went_before_it():
+    lines = [
+        "dropping old tables...",
+        'NOTICE:  table "pgbench_accounts" does not exist, skipping',
+        *(f"{count} of 400000 tuples done" for count in range(20)),
+        "pgbench: error: could not finish: ERROR:  could not extend file: No space left on device",
+    ]
+    assert complaint(lines) == (
+        "could not finish: ERROR:  could not extend file: No space left on device"
+    )
+    assert complaint(
+        ["psql:night.sql:3: ERROR:  no such table", "psql:night.sql:2: NOTICE:  ok"]
+    ) == ("psql:night.sql:3: ERROR:  no such table")
+
+
+def test_what_a_process_says_at_its_end_is_kept_after_hours_of_progress():
+    lines = LINES_MAX * 3
+    script = f"import sys\nfor n in range({lines}): print('progress', n, file=sys.stderr)\n"
+    with Crowd() as crowd:
+        crowd.add(
+            Process(
+                [sys.executable, "-c", script + "sys.exit('ERROR: the end')"],
+                os.environ,
+                lambda _line: None,
+            )
+        )
+        (ended,) = crowd.listen(lambda: None)
+    assert ended.lines[0] == "progress 0"
+    assert len(ended.lines) == LINES_MAX * 2
+    assert complaint(ended.lines) == "ERROR: the end"

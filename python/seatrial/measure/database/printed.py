@@ -32,6 +32,7 @@ _CHATTER: Final = (
     *("pgbench: setting random seed", "starting vacuum", "end.", "LINE ", "pgbench: hint:"),
     "pgbench: error: Run was aborted",
 )
+_GRAVE: Final = re.compile(r"\b(ERROR|FATAL|PANIC|aborted|error):? ")
 _LINES_KEPT: Final = 8
 
 
@@ -66,10 +67,15 @@ def progress(line: str) -> Progress | None:
 def complaint(lines: Sequence[str]) -> str:
     """Return in one sentence what pgbench complained of, from what it wrote to stderr."""
     telling = [
-        line.removeprefix("pgbench: ").removeprefix("error: ").strip()
+        line
         for line in lines
         if line.strip(" ^") and progress(line) is None and not line.startswith(_CHATTER)
     ]
+    # Notices of what went well may go before, by the hundred.
+    grave = [line for line in telling if _GRAVE.search(line)]
     # All clients of a server that died say the same; the first ones tell what happened.
-    distinct = list(dict.fromkeys(telling))[:_LINES_KEPT]
+    words = [
+        line.removeprefix("pgbench: ").removeprefix("error: ").strip() for line in grave or telling
+    ]
+    distinct = list(dict.fromkeys(words))[:_LINES_KEPT]
     return "; ".join(distinct) or "it gave no reason"

@@ -7,6 +7,7 @@ import selectors
 import signal
 import subprocess
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ from seatrial.context.tree import LIVE
 LISTEN_S: Final = 0.1
 THREADS_EVERY_S: Final = 0.5
 LINES_MAX: Final = 200
-"""Of what a process complains of, so much of the beginning is kept."""
+"""Of what a process complains of, so much of the beginning is kept, and as much of the end."""
 OUTPUT_BYTES_MAX: Final = 1 << 20
 """Of what a process prints, so much of the end is kept."""
 _READ_BYTES: Final = 1 << 16
@@ -34,7 +35,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         status: Its exit status; negative where a signal ended it.
         output: What it wrote to stdout, the last MiB of it.
-        lines: What it wrote to stderr, the first lines of it.
+        lines: What it wrote to stderr, the first and the last lines of it.
         real_s: From its start to its end.
         user_s: Of processors, in user space, its children's included.
         system_s: The same in the kernel.
@@ -74,6 +75,7 @@ class Process:
         self.began_s = time.monotonic()
         self._hear = hear
         self._lines: list[str] = []
+        self._last_lines: deque[str] = deque(maxlen=LINES_MAX)
         self._parts: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
         self._threads = _Threads()
         self._child = subprocess.Popen(
@@ -135,8 +137,8 @@ class Process:
             return
         self._parts["err"] = bytearray(rest)
         for line in whole.decode(errors="replace").splitlines():
-            if len(self._lines) < LINES_MAX:
-                self._lines.append(line)
+            lines = self._lines if len(self._lines) < LINES_MAX else self._last_lines
+            lines.append(line)
             self._hear(line)
 
     def signal(self, number: signal.Signals) -> None:
@@ -167,7 +169,7 @@ class Process:
         return Ended(
             status=int(self._child.returncode),
             output=self._parts["out"].decode(errors="replace"),
-            lines=self._lines,
+            lines=[*self._lines, *self._last_lines],
             real_s=real_s,
             user_s=user_s,
             system_s=system_s,

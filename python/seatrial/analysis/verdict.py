@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from seatrial.analysis.database.headline import headline, headline_cell
-from seatrial.analysis.database.samples import is_of_database
 from seatrial.analysis.findings.context import entries, lookup
 from seatrial.analysis.loadline.model import LoadLine
 from seatrial.analysis.model import CellSummary, Finding
@@ -22,6 +21,7 @@ from seatrial.analysis.wording import (
     format_value,
 )
 from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.database import is_of_database
 from seatrial.study.loadline import LOADLINE
 
 BLOCK_SIZES_BYTES = (8192, 4096, 16384)

@@ -15,12 +15,13 @@ from typing import Any, Final, Self
 
 from seatrial import _core, context
 from seatrial.errors import SeatrialError, TargetError
-from seatrial.measure.database.stage import Databases, has_databases, is_of_database
+from seatrial.measure.database.stage import Databases, has_databases
 from seatrial.measure.engine import measure_spec
 from seatrial.measure.io import measure_cell
 from seatrial.measure.progress import Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
+from seatrial.study.database import is_of_database
 from seatrial.study.estimate import target_write_bytes
 from seatrial.study.model import Plan, PlannedTarget, TrialFile
 from seatrial.study.units import format_size

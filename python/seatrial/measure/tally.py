@@ -130,7 +130,7 @@ class Tally:
         self._count_written(sample)
 
     def _count_written(self, sample: Sample) -> None:
-        if is_of_database(sample.cell.spec):
+        if is_of_database(sample.cell):
             self._written_bytes += cell_write_bytes(sample.cell)  # what it wrote is not counted
         elif sample.cell.spec["target"]["kind"] == "file":
             self._written_bytes += sum(

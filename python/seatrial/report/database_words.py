@@ -27,7 +27,7 @@ from seatrial.analysis.wording import (
 from seatrial.report.figures.naming import capitalized, grouped, identity_by
 from seatrial.report.table import NO_FIGURE, doubt_text
 from seatrial.study.cell import Cell, FactorValue
-from seatrial.study.database import DATABASE_KINDS, DatabaseSpec, spec_of
+from seatrial.study.database import DatabaseSpec, is_of_database, spec_of
 
 WAIT_CLASSES: Final = (
     *("cpu", "io", "lwlock", "lock", "client", "ipc", "timeout", "buffer_pin", "other"),
@@ -90,11 +90,6 @@ _PLAIN: Final = ("target", "scale", "devices", "file", "processes", "script", "p
 def database_cells(summary: Summary) -> list[CellSummary]:
     """Return the cells of a run that were measured on a database, in their order."""
     return [part for part in summary.cells if is_of_database(part.cell)]
-
-
-def is_of_database(cell: Cell) -> bool:
-    """Tell whether a cell is one of a database."""
-    return cell.kind in DATABASE_KINDS
 
 
 def analysed(summary: Summary) -> dict[str, DatabaseCell]:

@@ -5,11 +5,12 @@ docs/study-file.md explains every key with an example.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, field
 
+from seatrial.study.cell import Cell
 from seatrial.study.sampled import Sampled
 from seatrial.study.values import (
     ONE,
@@ -230,9 +231,9 @@ class DatabaseSpec(msgspec.Struct, frozen=True, kw_only=True):
     power_cut: str = "none"
 
 
-def is_of_database(cell_spec: dict[str, Any]) -> bool:
-    """Return whether a cell's specification is one of a database."""
-    return "database" in cell_spec
+def is_of_database(cell: Cell) -> bool:
+    """Tell whether a cell is one of a database, measured or imported."""
+    return cell.kind in DATABASE_KINDS
 
 
 def spec_of(cell_spec: dict[str, object]) -> DatabaseSpec:

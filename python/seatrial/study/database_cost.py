@@ -46,7 +46,7 @@ READ_ONLY_SCRIPTS: Final = ("select-only",)
 
 def database_cells(cells: Iterable[Cell]) -> list[Cell]:
     """Return those of the cells that a database serves."""
-    return [cell for cell in cells if is_of_database(cell.spec)]
+    return [cell for cell in cells if is_of_database(cell)]
 
 
 def history_rows(load: LoadSpec) -> int:

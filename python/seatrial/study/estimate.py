@@ -82,7 +82,7 @@ def cell_time_s(cell: Cell) -> float:
     """Return the seconds that one sample of a cell is expected to take."""
     if cell.spec["target"]["kind"] == "simulated":
         return OVERHEAD_S  # its clock is virtual
-    if is_of_database(cell.spec):
+    if is_of_database(cell):
         return database_cost.sample_s(cell)
     duration_s = float(cell.spec["limit"]["duration_s"])
     if cell.kind == "fill":
@@ -92,7 +92,7 @@ def cell_time_s(cell: Cell) -> float:
 
 def cell_write_bytes(cell: Cell) -> int:
     """Return the most bytes that one sample of a cell writes to storage; of a database, assumed."""
-    if is_of_database(cell.spec):
+    if is_of_database(cell):
         return database_cost.sample_write_bytes(cell)
     if not writes(cell) or cell.spec["target"]["kind"] != "file":
         return 0

@@ -61,7 +61,7 @@ def _on_durability(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
     """Yield a note on each setting that lets a server acknowledge what it may lose."""
     for workload in study.workloads:
         own = [cell for cell in cells if cell.workload == workload.label]
-        specs = [spec_of(cell.spec) for cell in own if is_of_database(cell.spec)]
+        specs = [spec_of(cell.spec) for cell in own if is_of_database(cell)]
         for name, cost in _COSTS.items():
             off = [spec for spec in specs if _value(spec.settings, name) in OFF]
             if off:

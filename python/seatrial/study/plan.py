@@ -98,7 +98,7 @@ def order(plan: Plan, round_number: int, pending_keys: Collection[str]) -> list[
     """
     draw = random.Random(f"seatrial order {plan.study.seed} {round_number}")
     shuffled = draw.sample(plan.cells, len(plan.cells))
-    shuffled.sort(key=lambda cell: (cell.kind != "fill", is_of_database(cell.spec)))
+    shuffled.sort(key=lambda cell: (cell.kind != "fill", is_of_database(cell)))
     pending = set(pending_keys)
     return [cell for cell in shuffled if cell.key in pending and is_due(plan, cell, round_number)]
 

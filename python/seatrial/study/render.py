@@ -104,7 +104,7 @@ def _row(label: str, cells: list[Cell], what: str) -> tuple[str, ...]:
 
 def _factors(cells: list[Cell]) -> str:
     """Return what varies within a workload, such as ``read, write; 8 KiB; 1, 10 threads``."""
-    served = is_of_database(cells[0].spec)
+    served = is_of_database(cells[0])
     parts = [] if served else [_listed(cell.operation for cell in cells)]
     sizes = sorted({cell.block_size_bytes for cell in cells if cell.block_size_bytes})
     if len(sizes) > 4:
@@ -128,7 +128,7 @@ def _factors(cells: list[Cell]) -> str:
 
 def _usual(cell: Cell) -> Factors:
     """Return the factors that a cell leaves out where they are the usual."""
-    if is_of_database(cell.spec):
+    if is_of_database(cell):
         return usual_database_factors(server_is_ours=spec_of(cell.spec).start != "as_is")
     return usual_factors(cell.kind)
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from seatrial.analysis.database.cache_sweep import cache_sweeps
 from seatrial.analysis.database.cells import database_cell
 from seatrial.analysis.database.model import DatabaseAnalysis
-from seatrial.analysis.database.samples import is_of_database
 from seatrial.analysis.findings.context import usable_cpus
 from seatrial.analysis.model import CellSummary
 from seatrial.results.model import Run
+from seatrial.study.database import is_of_database
 
 
 def analyse(run: Run, cells: Sequence[CellSummary]) -> DatabaseAnalysis | None:

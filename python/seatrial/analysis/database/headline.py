@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from seatrial.analysis.database.crashes import crash_outcome, crash_words, is_crash_trial
-from seatrial.analysis.database.samples import is_of_database, specification
+from seatrial.analysis.database.samples import specification
 from seatrial.analysis.model import CellSummary
 from seatrial.analysis.wording import (
     format_duration_s,
     format_estimate,
     format_plural,
 )
+from seatrial.study.database import is_of_database
 
 READS_ALONE = ("select-only",)
 PERCENTILES = ("p99", "p90", "p50")

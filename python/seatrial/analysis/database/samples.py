@@ -6,12 +6,7 @@ from collections.abc import Iterable
 
 from seatrial.results.model import DatabaseRecord, Sample
 from seatrial.study.cell import Cell
-from seatrial.study.database import DATABASE_KINDS, DatabaseSpec, spec_of
-
-
-def is_of_database(cell: Cell) -> bool:
-    """Tell whether a cell is one of a database."""
-    return cell.kind in DATABASE_KINDS
+from seatrial.study.database import DatabaseSpec, spec_of
 
 
 def specification(cell: Cell) -> DatabaseSpec | None:

@@ -7,7 +7,6 @@ from typing import Final
 
 from seatrial.analysis.database.cells import rounds_of
 from seatrial.analysis.database.checkpoints import CheckpointEffect, checkpoint_effect
-from seatrial.analysis.database.samples import is_of_database
 from seatrial.analysis.findings.context import Context, identities
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.wording import (
@@ -17,6 +16,7 @@ from seatrial.analysis.wording import (
     format_plural,
     format_share,
 )
+from seatrial.study.database import is_of_database
 
 RATE_RATIO_MAX: Final = 0.9
 RATE_RATIO_ONCE_MAX: Final = 0.7

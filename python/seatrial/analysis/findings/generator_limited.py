@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from seatrial.analysis.database.samples import is_of_database
 from seatrial.analysis.findings.context import (
     NS_PER_S,
     Context,
@@ -16,6 +15,7 @@ from seatrial.analysis.findings.context import (
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.wording import format_share
 from seatrial.results.model import Sample
+from seatrial.study.database import is_of_database
 
 NULL_LIMIT_SHARE_MAX = 0.70
 CPU_SHARE_MAX = 0.90

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from seatrial.analysis.database.samples import is_of_database
 from seatrial.analysis.findings.burst_credit import burst_credit
 from seatrial.analysis.findings.context import Context, identities
 from seatrial.analysis.findings.temperature import temperature
@@ -18,6 +17,7 @@ from seatrial.analysis.wording import (
     format_size,
     format_value,
 )
+from seatrial.study.database import is_of_database
 
 WRITING = ("write", "commit", "copy")
 MIB = 1 << 20

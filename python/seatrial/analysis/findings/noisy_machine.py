@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from seatrial.analysis.database.samples import is_of_database
 from seatrial.analysis.findings.context import NS_PER_S, Context, identities, usable_cpus
 from seatrial.analysis.model import Finding
 from seatrial.analysis.wording import format_duration_ns, format_share
 from seatrial.results.model import Sample
+from seatrial.study.database import is_of_database
 
 STEAL_SHARE_MAX = 0.02
 WATCHDOG_LATENESS_NS_MAX = 50_000_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from seatrial.analysis.database.samples import is_of_database
 from seatrial.analysis.findings.context import Context, identities
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.steady.model import SteadyState
 from seatrial.analysis.wording import format_cell, format_share, format_value
+from seatrial.study.database import is_of_database
 
 WHOLE_RUN_CELLS_MIN = 3
 WRITING = ("write", "commit", "copy")

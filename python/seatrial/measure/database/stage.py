@@ -22,7 +22,7 @@ from seatrial.measure.database.sample import measured, sample_of
 from seatrial.measure.progress import Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
-from seatrial.study.database import BUILTIN_SCRIPTS, DATABASE_KINDS, OnDatabase, spec_of
+from seatrial.study.database import BUILTIN_SCRIPTS, OnDatabase, is_of_database, spec_of
 from seatrial.study.model import Plan
 from seatrial.targets.file import TrialFolder
 from seatrial.targets.undo import UndoJournal
@@ -33,11 +33,6 @@ SEED_MAX: Final = 1 << 31
 def has_databases(plan: Plan) -> bool:
     """Tell whether a plan has cells of a database."""
     return any(is_of_database(cell) for cell in plan.cells)
-
-
-def is_of_database(cell: Cell) -> bool:
-    """Tell whether a cell is one of a database."""
-    return cell.kind in DATABASE_KINDS
 
 
 class Databases:

@@ -10,11 +10,11 @@ from seatrial.analysis.findings.context import (
 )
 from seatrial.analysis.model import Summary
 from seatrial.analysis.wording import format_count, format_duration_s, format_plural, moment
-from seatrial.report.database_words import is_of_database
 from seatrial.report.document import page_head
 from seatrial.report.markup import Markup
 from seatrial.results.model import Run
 from seatrial.results.origin import known_duration_s, origin_of
+from seatrial.study.database import is_of_database
 
 _STATUS = {
     "running": "Not ended: the run is still going on, or was killed. ",

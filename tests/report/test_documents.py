@@ -18,6 +18,7 @@ from seatrial.cli.documents import (
     plan_document,
     report_document,
 )
+from seatrial.cli.server_check import check_server
 from seatrial.study.estimate import prefill_bytes
 from seatrial.study.load import load_study, parse_study, shipped_studies
 from seatrial.study.model import TargetInfo
@@ -64,12 +65,14 @@ def test_the_plan_of_a_device_a_simulation_and_notes():
 
 def test_a_check_of_this_machine(tmp_path: Path):
     fingerprint = context.fingerprint(tmp_path)
-    document = assert_as_published(check_document(fingerprint, preflight(fingerprint)))
+    text = check_document(fingerprint, preflight(fingerprint), check_server(tmp_path))
+    document = assert_as_published(text)
     assert document["fingerprint"]["target"]["path"] == str(tmp_path)
+    assert (document["server"]["uid"] is None) == bool(document["server"]["obstacle"])
 
 
 def test_a_check_with_a_finding():
-    document = assert_as_published(check_document({}, [make_finding()]))
+    document = assert_as_published(check_document({}, [make_finding()], None))
     assert document["findings"][0]["severity"] == "critical"
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
+
 from seatrial.analysis.database.crashes import KIND as CRASH
 from seatrial.analysis.database.model import CacheSweep
 from seatrial.analysis.estimates import counted, estimate_of_rounds
@@ -376,12 +378,12 @@ def _sweep_table(sweep: CacheSweep, number: int) -> Table:
 
 
 def _time_texts(time_s: Estimate) -> list[str]:
-    nanoseconds = _times(time_s, 1e9)
+    nanoseconds = msgspec.structs.replace(_times(time_s, 1e9), unit="ns", over=time_s.over)
     half_ns = half_width(nanoseconds)
     rate = inverse(time_s)
     return [
         format_duration_ns(nanoseconds.value, half_ns),
-        doubt_text(time_s),
+        doubt_text(nanoseconds),
         rate_text(rate),
         doubt_text(rate),
     ]

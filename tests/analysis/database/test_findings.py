@@ -24,7 +24,7 @@ from .hand import (
 
 OF_DATABASES = {
     *("database_bound", "durability_off", "client_limited", "checkpoint_dips"),
-    *("lock_contention", "reads_from_cache", "observer_missing"),
+    *("lock_contention", "reads_from_cache", "cache_size", "observer_missing"),
 }
 
 
@@ -232,3 +232,36 @@ def test_findings_of_blocks_and_files_do_not_fire_on_databases():
 def test_registered():
     names = {finder.__name__ for finder in FROM_SAMPLES}
     assert names >= OF_DATABASES | {"flushes_not_durable"}
+
+
+def test_a_sweep_over_a_cache_is_told_with_what_it_predicts():
+    rates_per_s = {"1512MB": 240.0, "3500MB": 288.0, "5500MB": 359.0}
+    record = record_of(database_bytes=40 * GIB)
+    samples = [
+        sample
+        for size, rate in rates_per_s.items()
+        for sample in rounds_of(
+            cell_of(settings={"shared_buffers": size}),
+            [rate, 1.01 * rate, 0.99 * rate],
+            record=record,
+        )
+    ]
+    found = only(summarised(*samples), "cache_size")
+    assert len(found.cells) == 3
+    assert found.evidence["predicted_per_s"] == pytest.approx(426, rel=0.03)
+    assert "10.7 GiB" in found.next
+
+
+def test_a_cache_that_gains_nothing_is_told_as_that():
+    samples = [
+        sample
+        for size in ("64MB", "128MB", "256MB")
+        for sample in rounds_of(
+            cell_of(settings={"shared_buffers": size}),
+            [900.0, 1000.0, 1100.0],
+            record=record_of(database_bytes=40 * GIB),
+        )
+    ]
+    found = only(summarised(*samples), "cache_size")
+    assert found.sentence.startswith("A larger cache gains nothing")
+    assert found.evidence["predicted_per_s"] is None

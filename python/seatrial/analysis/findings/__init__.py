@@ -14,6 +14,7 @@ from seatrial.analysis.compare.model import Comparison
 from seatrial.analysis.findings import device, filesystem, machine
 from seatrial.analysis.findings.bound_broken import bound_broken
 from seatrial.analysis.findings.burst_credit import burst_credit
+from seatrial.analysis.findings.cache_size import cache_size
 from seatrial.analysis.findings.changed_meanwhile import changed_meanwhile
 from seatrial.analysis.findings.checkpoint_dips import checkpoint_dips
 from seatrial.analysis.findings.client_limited import client_limited
@@ -98,6 +99,7 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     predicted,
     database_bound,
     reads_from_cache,
+    cache_size,
     observer_missing,
     noisy_machine,
 )

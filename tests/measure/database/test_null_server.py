@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -132,3 +134,21 @@ def test_a_ceiling_that_cannot_be_measured_is_told(tmp_path):
         ceiling_per_s(tmp_path / "pgbench", [], clients=1, threads=1)
     with pytest.raises(ValueError, match="1 clients for 2 threads"):
         ceiling_per_s(PROGRAMS[0], [], clients=1, threads=2)
+
+
+@needs_pgbench
+def test_the_socket_lies_in_the_folder_that_goes_with_the_run(tmp_path, monkeypatch):
+    made = []
+    usual = tempfile.TemporaryDirectory
+    monkeypatch.setattr(
+        tempfile, "TemporaryDirectory", lambda **how: made.append(how["dir"]) or usual(**how)
+    )
+    with usual(dir="/tmp") as short:
+        long = tmp_path / ("x" * 70)
+        long.mkdir()
+        for place in (Path(short), long):
+            ceiling_per_s(
+                PROGRAMS[0], ["-b", "select-only"], clients=1, threads=1, place=place, seconds=0.1
+            )
+        assert made[0] == short
+        assert made[1] != str(long), "too long for a socket"

@@ -27,7 +27,7 @@ PROBE_TRANSACTIONS: Final = 50
 SPARE_CONNECTIONS: Final = 8
 """pgbench has one of its own beside its clients', and old ones may have yet to be closed."""
 _SHORTEST_FOLDER: Final = "/tmp"  # noqa: S108 - a socket's path has 107 bytes at most
-_FOLDER_BYTES_MAX: Final = 60
+_FOLDER_BYTES_MAX: Final = 70
 
 
 class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +51,7 @@ def ceiling_per_s(
     *,
     clients: int,
     threads: int,
+    place: Path | None = None,
     seconds: float = USUAL_S,
 ) -> Ceiling:
     """Return how many transactions per second a pgbench reaches by itself.
@@ -64,6 +65,8 @@ def ceiling_per_s(
             for it would be the ceiling.
         clients: As in the trial.
         threads: As in the trial.
+        place: A folder that goes with the run, for the server's socket; one for temporary files
+            where none is given, or its path is too long for a socket.
         seconds: About how long it is to last.
 
     Raises:
@@ -72,18 +75,24 @@ def ceiling_per_s(
     """
     if not 1 <= threads <= clients:
         raise ValueError(f"{clients} clients for {threads} threads")
-    return _measured(pgbench, tuple(arguments), clients, threads, seconds)
+    return _measured(pgbench, tuple(arguments), clients, threads, place=place, seconds=seconds)
 
 
 @lru_cache(maxsize=256)
 def _measured(
-    pgbench: Path, arguments: tuple[str, ...], clients: int, threads: int, seconds: float
+    pgbench: Path,
+    arguments: tuple[str, ...],
+    clients: int,
+    threads: int,
+    *,
+    place: Path | None,
+    seconds: float,
 ) -> Ceiling:
     command = [
         *(str(pgbench), "--no-vacuum", f"--client={clients}", f"--jobs={threads}"),
         *arguments,
     ]
-    with tempfile.TemporaryDirectory(prefix="seatrial-null-", dir=_parent()) as folder:
+    with tempfile.TemporaryDirectory(prefix="seatrial-null-", dir=_parent(place)) as folder:
         probe = _run(command, folder, clients, PROBE_TRANSACTIONS)
         wanted = math.ceil(probe.per_s * seconds / clients)
         run = _run(command, folder, clients, max(1, wanted))
@@ -153,10 +162,11 @@ def _environment(server: _core.NullServer) -> dict[str, str]:
     }
 
 
-def _parent() -> str:
+def _parent(place: Path | None) -> str:
     """Return a folder for the socket's, short enough for the path of a socket."""
-    usual = tempfile.gettempdir()
-    return usual if len(os.fsencode(usual)) <= _FOLDER_BYTES_MAX else _SHORTEST_FOLDER
+    wanted = [tempfile.gettempdir()] if place is None else [str(place), tempfile.gettempdir()]
+    short = (folder for folder in wanted if len(os.fsencode(folder)) <= _FOLDER_BYTES_MAX)
+    return next(short, _SHORTEST_FOLDER)
 
 
 def _gave_up(ended: Ended) -> TargetError:

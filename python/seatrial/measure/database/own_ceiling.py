@@ -31,7 +31,9 @@ class OwnCeiling(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
 
 
-def own_ceiling(kind: str, spec: DatabaseSpec, binaries: Binaries) -> OwnCeiling:
+def own_ceiling(
+    kind: str, spec: DatabaseSpec, binaries: Binaries, place: Path | None = None
+) -> OwnCeiling:
     """Return what the client processes of a cell reach with a server that answers at once.
 
     It is measured once for each set-up and kept as long as this process lasts.
@@ -40,6 +42,7 @@ def own_ceiling(kind: str, spec: DatabaseSpec, binaries: Binaries) -> OwnCeiling
         kind: Of the cell; a batch has no ceiling.
         spec: Of the cell.
         binaries: Whose pgbench it is.
+        place: A folder that goes with the run; a killed one is cleaned up with it.
 
     Raises:
         KeyboardInterrupt: when the user ended it.
@@ -55,6 +58,7 @@ def own_ceiling(kind: str, spec: DatabaseSpec, binaries: Binaries) -> OwnCeiling
             pgbench.script_arguments(spec, scripts),
             clients=spec.clients,
             threads=pgbench.jobs(spec),
+            place=place,
         )
     except TargetError as error:
         return OwnCeiling(notes=[f"The driver's own ceiling is not known. {error.seen}"])

@@ -126,7 +126,8 @@ class Databases:
             return self._crashes.measure(cell, round_number, position, watcher)
         spec = spec_of(cell.spec)
         host = self._hosts[cell.target]
-        ceiling = own_ceiling(cell.kind, spec, host.binaries)
+        place = self._logs.path if self._logs else None
+        ceiling = own_ceiling(cell.kind, spec, host.binaries, place)
         with host.ready(spec) as ready, self._log_folder() as folder:
             task = Task(
                 duration_s=float(cell.spec["limit"]["duration_s"]),

@@ -31,7 +31,8 @@ from seatrial.report.database_tables import (
     process_rate,
     rate_tables,
 )
-from seatrial.report.database_words import figure_text, seconds_interval
+from seatrial.report.database_time_tables import others_table
+from seatrial.report.database_words import figure_name, figure_text, seconds_interval
 from seatrial.report.page import render
 from seatrial.report.table import Table, as_text, rate_text
 from seatrial.report.tables import tables
@@ -220,6 +221,14 @@ def test_a_rate_has_the_ends_of_its_time_the_other_way_round():
 )
 def test_readings_have_units_and_no_more_digits_than_they_deserve(name, estimate, text):
     assert figure_text(name, estimate) == text
+
+
+def test_what_pg_stat_io_tells_is_named_by_it():
+    assert figure_name("io_bulkread_reads_per_s") == "pg_stat_io, bulkread reads"
+    columns = {"io_normal_extends_per_s": around(12.0, 0.1, "")}
+    cell = msgspec.structs.replace(database_summary().database.cells[0], columns=columns)
+    rows = others_table(cell).rows
+    assert ["pg_stat_io, normal extends", "12 a second", "± 10 %"] in rows
 
 
 def test_a_run_without_an_analysis_still_has_its_rates():

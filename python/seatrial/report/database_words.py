@@ -80,6 +80,9 @@ _OTHER_NAMES: Final = {
 }
 """What some of the other columns are called; the rest go by their own words."""
 
+_OF_SERVER_IO: Final = "io_"
+"""How the columns begin that the server's view pg_stat_io tells."""
+
 _HEADERS: Final = {"threads": "Clients", "rate": "Rate", "memory_limit_bytes": "Memory limit"}
 _SCALES: Final = ("target", "scale", "devices", "file", "threads")
 _FIXED: Final = ("workload", "operation", "block_size_bytes", "depth")
@@ -181,6 +184,8 @@ def is_nothing(estimate: Estimate) -> bool:
 
 def figure_name(name: str) -> str:
     """Return what a column of a database's cell is called, such as ``device, reads``."""
+    if name.startswith(_OF_SERVER_IO):
+        return f"pg_stat_io, {fact_name(name.removeprefix(_OF_SERVER_IO))}"
     return FIGURE_NAMES.get(name) or _OTHER_NAMES.get(name) or fact_name(name)
 
 

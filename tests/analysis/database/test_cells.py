@@ -51,6 +51,13 @@ def test_columns_are_those_of_the_running_phase():
     assert part.columns["device_read_per_s"].value == pytest.approx(1000.0)
 
 
+def test_the_servers_own_account_of_its_io_is_told_and_waits_are_told_elsewhere():
+    columns = {"io_vacuum_writes_per_s": [7.0] * 20, "waits_io_share": [0.5] * 20}
+    part = cell_part(sample_of(columns=columns))
+    assert part.columns["io_vacuum_writes_per_s"].value == pytest.approx(7.0)
+    assert "waits_io_share" not in part.columns
+
+
 def test_means_of_requests_weigh_what_happened_often():
     columns = {
         "device_read_latency_ms": [1.0, 9.0] * 10,

@@ -77,6 +77,28 @@ def test_who_holds_the_locks_is_told():
     assert "(transactionid, tuple), and those who held it mostly waited to commit" in sentence
 
 
+@pytest.mark.parametrize(
+    ("waits", "bound"),
+    [
+        ({"Lock:transactionid": 55, "IO:WALSync": 43, "CPU": 2}, "commit"),
+        ({"LWLock:BufferMapping": 45, "IO:DataFileRead": 45, "CPU": 10}, "read"),
+        ({"Lock:tuple": 45, "IO:WALSync": 31, "CPU": 24}, "unclear"),
+        ({"Lock:tuple": 30, "IO:WALSync": 27, "CPU": 17, "Timeout:PgSleep": 26}, "unclear"),
+    ],
+    ids=str,
+)
+def test_a_queue_behind_what_its_holders_wait_for_is_theirs(waits, bound):
+    assert bound_of(waits) == bound
+
+
+def test_a_queue_is_told_with_its_share():
+    """Seen on a loop device of 300 requests a second: four clients at scale 2."""
+    waits = {"Lock:transactionid": 55, "IO:WALSync": 43, "CPU": 2}
+    sentence = verdict_of(sample_of(record=record_of(waits=waits))).sentence
+    assert sentence.startswith("Commit-bound: 41 % of the clients' time waited for the WAL")
+    assert "(WALSync), and 52 % for what others held meanwhile (transactionid)" in sentence
+
+
 def test_of_the_article_processors_are_told_in_cores():
     """160 % on the SSD were 1.6 cores."""
     busy = BUSY | {"server_cpu_cores": 1.6, "client_cpu_cores": 0.3}

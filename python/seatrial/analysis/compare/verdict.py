@@ -9,7 +9,13 @@ from seatrial.analysis.compare.model import Comparand, Comparison, Overall
 from seatrial.analysis.compare.settle import whole_percent
 from seatrial.analysis.compare.words import figure_words
 from seatrial.analysis.estimate import Estimate
-from seatrial.analysis.wording import format_count, format_interval, format_iops, format_plural
+from seatrial.analysis.wording import (
+    ABSURD_FACTOR,
+    format_count,
+    format_interval,
+    format_iops,
+    format_plural,
+)
 
 DECIMALS_MAX = 3
 WIDE = 0.1
@@ -19,10 +25,13 @@ def ratio_words(ratio: Estimate) -> str:
     """Return a ratio with its interval, such as ``1.25x (1.21 to 1.29)``.
 
     As many decimals as the interval allows, so that its ends and the ratio can be compared; two
-    digits of each where it is wide, its half width where the ends would read alike.
+    digits of each where it is wide, its half width where the ends would read alike. Of one that
+    goes beyond ten times the ratio only that is said: its ends are absurd.
     """
     if ratio.low is None or ratio.high is None:
         return f"{format_iops(ratio.value)}x (measured once)"
+    if ratio.high > ABSURD_FACTOR * ratio.value > 0:
+        return f"{format_iops(ratio.value)}x ({format_interval(ratio)})"
     half = (ratio.high - ratio.low) / 2
     if half >= WIDE:
         told = [format_iops(number) for number in (ratio.value, ratio.low, ratio.high)]

@@ -27,7 +27,7 @@ WEIGHTS: Final[Mapping[str, str]] = {
 COUNTED: Final = ("checkpoints_timed", "checkpoints_requested", "deadlocks")
 """What is added up over a sample."""
 CHECKPOINTS: Final = "checkpoints"
-_UNSHOWN: Final = ("waits_", "io_", "checkpoints_")
+_UNSHOWN: Final = ("waits_", "checkpoints_")
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,7 @@ def column_mean(sample: Sample, name: str, from_s: float = 0.0) -> float | None:
 def cell_columns(rounds: Sequence[Round]) -> dict[str, Estimate]:
     """Return every column's figure over the rounds that know it, for what the time went into.
 
-    Waits are told apart from these, and so is what the server did by kind of its I/O. How often
-    checkpoints began is added up, whatever began them.
+    Waits are told apart from these. How often checkpoints began is added up, whatever began them.
     """
     names = dict.fromkeys(
         name

@@ -22,6 +22,8 @@ DOMINATES_SHARE_MIN: Final = 0.4
 LEAD_RATIO_MIN: Final = 1.5
 """Over the next largest part: what is 40 and 35 % is neither."""
 LOOKS_MIN: Final = 20
+QUEUE_SHARE_MIN: Final = 0.6
+"""Of locks together with what their holders wait for, where neither dominates by itself."""
 DRIVER_SHARE_MAX: Final = 0.7
 """Of a core, or of its ceiling: above that the client may be what is measured (law 8)."""
 CHECKPOINT_LOST_SHARE_MIN: Final = 0.25
@@ -180,7 +182,7 @@ def _of_waits(grounds: Grounds) -> _Found:
         return None
     group = next((name for name in _OPENINGS if _dominates(time, name)), None)
     if group is None:
-        return None
+        return _of_queue(time)
     bound, words = _OPENINGS[group]
     opening = f"{words[0]}: {_of_time(time, group)} {words[1]} ({time.told(group)})"
     return bound, opening + (_holders(time) if group == "lock" else "")
@@ -195,6 +197,24 @@ _OPENINGS: Final[Mapping[str, tuple[str, tuple[str, str]]]] = {
         ("Unclear", "waited to write data files themselves, without a checkpoint"),
     ),
 }
+
+
+def _of_queue(time: ClientTime) -> _Found:
+    """Return what they wait for who hold the locks that many others wait for meanwhile.
+
+    A queue for the rows of one that waits to commit is shorter when commits are faster.
+    """
+    lock_share = time.shares.get("lock", 0.0)
+    group, share = time.leading(("commit", "read"))
+    _, next_share = time.leading(name for name in GROUPS if name not in ("lock", group))
+    leads = share >= LEAD_RATIO_MIN * next_share and time.surely_above(group, next_share)
+    if not leads or lock_share + share < QUEUE_SHARE_MIN:
+        return None
+    bound, words = _OPENINGS[group]
+    return bound, (
+        f"{words[0]}: {_of_time(time, group)} {words[1]} ({time.told(group)}), and "
+        f"{format_share(lock_share)} for what others held meanwhile ({time.told('lock')})"
+    )
 
 
 def _holders(time: ClientTime) -> str:

@@ -132,7 +132,8 @@ def _not_sent(context: Context, cells: Sequence[CellSummary]) -> list[Finding]:
             },
             next=(
                 "Look at the mount options ('findmnt -o TARGET,OPTIONS') and at the layers "
-                "('lsblk'); prove it with 'seatrial db DIR --crash --power-cut'."
+                "('lsblk'); mend that and measure again. What such a power cut does to a database "
+                "shows 'seatrial db DIR --crash --power-cut=lying'."
             ),
         )
     ]

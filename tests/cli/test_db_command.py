@@ -14,7 +14,6 @@ from cli.test_bad_input import assert_refused
 from seatrial import _core
 from seatrial.cli import db_command, db_study
 from seatrial.cli.db_study import places_of, study_mapping
-from seatrial.cli.outcome import left_out_text
 from seatrial.cli.server_urls import without_password
 from seatrial.cli.study_command import plan_of
 from seatrial.errors import SeatrialError, TargetError, UsageError
@@ -333,5 +332,4 @@ def test_the_quick_trial_says_in_a_line_that_there_is_no_postgresql(place, monke
     monkeypatch.setattr("seatrial.targets.postgres.binaries.find_binaries", none_found)
     plan = plan_of("quick", target_path=str(place))
     assert all(cell.kind != "pgbench" for cell in plan.cells)
-    (line,) = left_out_text(plan).splitlines()
-    assert line == "pgbench is left out on trial: No PostgreSQL was found."
+    assert plan.left_out == ["pgbench is left out on trial: No PostgreSQL was found"]

@@ -31,7 +31,6 @@ EXIT_THRESHOLD: Final = 3
 EXIT_PARTIAL: Final = 4
 EXIT_TRANSACTIONS_LOST: Final = 12
 WIDTH: Final = 100
-_LEFT_OUT: Final = " is left out on "
 SEVERITY_MARKS: Final = {"critical": "!!", "warning": " !", "note": "  "}
 
 
@@ -67,20 +66,14 @@ def measure_and_tell(
         summary = summarise(run, store.samples(run.id))
     place = report or results.parent / f"seatrial-report-{run.id}.html"
     if not as_json:
-        told = f"{run_text(summary)}{targets_text(summary)}\n"
-        click.echo(f"{told}{left_out_text(request.plan)}{end.reason}")
+        reason = click.wrap_text(end.reason, width=WIDTH)
+        click.echo(f"{run_text(summary)}{targets_text(summary)}\n{reason}")
     write_report(summary, place, with_published=with_published)
     if as_json:
         click.echo(json_document.render(summary), nl=False)
     else:
         click.echo(f"Report: {click.format_filename(place)}\nAgain:  seatrial show {run.id}")
     return exit_code(summary)
-
-
-def left_out_text(plan: Plan) -> str:
-    """Return a line for each workload that could not be measured at all; empty where all could."""
-    notes = [note for note in plan.notes if _LEFT_OUT in note]
-    return "".join(f"{click.wrap_text(f'{note}.', width=WIDTH)}\n" for note in notes)
 
 
 def way_through(plan: Plan) -> Conductor:

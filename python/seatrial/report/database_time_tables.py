@@ -181,7 +181,7 @@ def _waits(cell: DatabaseCell) -> list[tuple[str, float]]:
 def _upright(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table:
     """Return a column for each of few cells, with every figure's interval."""
     columns = [dict(_told_facts(told[part.cell.key])) for part in cells]
-    names = dict.fromkeys(name for column in columns for name in column)
+    names = _in_order(columns)
     labels = label_names(cells)
     return Table(
         id="database-time",
@@ -193,6 +193,18 @@ def _upright(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Tab
             for name in names
         ],
     )
+
+
+def _in_order(columns: Sequence[dict[str, str]]) -> list[str]:
+    """Return the names of all columns; one that only some have stands where it stands there."""
+    names: list[str] = []
+    for column in columns:
+        place = 0
+        for name in column:
+            if name not in names:
+                names.insert(place, name)
+            place = names.index(name) + 1
+    return names
 
 
 def _told_facts(cell: DatabaseCell) -> list[tuple[str, str]]:

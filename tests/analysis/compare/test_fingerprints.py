@@ -4,7 +4,13 @@ import pytest
 
 from analysis.builders import sample_of
 from analysis.compare.sides import entrant_of
-from seatrial.analysis.compare.fingerprints import facts_of, in_words, named_alike, summary_words
+from seatrial.analysis.compare.fingerprints import (
+    facts_of,
+    in_words,
+    named_alike,
+    summary_words,
+    value_words,
+)
 from seatrial.context.difference import differences
 
 
@@ -138,3 +144,11 @@ def test_a_simulated_device_differs_in_its_model_not_in_the_machine():
     )
     assert facts["simulated"] == {"channels": 1}
     assert "machine" not in facts
+
+
+def test_a_whole_device_is_told_by_its_first_facts():
+    device = {"name": "sda", "model": None, "kind": "disk", "size_bytes": 1 << 40, "parents": []}
+    node = device | {f"fact_{number}": number for number in range(20)}
+    told = value_words("target.stack[sda]", node)
+    assert told == "name sda, kind disk, size 1 TiB and 22 more"
+    assert value_words("machine.limits", {"cpu": 2}) == '{"cpu":2}'

@@ -11,7 +11,7 @@ import msgspec
 from seatrial.analysis.compare.databases import server_facts
 from seatrial.analysis.compare.model import Difference, Entrant
 from seatrial.analysis.compare.pairing import VIRTUAL_ENGINES
-from seatrial.analysis.facts import fact_text
+from seatrial.analysis.facts import fact_name, fact_text, is_short
 
 LIKELY = (
     (r"engine", "engine"),
@@ -76,6 +76,7 @@ IGNORED = re.compile(
 )
 """What differs between any two targets and explains nothing."""
 
+_FACTS_TOLD_MAX = 3
 _DEVICE = r"target\.stack\[(?P<name>[^\]]+)\]"
 _PATTERNS = tuple(
     (re.compile(pattern.replace("{device}", _DEVICE)), words) for pattern, words in LIKELY
@@ -209,7 +210,18 @@ def summary_words(differences: Sequence[Difference], count_max: int = 3) -> str:
 
 
 def value_words(path: str, value: object) -> str:
-    """Return one side's value of a difference, with the unit that its key ends in."""
+    """Return one side's value of a difference, with the unit that its key ends in.
+
+    Of a mapping too long for a line, such as a whole device, the first facts that are known.
+    """
     if isinstance(value, dict):
-        return msgspec.json.encode(value).decode()
+        whole = msgspec.json.encode(value).decode()
+        return whole if is_short(whole) else _first_facts(value)
     return fact_text(path.rpartition(".")[2], value)
+
+
+def _first_facts(value: dict[str, Any]) -> str:
+    known = {name: each for name, each in value.items() if each is not None and is_short(each)}
+    told = [f"{fact_name(name)} {fact_text(name, each)}" for name, each in known.items()]
+    more = len(value) - len(told[:_FACTS_TOLD_MAX])
+    return ", ".join(told[:_FACTS_TOLD_MAX]) + (f" and {more} more" if more else "")

@@ -169,7 +169,7 @@ def test_few_cells_show_every_figure_with_its_interval():
     table = table_of(database_summary(cells=cells, database=told), "database-time")
     rows = {row[0]: row[1] for row in table.rows}
     assert rows["Bound by"] == "commit"
-    assert rows["Clients' time: I/O"] == "86 %"
+    assert rows["Active clients' time: I/O"] == "86 %"
     assert rows["Processors, iowait"] == "71 % (67 to 75 %)"
     assert rows["Cores that the server used"] == "0.16 (± 3 %)"
 
@@ -179,7 +179,7 @@ def test_many_cells_have_a_row_each():
     assert column(table, "Bound by") == [
         bound for bound in ("commit", "read", "cpu") for _ in range(3)
     ]
-    assert column(table, "Clients' time")[0] == "I/O 86 %, LWLock 9 %"
+    assert column(table, "Active clients' time")[0] == "I/O 86 %, LWLock 9 %"
 
 
 def test_what_was_loaded_is_told_once_for_all_that_share_it():

@@ -110,7 +110,7 @@ def facts(cell: DatabaseCell) -> list[tuple[str, str, str]]:
     """Return what tells most of a cell's time: name, figure, its doubt."""
     rows = [("bound by", cell.verdict.bound, NO_FIGURE)]
     rows += [
-        (f"clients' time: {WAIT_NAMES.get(name, name)}", format_share(share), NO_FIGURE)
+        (f"active clients' time: {WAIT_NAMES.get(name, name)}", format_share(share), NO_FIGURE)
         for name, share in _waits(cell)
     ]
     rows += [_fact(name, cell.columns[name]) for name in FIGURE_NAMES if name in cell.columns]
@@ -222,7 +222,7 @@ def _time_across(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) ->
         title="What the time went into",
         labels=len(names),
         headers=[*label_headers(names), "Bound by", *(name for _, name in _ACROSS),
-                 "Clients' time"],
+                 "Active clients' time"],
         rows=[
             [
                 *label_texts(part, names),

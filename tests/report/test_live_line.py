@@ -54,6 +54,8 @@ def test_on_a_database_the_line_says_tps_and_no_bandwidth():
     assert live_text(reading(**NOTHING, elapsed_s=0.2), 0, on_database=True) == (
         "just begun, 0 stalls"
     )
+    unheard = reading(**NOTHING | {"elapsed_s": 1.4, "oldest_in_flight_ns": 0})
+    assert live_text(unheard, 0, on_database=True) == "just begun, 0 stalls"
 
 
 def test_the_watcher_takes_the_words_from_the_cell(capsys: pytest.CaptureFixture[str]):

@@ -74,7 +74,9 @@ def live_text(reading: LiveReading, stalls_before: int, *, on_database: bool = F
     if is_stuck(reading):
         return f"0 completed, oldest in flight {format_duration_ns(reading.oldest_in_flight_ns)}"
     stalls = format_plural(stalls_before + reading.stalls, "stall")
-    if reading.iops == 0 and reading.elapsed_s < FIRST_READING_S:
+    # pgbench says nothing in the first second after all of its clients are connected.
+    is_unheard = on_database and not reading.oldest_in_flight_ns
+    if reading.iops == 0 and (reading.elapsed_s < FIRST_READING_S or is_unheard):
         return f"just begun, {stalls}"
     rate = format_iops(reading.iops)
     time = f"p99 {format_duration_ns(reading.p99_ns)}"

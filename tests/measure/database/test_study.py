@@ -95,7 +95,7 @@ def test_two_targets_and_a_twin_are_interleaved_and_compared(tmp_path):
     compared = seatrial("compare", "last", "--json", folder=tmp_path)
     assert compared.code == 0, compared
     (b_against_a,) = compared.document["comparisons"]
-    (throughput,) = (each for each in b_against_a["comparands"] if each["figure"] == "iops")
+    (throughput,) = (each for each in b_against_a["comparands"] if each["figure"] == "tps")
     assert throughput["paired"]
     assert throughput["a"]["unit"] == "tps"
     assert throughput["ratio"]["rounds"] == 2

@@ -5,6 +5,7 @@ import pwd
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -133,6 +134,18 @@ def test_a_program_that_takes_too_long_is_ended():
     account = Account(uid=os.geteuid(), gid=os.getegid())
     with pytest.raises(subprocess.TimeoutExpired):
         account.run(["sleep", "30"], timeout_s=0.05)
+
+
+def test_what_a_program_started_through_a_shell_is_ended_with_it(tmp_path):
+    account = Account(uid=os.geteuid(), gid=os.getegid())
+    script = 'sleep 30 & echo $! > "$0"; wait'
+    with pytest.raises(subprocess.TimeoutExpired):
+        account.run(["sh", "-c", script, tmp_path / "pid"], timeout_s=0.5)
+    status = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")
+    deadline_s = time.monotonic() + 5
+    while status.exists() and ") Z " not in status.read_text() and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    assert not status.exists() or ") Z " in status.read_text()
 
 
 @pytest.mark.root

@@ -14,10 +14,12 @@ distribution hands out, systemd's "Users, Groups, UIDs and GIDs on systemd Syste
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import os
 import pwd
 import shutil
+import signal
 import stat
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -103,16 +105,20 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     ) -> subprocess.CompletedProcess[bytes]:
         """Run a program as this account to its end and return what it printed.
 
+        It has a session of its own, so that the shells through which initdb starts servers, and
+        which nothing tells from those of others, are killed with it.
+
         Raises:
             OSError: when it cannot be started.
             subprocess.TimeoutExpired: when it ran longer than ``timeout_s`` seconds; it is killed.
         """
-        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with self.popen(args, **{**streams, **kwargs}) as process:
+        usual = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "start_new_session": True}
+        with self.popen(args, **{**usual, **kwargs}) as process:
             try:
                 output, complaint = process.communicate(timeout=timeout_s)
             except BaseException:
-                process.kill()
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
                 raise
         return subprocess.CompletedProcess(process.args, process.returncode, output, complaint)
 

@@ -1,0 +1,28 @@
+"""The tables of what a database's time went into: the order of their rows."""
+
+from __future__ import annotations
+
+import msgspec
+from database_hand import database_cell, database_summary
+
+from seatrial.analysis.database.model import DatabaseAnalysis
+from seatrial.report.database_time_tables import time_tables
+
+
+def test_a_figure_that_only_a_later_cell_has_stands_where_it_stands_there():
+    cells = database_summary().cells[:2]
+    first, second = (database_cell(part) for part in cells)
+    parts = [
+        msgspec.structs.replace(first, waits={"io": 0.9, "client": 0.1}),
+        msgspec.structs.replace(second, waits={"io": 0.5, "lwlock": 0.4, "client": 0.1}),
+    ]
+    told = DatabaseAnalysis(cells=parts, sweeps=[])
+    table = time_tables(database_summary(cells=cells, database=told))[0]
+    rows = [row[0] for row in table.rows]
+    assert rows[:4] == [
+        "Bound by",
+        "Active clients' time: I/O",
+        "Active clients' time: LWLock",
+        "Active clients' time: client",
+    ]
+    assert rows[-1] == "Client alone, on a null server"

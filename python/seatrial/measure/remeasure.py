@@ -19,7 +19,6 @@ from seatrial.measure.recorder import (
 )
 from seatrial.measure.tally import Tally
 from seatrial.results.model import Run, Sample
-from seatrial.study.estimate import cell_time_s
 from seatrial.study.plan import order
 
 REMEASURED: Final = "remeasured"
@@ -76,7 +75,7 @@ def measure_again(tally: Tally, keys: Sequence[str], rounds: int) -> str:
                 cell,
                 number,
                 position,
-                time_left_s=tally.within_budget_s(sum(map(cell_time_s, left))),
+                time_left_s=tally.within_budget_s(sum(map(tally.expected_s, left))),
                 notes={REMEASURED: 1.0},
             )
     rounds_told = "1 further round" if rounds == 1 else f"{rounds} further rounds"

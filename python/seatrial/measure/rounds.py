@@ -14,7 +14,6 @@ from seatrial.measure.remeasure import Odd, measure_again
 from seatrial.measure.tally import Tally
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
-from seatrial.study.estimate import cell_time_s
 from seatrial.study.plan import is_due, order
 
 Settled = Callable[[Sequence[Sample], float], bool]
@@ -110,7 +109,7 @@ class Rounds:
         """Return how long the run will take: the fewest rounds, or what is left of the budget."""
         fewest = max(self._plan.study.rounds.min, round_number + 1)
         due_s = sum(
-            cell_time_s(cell)
+            self._tally.expected_s(cell)
             for number in range(round_number, fewest)
             for cell in self._plan.cells
             if is_due(self._plan, cell, number) and not self._tally.has(cell.key, number)

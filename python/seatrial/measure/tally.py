@@ -16,6 +16,8 @@ from seatrial.study.database import is_of_database
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, prefill_bytes
 
 NOTHING: Final[Mapping[str, float]] = {}
+BATCH: Final = "batch"
+"""The kind of cell of which a plan knows only after what time it is ended."""
 
 
 class Tally:
@@ -62,10 +64,22 @@ class Tally:
         """Tell whether a cell was measured in a round."""
         return any(sample.round == round_number for sample in self._samples[key])
 
+    def expected_s(self, cell: Cell) -> float:
+        """Return how many seconds the next sample of a cell is expected to take.
+
+        A batch takes as long as it takes: once measured, as long as its longest sample so far;
+        until then the plan knows only when it would be ended.
+        """
+        planned_s = cell_time_s(cell)
+        lasted_s = [sample.duration_s for sample in self._samples[cell.key]]
+        if cell.kind != BATCH or not lasted_s:
+            return planned_s
+        return planned_s - float(cell.spec["limit"]["duration_s"]) + max(lasted_s)
+
     def exhausted(self, cell: Cell) -> str:
         """Say which budget a cell would exceed, as the subject of "ended"; empty where none."""
         budget = self.plan.study.budget
-        if budget.time_s is not None and self.spent_s + cell_time_s(cell) > budget.time_s:
+        if budget.time_s is not None and self.spent_s + self.expected_s(cell) > budget.time_s:
             return f"The budget of {budget.time_s:.0f} s"
         would_write_bytes = self._written_bytes + cell_write_bytes(cell)
         if budget.write_bytes is not None and would_write_bytes > budget.write_bytes:

@@ -1,0 +1,58 @@
+"""What a further sample is expected to take: of a batch, what it took so far."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from measure.fake_recorder import FakeRecorder
+from seatrial.analysis import settled
+from seatrial.measure.rounds import interleaved
+
+BATCH_S = 0.4
+"""How long the batch takes, far below the hour after which it would be ended."""
+
+
+class QuickBatches(FakeRecorder):
+    """Tells of batches that end by themselves, and notes how long the run is said to go on."""
+
+    def __init__(self, study) -> None:
+        super().__init__(study, lambda _cell, _now_s: 1.0)
+        self.left_s: list[float] = []
+
+    def measure(self, cell, round_number, position, *, time_left_s, notes=None):
+        self.left_s.append(time_left_s)
+        return super().measure(cell, round_number, position, time_left_s=time_left_s, notes=notes)
+
+    def _sample(self, cell, round_number, position, counters):
+        sample = super()._sample(cell, round_number, position, counters)
+        return msgspec.structs.replace(sample, duration_s=BATCH_S)
+
+
+@pytest.fixture
+def recorder(tmp_path):
+    """Three rounds of a batch, and a budget of a minute."""
+    (tmp_path / "nightly.sql").write_text("SELECT 1;\n")
+    return QuickBatches(
+        {
+            "name": "nightly",
+            "rounds": {"min": 3, "max": 3},
+            "budget": {"time_s": 60.0},
+            "target": [{"label": "here", "path": str(tmp_path)}],
+            "workload": [{"kind": "batch", "file": str(tmp_path / "nightly.sql"), "scale": 1}],
+        }
+    )
+
+
+def test_a_batch_that_was_quick_goes_on_within_the_budget(recorder):
+    end = interleaved(settled)(recorder)
+    assert end.reason == "All 3 rounds were measured."
+    assert len(recorder.samples) == 3
+
+
+def test_what_is_left_is_told_by_what_it_took(recorder):
+    interleaved(settled)(recorder)
+    first_s, second_s, third_s = recorder.left_s
+    assert first_s > 3 * 3600
+    assert 2 * BATCH_S < second_s < 10
+    assert BATCH_S < third_s < second_s

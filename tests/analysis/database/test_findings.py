@@ -95,6 +95,12 @@ def test_a_driver_above_70_percent_of_its_ceiling_is_told():
     assert "up to 71 % of the 100 transactions a second that the driver does" in found.sentence
 
 
+def test_a_ceiling_that_was_passed_limits_nothing():
+    """It was measured while other work had the processors."""
+    passed = summarised(sample_of(per_s=158.0, record=record_of(ceiling_per_s=100.0)))
+    assert "client_limited" not in kinds_of(passed)
+
+
 def test_generator_limited_leaves_the_driver_of_a_database_alone():
     counters = {"cpu_user_ns": 40e9, "cpu_system_ns": 10e9, "null_limit_per_s": 100.0}
     assert "generator_limited" not in kinds_of(summarised(sample_of(counters=counters)))

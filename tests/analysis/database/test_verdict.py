@@ -151,6 +151,10 @@ def test_a_driver_near_its_limit_is_what_is_measured(driver):
     assert bound_of(PROCESSOR, BUSY, record=driver) == "client"
 
 
+def test_a_driver_that_passed_its_ceiling_is_not_at_it():
+    assert bound_of(PROCESSOR, BUSY, record={"ceiling_per_s": 60.0}) == "cpu"
+
+
 def test_a_driver_is_not_blamed_for_waits_of_the_server():
     assert bound_of(COMMIT, {}, record={"client_cpu_share": 0.9}) == "commit"
 

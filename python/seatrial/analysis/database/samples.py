@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from seatrial.results.model import DatabaseRecord, Sample
 from seatrial.study.cell import Cell
 from seatrial.study.database import DatabaseSpec, spec_of
+
+CEILING_PASSED_RATIO: Final = 1.1
+"""Rate over ceiling: more is no noise of a driver at its limit."""
 
 
 def specification(cell: Cell) -> DatabaseSpec | None:
@@ -17,3 +21,14 @@ def specification(cell: Cell) -> DatabaseSpec | None:
 def records_of(samples: Iterable[Sample]) -> list[DatabaseRecord]:
     """Return what is particular to the samples of a database, in their order."""
     return [sample.database for sample in samples if sample.database is not None]
+
+
+def ceiling_share(rate_per_s: float, ceiling_per_s: float | None) -> float | None:
+    """Return what was reached of a driver's own ceiling; None where that is not known.
+
+    A ceiling that was surely passed is none: other work took its processors as it was measured,
+    once for a whole run.
+    """
+    if not ceiling_per_s or rate_per_s > CEILING_PASSED_RATIO * ceiling_per_s:
+        return None
+    return rate_per_s / ceiling_per_s

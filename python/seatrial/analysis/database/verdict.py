@@ -14,6 +14,7 @@ from typing import Final
 
 from seatrial.analysis.database.checkpoints import CheckpointEffect
 from seatrial.analysis.database.model import TimeVerdict
+from seatrial.analysis.database.samples import ceiling_share
 from seatrial.analysis.database.waits import GROUPS, ClientTime
 from seatrial.analysis.estimate import Estimate
 from seatrial.analysis.wording import format_estimate, format_iops, format_share
@@ -95,7 +96,7 @@ class Grounds:
     @property
     def ceiling_share(self) -> float | None:
         """Of the driver's own ceiling, what was reached."""
-        return self.rate.value / self.ceiling_per_s if self.ceiling_per_s else None
+        return ceiling_share(self.rate.value, self.ceiling_per_s)
 
     @property
     def driver_is_near_its_limit(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.analysis.database.model import DatabaseCell
+from seatrial.analysis.database.samples import ceiling_share
 from seatrial.analysis.findings.context import Context
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.wording import format_iops, format_share
@@ -71,5 +72,5 @@ def _core(part: DatabaseCell) -> float:
 
 def _ceiling(summary: CellSummary, part: DatabaseCell) -> float:
     """Return the share of the driver's ceiling where it is too much; else 0."""
-    share = summary.iops.value / part.ceiling_per_s if part.ceiling_per_s else 0.0
+    share = ceiling_share(summary.iops.value, part.ceiling_per_s) or 0.0
     return share if share > CEILING_SHARE_MAX else 0.0

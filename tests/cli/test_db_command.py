@@ -16,13 +16,13 @@ from seatrial.cli import db_command, db_study
 from seatrial.cli.db_study import places_of, study_mapping
 from seatrial.cli.server_urls import without_password
 from seatrial.cli.study_command import plan_of
-from seatrial.errors import SeatrialError, TargetError, UsageError
+from seatrial.errors import TargetError, UsageError
 from seatrial.study.load import study_from_options
 from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.binaries import find_binaries
 from seatrial.targets.postgres.cluster import create_cluster
 from seatrial.targets.postgres.connection import connect
 from seatrial.targets.undo import UndoJournal
+from targets.postgres.programs import installed_programs
 
 RIGHT, WRONG = "c0rrect-h0rse", "wr0ng-battery"
 SHORT = ("--scale", "1", "--clients", "2", "--seconds", "1", "--rounds", "1", "--no-aa")
@@ -250,10 +250,7 @@ def server(tmp_path_factory):
     """A server that asks the user ``bench`` for a password, as one that is there already."""
     folder = tmp_path_factory.mktemp("server")
     folder.chmod(0o711)
-    try:
-        binaries = find_binaries()
-    except TargetError as error:
-        pytest.skip(f"needs a PostgreSQL: {error}")
+    binaries = installed_programs()
     with UndoJournal("existing", folder / "state") as journal:
         account = account_for(folder / "data", binaries)
         cluster = create_cluster(folder / "data", binaries, account, journal)
@@ -313,10 +310,7 @@ class TestServers:
 
 
 def test_a_directory_is_measured_and_left_empty(place, tmp_path):
-    try:
-        find_binaries()
-    except SeatrialError as error:
-        pytest.skip(f"needs a PostgreSQL: {error}")
+    installed_programs()
     told = seatrial("db", place, *SHORT, "--json", folder=tmp_path, timeout_s=120.0)
     assert told.code == 0, told.err
     operations = {sample["cell"]["operation"] for sample in told.document["samples"]}

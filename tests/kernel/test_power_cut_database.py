@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from seatrial.errors import TargetError
 from seatrial.measure.database.crash import CrashTrial
 from seatrial.measure.progress import Silent
 from seatrial.study.database import DatabaseSpec, LoadSpec
 from seatrial.targets.file import TrialFolder
-from seatrial.targets.postgres.binaries import find_binaries
 from seatrial.targets.undo import UndoJournal, clean
+from targets.postgres.programs import installed_programs
 
 pytestmark = pytest.mark.root
 
@@ -25,10 +24,7 @@ SECONDS = 1.5
 def crash_twice(tmp_path, monkeypatch):
     """Cut the power of a database twice; nothing is left of it in the end."""
     monkeypatch.setenv("SEATRIAL_STATE_DIR", str(tmp_path / "state"))
-    try:
-        binaries = find_binaries()
-    except TargetError as error:
-        pytest.skip(f"needs a PostgreSQL: {error}")
+    binaries = installed_programs()
 
     def crash(power_cut, **settings):
         with UndoJournal("cut1") as journal:

@@ -12,10 +12,10 @@ from seatrial.measure.database.crash_check import found_in
 from seatrial.measure.progress import Silent
 from seatrial.study.database import DatabaseSpec, LoadSpec
 from seatrial.targets.file import TrialFolder
-from seatrial.targets.postgres.binaries import find_binaries
 from seatrial.targets.postgres.connection import connect
 from seatrial.targets.postgres.processes import server_processes
 from seatrial.targets.undo import UndoJournal
+from targets.postgres.programs import installed_programs
 
 SECONDS = 1.0
 
@@ -24,10 +24,7 @@ SECONDS = 1.0
 def make_trial(tmp_path, monkeypatch):
     """Give a crash trial with settings of its own; nothing is left of it in the end."""
     monkeypatch.setenv("SEATRIAL_STATE_DIR", str(tmp_path / "state"))
-    try:
-        binaries = find_binaries()
-    except TargetError as error:
-        pytest.skip(f"needs a PostgreSQL: {error}")
+    binaries = installed_programs()
     made = []
     with UndoJournal("crash1") as journal:
         folder = TrialFolder(tmp_path, "crash1", journal).open(0, direct=False)

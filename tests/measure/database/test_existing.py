@@ -7,10 +7,10 @@ import pytest
 from measure.database.trial import trial
 from seatrial.errors import RefusedError, StudyError, TargetError
 from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.binaries import find_binaries
 from seatrial.targets.postgres.cluster import create_cluster
 from seatrial.targets.postgres.connection import connect
 from seatrial.targets.undo import UndoJournal
+from targets.postgres.programs import installed_programs
 
 TARGET = """
     name = "existing"
@@ -31,10 +31,7 @@ TARGET = """
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """A server that is not the trial's own, with a table of somebody's."""
-    try:
-        binaries = find_binaries()
-    except TargetError as error:
-        pytest.skip(f"needs a PostgreSQL: {error}")
+    binaries = installed_programs()
     folder = tmp_path_factory.mktemp("existing")
     data = folder / "data"
     with UndoJournal("existing", folder / "state") as journal:

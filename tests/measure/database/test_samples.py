@@ -13,9 +13,9 @@ from measure.database.trial import trial
 from seatrial.errors import TargetError
 from seatrial.measure.database import own_ceiling, pgbench
 from seatrial.measure.progress import Silent
-from seatrial.targets.postgres.binaries import find_binaries
 from seatrial.targets.postgres.connection import connect
 from seatrial.targets.postgres.processes import read_pid_file, server_processes
+from targets.postgres.programs import installed_programs
 
 STUDY = """
     name = "samples"
@@ -112,10 +112,7 @@ FILES = {
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
     """The databases of the study, loaded once; each test measures cells of it."""
-    try:
-        find_binaries()
-    except TargetError as error:
-        pytest.skip(f"needs a PostgreSQL: {error}")
+    installed_programs()
     folder = tmp_path_factory.mktemp("samples")
     place = folder / "place"
     place.mkdir()

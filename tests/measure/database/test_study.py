@@ -9,9 +9,8 @@ import pytest
 
 from cli.command import seatrial, start
 from measure.studies import stored, wait_for_samples
-from seatrial.errors import TargetError
-from seatrial.targets.postgres.binaries import find_binaries
 from seatrial.targets.postgres.processes import server_processes
+from targets.postgres.programs import installed_programs
 
 STUDY = """
 name = "databases"
@@ -29,10 +28,7 @@ scripts = {scripts}
 
 @pytest.fixture(autouse=True)
 def _postgres():
-    try:
-        find_binaries()
-    except TargetError as error:
-        pytest.skip(f"needs a PostgreSQL: {error}")
+    installed_programs()
 
 
 def write_study(folder: Path, *labels: str, rounds: int, scripts: str) -> Path:

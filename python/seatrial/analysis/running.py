@@ -115,7 +115,8 @@ def _from_slice(sample: Sample, first: int) -> Running:
         until_s = until * sample.timeline.slice_ns / NS_PER_S
     duration_s = until_s - from_s
     completed = sum(part.completed for part in parts)
-    start_up_per_s = (sample.outcome.completed - completed) / from_s
+    before = sum(part.completed for part in sample.timeline.slices if part.index < first)
+    start_up_per_s = before / from_s
     return Running(
         from_s=from_s,
         duration_s=duration_s,

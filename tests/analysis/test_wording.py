@@ -212,6 +212,8 @@ def test_workers_on_a_database_are_clients():
         factors={"scale": 100, "shared_buffers": "128MB"},
     )
     assert format_cell(cell) == "pgbench: 10 clients, scale 100, shared_buffers 128MB"
+    cut = msgspec.structs.replace(cell, workload="crash", factors={"power_cut": "lying"})
+    assert format_cell(cut) == "crash: 10 clients, power cut lying"
 
 
 def test_a_value_that_is_no_number_is_unknown():

@@ -43,6 +43,8 @@ BYTES_PER_MB = 1_000_000
 UNKNOWN = "unknown"
 DATABASE_OPERATIONS = ("transaction", "batch")
 """What a cell of a database asks of it (study/cell.py)."""
+POWER_CUT = "power_cut"
+"""A factor of our own; other words of a database's cell are settings, or are words already."""
 
 _DURATION_UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 
@@ -256,7 +258,7 @@ def _format_factor(identity: Mapping[str, FactorValue], name: str, value: Factor
         return f"{name.removesuffix('_bytes').replace('_', ' ')} {format_size(value)}"
     if isinstance(value, bool):
         return _FLAGS.get((name, value), f"{name} {str(value).lower()}")
-    if isinstance(value, str) and is_on_database(identity):
+    if isinstance(value, str) and is_on_database(identity) and name != POWER_CUT:
         return f"{name} {value}"  # a setting of the server keeps its own name
     number = f"{value:,g}" if isinstance(value, float) else str(value)
     return f"{name.replace('_', ' ')} {number}"

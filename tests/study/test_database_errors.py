@@ -34,7 +34,7 @@ def said(text: str) -> str:
         (PGBENCH + 'start = "hot"', "line 4: workload[0].start ", "cold"),
         (PGBENCH + 'protocols = ["simple", "fast"]', "workload[0].protocols[1] ", "prepared"),
         (PGBENCH + "direct = false", "line 4: workload[0].direct ", "not a key of a pgbench"),
-        (PGBENCH + "latency_limit_ms = 5", ".latency_limit_ms has no effect", "the key 'rate'"),
+        (PGBENCH + "latency_limit_ms = 5", ".latency_limit_ms has no effect", "needs a rate"),
         (PGBENCH + "latency_limit_ms = 0\nrate = 5", ".latency_limit_ms ", "above 0"),
         (PGBENCH + "scale = [10, 10]", "line 4: workload[0].scale holds 10 twice", "once"),
         (PGBENCH + 'scripts = ["a/x.sql", "b/x.sql"]', "scripts[1] is called 'x.sql'", "rename"),

@@ -55,6 +55,7 @@ KEY_OPTIONS: Final[Mapping[str, str]] = {
     "latency_limit_ms": "latency-limit",
     "settings": "set",
     "file": "batch",
+    "kind": "crash",
 }
 """Options whose name is not that of the study's key."""
 

@@ -25,7 +25,7 @@ COMMANDS: Final = {
     "show": "A run's tables, findings and verdict.",
     "audit": "What the tables of a result say: model, limits, and the cells that do not fit.",
     "compare": "Which of two or more results is better, by how much, and is it real.",
-    "import": "A result of fio, bm-flash or a CSV table into the results file.",
+    "import": "A result of fio, pgbench, bm-flash or a CSV table into the results file.",
     "export": "A run in another format: json, csv, markdown, bm-flash, fio-json, fio-job.",
     "report": "Make the HTML report of a run again.",
     "clean": "Undo whatever a killed run left behind.",

@@ -34,6 +34,7 @@ from seatrial.report.database_words import (
     label_texts,
     seconds_doubt,
     seconds_text,
+    sweep_words,
 )
 from seatrial.report.figures.naming import grouped
 from seatrial.report.table import (
@@ -350,10 +351,14 @@ def _repeat_texts(sample: Sample) -> list[str]:
 def sweep_tables(summary: Summary) -> list[Table]:
     """Return each cache's sweep: what was measured at each size, and what the law predicts."""
     sweeps = summary.database.sweeps if summary.database else []
-    return [_sweep_table(sweep, number) for number, sweep in enumerate(sweeps, start=1)]
+    cells = database_cells(summary)
+    return [
+        _sweep_table(sweep, number, sweep_words(sweep, cells))
+        for number, sweep in enumerate(sweeps, start=1)
+    ]
 
 
-def _sweep_table(sweep: CacheSweep, number: int) -> Table:
+def _sweep_table(sweep: CacheSweep, number: int, words: str) -> Table:
     rows = [
         [format_size(size), "measured", *_time_texts(time)]
         for size, time in zip(sweep.sizes_bytes, sweep.time_s, strict=True)
@@ -370,7 +375,7 @@ def _sweep_table(sweep: CacheSweep, number: int) -> Table:
         )
     return Table(
         id=f"database-sweep-{number}",
-        title=f"Size of the cache ({sweep.factor}), {sweep.target}: {sweep.workload}",
+        title=f"Size of the cache ({sweep.factor}), {words}",
         labels=2,
         headers=["Size", "Figure", "Per transaction", "±", "tps", "±"],
         rows=rows,

@@ -84,7 +84,10 @@ def time_tables(summary: Summary) -> list[Table]:
     for workload, members in by_workload.items():
         tables = _of_workload(members, told)
         found += [_named(table, workload) if several else table for table in tables]
-    return [*found, _loads(cells, told), _settings(cells, told)]
+    return [
+        *found,
+        *(table for table in (_loads(cells, told), _settings(cells, told)) if table.rows),
+    ]
 
 
 def _named(table: Table, workload: str) -> Table:
@@ -333,7 +336,8 @@ def _copied(records: Sequence[DatabaseRecord]) -> str:
     if not ways:
         return NO_FIGURE
     words = " or ".join(_COPIES.get(way, way) for way in ways)
-    return f"{words}, {format_duration_s(times_s[len(times_s) // 2])}"
+    median_s = times_s[len(times_s) // 2]
+    return f"{words}, {format_duration_s(median_s)}" if median_s else words
 
 
 def _settings(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table:
@@ -342,7 +346,9 @@ def _settings(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Ta
     for part in cells:
         cell = told[part.cell.key]
         own = {"server": cell.server, "start state": cell.start_state.replace("_", " ")}
-        for name, value in (own | dict(sorted(cell.settings.items()))).items():
+        # Of a log of others neither server nor start is known.
+        known = {name: value for name, value in own.items() if value}
+        for name, value in (known | dict(sorted(cell.settings.items()))).items():
             by_name.setdefault(name, {})[value or "''"] = None
     return Table(
         id="database-settings",

@@ -8,8 +8,9 @@ from typing import Final
 
 import msgspec
 
+from seatrial.analysis.database.cache_sweep import is_of_sweep
 from seatrial.analysis.database.crashes import is_crash_trial
-from seatrial.analysis.database.model import DatabaseAnalysis, DatabaseCell
+from seatrial.analysis.database.model import CacheSweep, DatabaseAnalysis, DatabaseCell
 from seatrial.analysis.facts import fact_name
 from seatrial.analysis.model import CellSummary, Estimate, Summary
 from seatrial.analysis.wording import (
@@ -170,6 +171,21 @@ def database_spec(cell: Cell) -> DatabaseSpec:
 def cell_words(part: CellSummary, names: Iterable[str]) -> str:
     """Return a cell's values of these factors in one line: ``hdd, scale 100, 10 clients``."""
     return identity_by(known_factors(part.cell), names)
+
+
+def sweep_words(sweep: CacheSweep, cells: Sequence[CellSummary]) -> str:
+    """Return whose sweep it is: target, workload, and what tells it from others beside it."""
+    whose = f"{sweep.target}, {sweep.workload}"
+    own = [part for part in cells if is_of_sweep(part.cell, sweep)]
+    if not own:
+        return whose
+    beside = [
+        part
+        for part in cells
+        if (part.cell.target, part.cell.workload) == (sweep.target, sweep.workload)
+    ]
+    names = [name for name in label_names(beside) if name != sweep.factor]
+    return ": ".join(filter(None, [whose, cell_words(own[0], names)]))
 
 
 def by_workload(cells: Iterable[CellSummary], kind: str) -> dict[str, list[CellSummary]]:

@@ -133,7 +133,7 @@ def _rate(workload: OnDatabase) -> Iterator[MisfitError]:
     if workload.latency_limit_ms is not None and workload.rate_per_s is None:
         yield MisfitError(
             "has no effect here",
-            "Only transactions that are due at a time can be late: it needs the key 'rate'",
+            "Only transactions that are due at a time can be late: it needs a rate",
             "latency_limit_ms",
         )
 
@@ -247,7 +247,9 @@ def _on_targets(study: Study, workload: OnDatabase) -> Iterator[MisfitError]:
 def _on_server(workload: OnDatabase, target: Target) -> Iterator[MisfitError]:
     there = f"target {target.label!r} is a server that is there already"
     if isinstance(workload, Crash):
-        yield MisfitError(f"is 'crash', but {there}", "Only a server of our own is killed", "kind")
+        yield MisfitError(
+            f"asks for crashes, but {there}", "Only a server of our own is killed", "kind"
+        )
     started = [each for each in many(workload.start) if each not in (None, "as_is")]
     if started:
         yield MisfitError(f"is {started[0]!r}, but {there}", _STARTED_BY_US, "start")

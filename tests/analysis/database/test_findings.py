@@ -5,6 +5,7 @@ import pytest
 from analysis.builders import cell_of as io_cell_of
 from analysis.builders import sample_of as io_sample_of
 from seatrial.analysis.findings import FROM_SAMPLES
+from seatrial.report.database_tables import sweep_tables
 
 from .hand import (
     COMMIT,
@@ -271,3 +272,23 @@ def test_a_cache_that_gains_nothing_is_told_as_that():
     found = only(summarised(*samples), "cache_size")
     assert found.sentence.startswith("A larger cache gains nothing")
     assert found.evidence["predicted_per_s"] is None
+
+
+def test_sweeps_from_two_starts_are_two_with_cells_and_names_of_their_own():
+    samples = [
+        sample
+        for start in ("cold", "prewarmed")
+        for size in ("64MB", "128MB")
+        for sample in rounds_of(
+            cell_of(settings={"shared_buffers": size}, start=start),
+            [900.0, 1000.0, 1100.0],
+            record=record_of(database_bytes=40 * GIB),
+        )
+    ]
+    summary = summarised(*samples)
+    first, second = (found for found in summary.findings if found.kind == "cache_size")
+    assert len(first.cells) == len(second.cells) == 2
+    assert not [cell for cell in first.cells if cell in second.cells]
+    titles = [table.title for table in sweep_tables(summary)]
+    assert titles[0].endswith("start cold")
+    assert titles[1].endswith("start prewarmed")

@@ -80,6 +80,13 @@ def cache_bytes(cell: Cell, factor: str) -> int | None:
     return int(value) if factor.endswith("_bytes") else setting_bytes(value)
 
 
+def is_of_sweep(cell: Cell, sweep: CacheSweep) -> bool:
+    """Tell whether a cell is one of those that a sweep is about."""
+    shared = (sweep.target, sweep.workload, tuple(sorted(sweep.where.items())))
+    is_measured = cache_bytes(cell, sweep.factor) in sweep.sizes_bytes
+    return is_measured and _group(cell, sweep.factor) == shared
+
+
 def _group(cell: Cell, factor: str) -> Group:
     shared = {
         name: value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seatrial.analysis.database.cache_sweep import cache_bytes
+from seatrial.analysis.database.cache_sweep import is_of_sweep
 from seatrial.analysis.database.model import CacheSweep
 from seatrial.analysis.findings.context import Context
 from seatrial.analysis.model import Finding
@@ -17,10 +17,7 @@ def cache_size(context: Context) -> list[Finding]:
 
 def _finding(context: Context, sweep: CacheSweep) -> Finding:
     concerned = [
-        summary.cell.identity()
-        for summary in context.cells
-        if (summary.cell.target, summary.cell.workload) == (sweep.target, sweep.workload)
-        and cache_bytes(summary.cell, sweep.factor) in sweep.sizes_bytes
+        summary.cell.identity() for summary in context.cells if is_of_sweep(summary.cell, sweep)
     ]
     return Finding(
         kind="cache_size",

@@ -57,6 +57,7 @@ def left_steady_state(context: Context) -> list[Finding]:
     concerned = [c for c in context.cells if any(drop.summary is c for drop in drops)]
     cause, evidence = _cause(context, worst)
     ending = "then came back" if worst.returned else "and stayed there"
+    command = "db" if is_of_database(worst.summary.cell) else "io"
     whose = "over its rounds" if worst.state.over == "rounds" else "within a sample"
     return [
         Finding(
@@ -82,8 +83,8 @@ def left_steady_state(context: Context) -> list[Finding]:
                 **evidence,
             },
             next=(
-                "Measure the cell alone and longer with 'seatrial io --seconds 300', watch the "
-                "drive's temperature meanwhile, and plan with the rate that it keeps."
+                f"Measure the cell alone and longer with 'seatrial {command} --seconds 300', watch "
+                "the drive's temperature meanwhile, and plan with the rate that it keeps."
             ),
         )
     ]
@@ -124,9 +125,9 @@ def _cause(context: Context, drop: Drop) -> tuple[str, dict[str, Any]]:
 
 
 _OF_DATABASE = (
-    "Of a database mostly a checkpoint or a vacuum that began (`checkpoint_dips` tells of the "
-    "first), or data that outgrew a cache; heat, burst credit and a full write cache of the device "
-    "look the same from here."
+    "Of a database mostly a checkpoint or a vacuum that began (the finding checkpoint_dips tells "
+    "of the first), or data that outgrew a cache; heat, burst credit and a full write cache of the "
+    "device look the same from here."
 )
 
 

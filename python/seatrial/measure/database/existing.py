@@ -253,7 +253,7 @@ def _may_not_create(address: Address) -> RefusedError:
         seen=f"The user {address.user} may not create databases on the server at {address.place}",
         cause="A trial makes a database of its own, so that it touches no other",
         next_step=f"Give the right with `ALTER ROLE {address.user} CREATEDB`, or name an empty "
-        "database in the target's key 'database'",
+        "database by --database, or in the target's key 'database' of a study",
     )
 
 

@@ -15,7 +15,12 @@ from seatrial.analysis.wording import (
     format_value,
 )
 from seatrial.report.database_tables import inverse, process_rate
-from seatrial.report.database_words import cell_words, database_spec, label_names
+from seatrial.report.database_words import (
+    cell_words,
+    database_spec,
+    label_names,
+    sweep_words,
+)
 from seatrial.report.figures.axes import bar_axis, block_size_axis, extent, linear_axis
 from seatrial.report.figures.latency import ladder_figure
 from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, Row, View
@@ -47,7 +52,7 @@ def database_figures(
     """
     return [
         *_rates(cells, told, with_published=with_published),
-        *_sweeps(sweeps),
+        *_sweeps(sweeps, cells),
         *_latencies(cells),
     ]
 
@@ -229,7 +234,7 @@ def _latencies(cells: Sequence[CellSummary]) -> list[Figure]:
     ]
 
 
-def _sweeps(sweeps: Sequence[CacheSweep]) -> list[Figure]:
+def _sweeps(sweeps: Sequence[CacheSweep], cells: Sequence[CellSummary]) -> list[Figure]:
     """Return throughput against the size of a cache, a view for each sweep."""
     if not sweeps:
         return []
@@ -243,13 +248,13 @@ def _sweeps(sweeps: Sequence[CacheSweep]) -> list[Figure]:
                 "the hollow mark is what it predicts for twice the largest size. "
                 "Bands and strokes are 95 % intervals."
             ],
-            views=[_sweep_view(sweep) for sweep in sweeps],
+            views=[_sweep_view(sweep, sweep_words(sweep, cells)) for sweep in sweeps],
             table="database",
         )
     ]
 
 
-def _sweep_view(sweep: CacheSweep) -> View:
+def _sweep_view(sweep: CacheSweep, label: str) -> View:
     measured = [
         Point.of(size, inverse(time))
         for size, time in zip(sweep.sizes_bytes, sweep.time_s, strict=True)
@@ -264,7 +269,7 @@ def _sweep_view(sweep: CacheSweep) -> View:
         foreseen = Point.of(sweep.next_size_bytes, sweep.predicted_per_s)
         lines.append(Line(name="predicted", style=1, points=[foreseen], look="foreseen"))
     panel = Panel(
-        title=sweep.workload,
+        title=label,
         x=block_size_axis(sizes, name=f"Size of the cache ({sweep.factor})"),
         y=linear_axis("Transactions per second", "tps", extent(estimates)),
         lines=lines,
@@ -272,8 +277,6 @@ def _sweep_view(sweep: CacheSweep) -> View:
         if sweep.fits and sweep.predicted_per_s is not None
         else [],
     )
-    where = ", ".join(f"{name} {value}" for name, value in sweep.where.items())
-    label = ": ".join(filter(None, [f"{sweep.target}, {sweep.workload}", where]))
     return View(label=label, title=sweep.sentence, panels=[panel])
 
 

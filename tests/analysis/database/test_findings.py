@@ -3,6 +3,7 @@
 import pytest
 
 from analysis.builders import cell_of as io_cell_of
+from analysis.builders import error_of
 from analysis.builders import sample_of as io_sample_of
 from seatrial.analysis.findings import FROM_SAMPLES
 from seatrial.report.database_tables import sweep_tables
@@ -292,3 +293,15 @@ def test_sweeps_from_two_starts_are_two_with_cells_and_names_of_their_own():
     titles = [table.title for table in sweep_tables(summary)]
     assert titles[0].endswith("start cold")
     assert titles[1].endswith("start prewarmed")
+
+
+def test_a_batch_that_fails_is_told_in_its_own_words_and_not_the_kernels():
+    batch = cell_of(workload="nightly", kind="batch", operation="batch", clients=1)
+    failure = error_of("exit code 3", errno=0, offset_bytes=0)
+    sample = sample_of(batch, per_s=0.0, errors=[failure], errors_count=1)
+    summary = summarised(sample)
+    failed = only(summary, "errors")
+    assert "failed with exit code 3 in nightly" in failed.sentence
+    assert "offset" not in failed.sentence
+    blank = only(summary, "nothing_completed")
+    assert not any("dmesg" in found.next for found in (failed, blank))

@@ -10,6 +10,7 @@ from seatrial.analysis.findings.context import Context, identities
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.wording import format_count, format_share, format_size
 from seatrial.results.model import ErrorSample
+from seatrial.study.database import is_of_database
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,11 @@ _OTHER = Explained(
     "The kernel refused or failed the requests with this error.",
     "Look up the name with 'man 3 errno' and look at 'dmesg -T | tail -50'.",
 )
+_OF_DATABASE = Explained(
+    "critical",
+    "The server, a script or a program ended what was asked of it with this message.",
+    "Run the script or the program by hand, and mend what the message names.",
+)
 
 
 def errors(context: Context) -> list[Finding]:
@@ -154,7 +160,9 @@ def _of_name(context: Context, failing: list[CellSummary], name: str) -> Finding
         key=lambda example: example.offset_bytes,
         default=None,
     )
-    explained = EXPLAINED.get(name, _OTHER)
+    are_databases = all(is_of_database(c.cell) for c in concerned)
+    explained = EXPLAINED.get(name, _OF_DATABASE if are_databases else _OTHER)
+    where = "" if are_databases else _where(first)
     return Finding(
         kind="errors",
         severity=explained.severity,
@@ -162,7 +170,7 @@ def _of_name(context: Context, failing: list[CellSummary], name: str) -> Finding
         sentence=(
             f"{'' if exact else 'About '}{format_count(count)} of {format_count(offered)} "
             f"requests ({format_share(count / offered if offered else 1.0)}) failed"
-            f"{f' with {name}' if name else ''} in {context.of_cells(concerned)}{_where(first)}."
+            f"{f' with {name}' if name else ''} in {context.of_cells(concerned)}{where}."
         ),
         cause=explained.cause,
         evidence={

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from seatrial.analysis.findings.context import Context, identities
 from seatrial.analysis.model import CellSummary, Finding
+from seatrial.study.database import is_of_database
 
 
 def nothing_completed(context: Context) -> list[Finding]:
@@ -30,10 +31,7 @@ def nothing_completed(context: Context) -> list[Finding]:
                     {t.cause for c in concerned for s in c.samples for t in s.stalls}
                 ),
             },
-            next=(
-                "Repeat one of these cells alone and longer with 'seatrial io', and look at "
-                "'dmesg -T | tail -50' for resets and time-outs meanwhile."
-            ),
+            next=_next(concerned),
         )
     ]
 
@@ -44,4 +42,16 @@ def _cause(concerned: list[CellSummary]) -> str:
     return (
         "The device hung, or one request takes longer than the cell was measured: the two cannot "
         "be told apart without a single completion."
+    )
+
+
+def _next(concerned: list[CellSummary]) -> str:
+    if all(is_of_database(summary.cell) for summary in concerned):
+        return (
+            "Mend what the message names, or repeat one of these cells alone and longer with "
+            "'seatrial db'."
+        )
+    return (
+        "Repeat one of these cells alone and longer with 'seatrial io', and look at "
+        "'dmesg -T | tail -50' for resets and time-outs meanwhile."
     )

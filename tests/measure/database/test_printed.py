@@ -77,7 +77,7 @@ def test_a_complaint_holds_what_happened_once_and_no_chatter():
         "pgbench: error: client 1 aborted in command 4: ERROR:  deadlock",
         "LINE 1: SELECT",
         "               ^",
-        "pgbench: error: client 1 aborted in command 4: ERROR:  deadlock",
+        "pgbench: error: client 2 aborted in command 4: ERROR:  deadlock",
         "pgbench: error: Run was aborted; the above results are incomplete.",
     ]
     assert complaint(lines) == "client 1 aborted in command 4: ERROR:  deadlock"

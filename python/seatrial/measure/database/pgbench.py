@@ -205,8 +205,8 @@ def _gave_up(process: Ended, number: int, count: int) -> TargetError:
     how = f"exit code {process.status}" if process.status > 0 else f"signal {-process.status}"
     return TargetError(
         seen=f"{which} gave up with {how}: {complaint(process.lines)}",
-        cause="A statement failed, the server refused or lost its connections, or the script is "
-        "not one of pgbench's",
+        cause="A statement failed, the server refused or lost its connections (it takes so many "
+        "at once as max_connections says), or the script is not one of pgbench's",
         next_step="Try the script by hand with `pgbench`, and look at the server's log",
     )
 

@@ -33,6 +33,7 @@ _CHATTER: Final = (
     "pgbench: error: Run was aborted",
 )
 _GRAVE: Final = re.compile(r"\b(ERROR|FATAL|PANIC|aborted|error):? ")
+_CLIENT: Final = re.compile(r"\bclient \d+")
 _LINES_KEPT: Final = 8
 
 
@@ -73,9 +74,11 @@ def complaint(lines: Sequence[str]) -> str:
     ]
     # Notices of what went well may go before, by the hundred.
     grave = [line for line in telling if _GRAVE.search(line)]
-    # All clients of a server that died say the same; the first ones tell what happened.
+    # All clients say the same of a server that died, or of a wrong statement: the first is told.
     words = [
         line.removeprefix("pgbench: ").removeprefix("error: ").strip() for line in grave or telling
     ]
-    distinct = list(dict.fromkeys(words))[:_LINES_KEPT]
-    return "; ".join(distinct) or "it gave no reason"
+    distinct: dict[str, str] = {}
+    for word in words:
+        distinct.setdefault(_CLIENT.sub("", word), word)
+    return "; ".join(list(distinct.values())[:_LINES_KEPT]) or "it gave no reason"

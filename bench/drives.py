@@ -42,7 +42,7 @@ def main(words: Sequence[str]) -> int:
     """Measure both targets, print the section and, with rounds enough, write it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--scale", default="10,50")
+    parser.add_argument("--scale", default="10")
     rounds, scale = (asked := parser.parse_args(words)).rounds, asked.scale
     if os.geteuid() != 0 or not GROUP.is_dir():
         print(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from results.builders import make_run, make_sample
+from seatrial.errors import ResultsFileError
 from seatrial.results.store import ResultsFile
 
 RUN_ID = "20261121-074500-3fa2"
@@ -112,3 +113,15 @@ def test_commits_are_synced_in_wal_mode(tmp_path):
         connection: sqlite3.Connection = file._connection
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
+
+
+def test_a_run_without_samples_can_be_taken_out_and_one_with_samples_cannot(tmp_path):
+    with ResultsFile.open(tmp_path / "r.seatrial", create=True) as store:
+        store.start_run(make_run())
+        store.start_run(make_run("20261121-080000-aaaa"))
+        store.add_sample(make_run().id, make_sample())
+        store.drop_run("20261121-080000-aaaa")
+        with pytest.raises(ResultsFileError):
+            store.drop_run(make_run().id)
+        assert [run.id for run in store.runs()] == [make_run().id]
+        assert len(store.samples(make_run().id)) == 1

@@ -169,6 +169,16 @@ def test_the_plan_speaks_of_clients_and_of_settings_by_their_names() -> None:
     assert "it is assumed that it writes 250 MB/s at most" in told
 
 
+def test_a_setting_of_one_value_is_no_part_of_what_a_cell_is_called() -> None:
+    """Else a run with another value would have no cell in common with this one."""
+    text = PGBENCH + "[workload.settings]\nwork_mem = {}\nshared_buffers = ['64MB', '128MB']"
+    one, other = (plan_of(text.format(value)).cells for value in ("'4MB'", "['8MB']"))
+    assert [cell.key for cell in one] == [cell.key for cell in other]
+    assert [cell.factors["shared_buffers"] for cell in one] == ["64MB", "128MB"]
+    assert {spec_of(cell.spec).settings["work_mem"] for cell in other} == {"8MB"}
+    assert plan_of(text.format("'4MB'")).plan_hash != plan_of(text.format("'8MB'")).plan_hash
+
+
 def test_the_plan_names_a_server_by_its_address() -> None:
     told = render_plan(plan_of(SERVER + PGBENCH))
     assert "Target trial: database postgresql://u@h/db\n" in told

@@ -194,7 +194,7 @@ def test_brackets_speak_of_clients(where: str) -> None:
 
 def test_brackets_select_by_every_factor() -> None:
     text = (
-        f'{PGBENCH}memory_limit = "1GiB"\nprocesses = 2\nsettings = {{ fsync = false }}\n'
+        f'{PGBENCH}memory_limit = "1GiB"\nprocesses = 2\nsettings = {{ fsync = [false, true] }}\n'
         '[thresholds]\n"pgbench[clients=10, scale=10, memory_limit=1024MiB, processes=2, '
         'fsync=off].p99_ms" = "< 5"'
     )

@@ -89,10 +89,14 @@ def way_through(plan: Plan) -> Conductor:
 
 
 def exit_code(summary: Summary) -> int:
-    """Return 12 for lost transactions, 4 for a partial result, 3 for a breached threshold, or 0."""
+    """Return 12 for lost transactions, 4 for a partial result, 3 for a breached threshold, or 0.
+
+    A batch that failed in a round is a partial result, too.
+    """
     if any(finding.kind == "transactions_lost" for finding in summary.findings):
         return EXIT_TRANSACTIONS_LOST
-    if summary.run.status != "complete":
+    batch_failed = any(each.cell.operation == "batch" and each.failed for each in summary.cells)
+    if summary.run.status != "complete" or batch_failed:
         return EXIT_PARTIAL
     return 0 if all(result.met for result in summary.thresholds) else EXIT_THRESHOLD
 

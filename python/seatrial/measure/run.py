@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from seatrial import _core, context
-from seatrial.errors import SeatrialError
+from seatrial.errors import SeatrialError, UsageError
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import INTERRUPTED, Conductor, Interrupted, Recorder, RoundsEnd
 from seatrial.measure.same_targets import require_same_targets, storage_paths
@@ -56,8 +56,9 @@ def execute(
 
     Raises:
         SeatrialError: when the target is refused, cannot be used or fails; samples measured before
-            are stored, and the run is marked as failed. When a target is not what it was in the
-            run that is gone on with; nothing is touched then.
+            are stored, and the run is marked as failed, or taken out again where nothing could be
+            measured because of what was asked for. When a target is not what it was in the run
+            that is gone on with; nothing is touched then.
     """
     if request.resume is not None:
         require_same_targets(request.resume, request.plan)
@@ -94,8 +95,12 @@ def _measured(
         end = conductor(recorder)
     except (KeyboardInterrupt, Interrupted):
         return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
-    except SeatrialError:
-        store.finish_run(recorder.run.id, "failed", time.time(), {})
+    except SeatrialError as error:
+        if isinstance(error, UsageError) and not recorder.earlier():
+            # What was asked for cannot be had: there was no run.
+            store.drop_run(recorder.run.id)
+        else:
+            store.finish_run(recorder.run.id, "failed", time.time(), {})
         raise
     told = [end.reason, *(f"{note.rstrip('.')}." for note in recorder.plan.left_out)]
     return RoundsEnd(status=end.status, reason=" ".join(told))

@@ -122,6 +122,16 @@ class ResultsFile:
         """Mark a stored run as running again, after it was killed or interrupted."""
         self._update_run(run_id, {"status": "running", "ended_at": None})
 
+    def drop_run(self, run_id: str) -> None:
+        """Take out a run that has no samples, as if it had never been begun.
+
+        Raises:
+            ResultsFileError: There is no such run, or it has samples.
+        """
+        with self._writing():
+            self._require_run(run_id)
+            self._connection.execute("DELETE FROM run WHERE id = ?", (run_id,))
+
     def finish_run(
         self, run_id: str, status: str, ended_at: float, fingerprint_after: dict[str, Any]
     ) -> None:

@@ -73,6 +73,9 @@ def database_cells_of(
         prefix: What every key begins with; the target's label where there are several.
     """
     usual = usual_database_factors(server_is_ours=target.holds_files)
+    # A setting of one value varies nothing: a run with another value has the same cells, and the
+    # two can be compared.
+    several = {name for name, value in workload.settings.items() if len(_listed(value)) > 1}
     for variant in _variants(workload):
         combinations: Iterator[_Combination] = itertools.product(
             many(workload.clients),
@@ -85,7 +88,8 @@ def database_cells_of(
             told: Factors = {"processes": processes, "start": start}
             if limit_bytes is not None:
                 told["memory_limit_bytes"] = limit_bytes
-            factors = _unusual(variant.factors | told | _as_factors(settings), usual)
+            varied = {name: settings[name] for name in settings if name in several}
+            factors = _unusual(variant.factors | told | _as_factors(varied), usual)
             spec = DatabaseSpec(
                 load=variant.load,
                 clients=clients,
@@ -204,11 +208,13 @@ def _limits_bytes(workload: OnDatabase) -> list[int | None]:
 
 def _setting_combinations(workload: OnDatabase) -> Iterator[dict[str, SettingValue]]:
     """Yield every combination of the settings' values; one empty one where there are none."""
-    values: list[list[SettingValue]] = [
-        value if isinstance(value, list) else [value] for value in workload.settings.values()
-    ]
+    values = [_listed(value) for value in workload.settings.values()]
     for chosen in itertools.product(*values):
         yield dict(zip(workload.settings, chosen, strict=True))
+
+
+def _listed(value: SettingValue | list[SettingValue]) -> list[SettingValue]:
+    return value if isinstance(value, list) else [value]
 
 
 def _as_factors(settings: Mapping[str, SettingValue]) -> Factors:

@@ -123,7 +123,13 @@ def _factors(cells: list[Cell]) -> str:
         used = list(dict.fromkeys(factors[name] for factors in known if name in factors))
         is_setting = served and name not in OWN_FACTORS
         parts.append(f"{name} {_listed(map(str, used))}" if is_setting else _factor(name, used))
-    return "; ".join(parts)
+    return "; ".join(parts + (_fixed_settings(cells[0]) if served else []))
+
+
+def _fixed_settings(cell: Cell) -> list[str]:
+    """Return the server's settings that the cells of a workload have in common."""
+    settings = spec_of(cell.spec).settings
+    return [f"{name} {value}" for name, value in settings.items() if name not in cell.factors]
 
 
 def _usual(cell: Cell) -> Factors:

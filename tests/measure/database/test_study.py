@@ -96,3 +96,30 @@ def test_two_targets_and_a_twin_are_interleaved_and_compared(tmp_path):
     assert throughput["a"]["unit"] == "tps"
     assert throughput["ratio"]["rounds"] == 2
     assert b_against_a["noise"]["source"] == "pair", "the twin publishes what nothing differs by"
+
+
+def measured_with(folder: Path, setting: str):
+    """One short round by options, with a setting of one value."""
+    place = folder / "ssd"
+    place.mkdir(exist_ok=True)
+    usual = ["--scale", 1, "--clients", 2, "--seconds", 1, "--rounds", 1, "--no-commit-truth"]
+    script = ["--script", "select-only", "--set", setting]
+    return seatrial("db", place, *usual, *script, "--json", folder=folder)
+
+
+def test_runs_with_different_settings_have_the_same_cells_and_are_compared(tmp_path):
+    runs = [measured_with(tmp_path, f"work_mem={size}") for size in ("4MB", "8MB")]
+    assert [run.code for run in runs] == [0, 0], runs
+    identifiers = [run.document["run"]["id"] for run in runs]
+    compared = seatrial("compare", *identifiers, "--json", folder=tmp_path)
+    assert compared.code == 0, compared
+    (comparison,) = compared.document["comparisons"]
+    assert any(each["figure"] == "tps" for each in comparison["comparands"])
+    assert "work_mem" in str(comparison)
+
+
+def test_a_setting_that_the_server_refuses_leaves_no_run(tmp_path):
+    told = measured_with(tmp_path, "shared_buffers=many")
+    assert told.code == 2, told
+    assert list((tmp_path / "ssd").iterdir()) == []
+    assert list(tmp_path.glob("*.seatrial*")) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from seatrial.analysis.compare.durability import KEPT
 from seatrial.analysis.database.crashes import crash_outcome, crash_words, is_crash_trial
 from seatrial.analysis.database.samples import specification
 from seatrial.analysis.model import CellSummary
@@ -25,8 +26,8 @@ def headline_cell(
     """Return the cell of a target that stands for it; None where it has none of a database.
 
     The same on every target where they have it in common. TPC-B before reads alone, because commits
-    are what storage is there for; of the most data (scale, devices), because a database outgrows
-    its caches sooner or later; of those the fastest.
+    are what storage is there for; of servers that keep what they acknowledge; of the most data
+    (scale, devices), because a database outgrows its caches sooner or later; of those the fastest.
 
     Args:
         cells: Of the target, in which something completed.
@@ -47,12 +48,14 @@ def _standing_out(cells: Sequence[CellSummary]) -> CellSummary | None:
     return max(known, key=lambda each: (_order(each), each.iops.value), default=None)
 
 
-def _order(summary: CellSummary) -> tuple[bool, bool, bool, int]:
+def _order(summary: CellSummary) -> tuple[bool, bool, bool, bool, int]:
     """Return a key of which the largest stands out: loads before crashes, transactions, data."""
     spec = specification(summary.cell)
     data = max(spec.load.scale, spec.load.devices) if spec else 0
     writes = spec is None or spec.script not in READS_ALONE
-    return not is_crash_trial(summary.cell), summary.cell.operation != "batch", writes, data
+    durable = spec is None or all(spec.settings.get(name) != "off" for name in KEPT)
+    is_load = not is_crash_trial(summary.cell)
+    return is_load, summary.cell.operation != "batch", writes, durable, data
 
 
 def headline(summary: CellSummary, bounds: Mapping[str, str]) -> str:

@@ -208,6 +208,15 @@ def test_a_server_that_died_in_mid_run_is_told_with_the_tail_of_its_log(cluster)
     assert "earlier" in told or "kept" in told
 
 
+def test_a_server_that_somebody_killed_leaves_no_shared_memory(cluster):
+    with cluster.start({}) as server:
+        assert server.shared_memory
+        assert all(Path(path).exists() for path in server.shared_memory)
+        os.kill(server.pid, signal.SIGKILL)
+        server.process.wait(10)
+    assert not any(Path(path).exists() for path in server.shared_memory)
+
+
 def test_ctrl_c_in_the_terminal_does_not_reach_the_server(cluster):
     with cluster.start({}) as server:
         assert os.getpgid(server.pid) != os.getpgid(0)

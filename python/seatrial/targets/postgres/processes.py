@@ -97,7 +97,7 @@ def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
 
     def none_is_left() -> bool:
         left = server_processes(data_folder)
-        shared.update(path for pid in left for path in _shared_memory(pid))
+        shared.update(path for pid in left for path in shared_memory(pid))
         written = read_pid_file(data_folder)
         # The postmaster first: it would start anew what is killed before it.
         left.sort(key=lambda pid: written is None or pid != written.pid)
@@ -111,8 +111,11 @@ def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
     return is_gone
 
 
-def _shared_memory(pid: int) -> Iterator[str]:
-    """Yield the files of the dynamic shared memory that a process has mapped."""
+def shared_memory(pid: int) -> Iterator[str]:
+    """Yield the files of the dynamic shared memory that a process has mapped.
+
+    Source: proc_pid_maps(5).
+    """
     for line in (LIVE.text(f"/proc/{pid}/maps") or "").splitlines():
         path = line.partition(_DYNAMIC)[2]
         if path.isdigit():

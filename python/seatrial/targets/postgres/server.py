@@ -38,6 +38,7 @@ class Server:
         process: Its first process, the postmaster.
         journal: Where its start was recorded.
         entries: The numbers of the records, in the order in which they were made.
+        shared_memory: The files of its dynamic shared memory, which stay when somebody kills it.
     """
 
     address: Address
@@ -48,6 +49,7 @@ class Server:
     process: subprocess.Popen[bytes]
     journal: UndoJournal
     entries: tuple[int, ...]
+    shared_memory: frozenset[str] = frozenset()
 
     @property
     def pid(self) -> int:
@@ -78,6 +80,9 @@ class Server:
             self.process.send_signal(signal.SIGINT)
             ending = "fast" if self._ends_within(timeout_s) else self._end_at_once()
         self._undo()
+        if ending != "fast":
+            for path in self.shared_memory:
+                Path(path).unlink(missing_ok=True)
         return ending
 
     def kill(self) -> None:

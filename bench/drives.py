@@ -24,6 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from paired import paired_ratio, told
 from results_page import RESULTS, ROOT, machine_lines, table, write_section
 
 from seatrial.analysis import summarise
@@ -120,7 +121,8 @@ def page(summary: Summary, rounds: int) -> str:
             f"limited to {DISK_REQUESTS_PER_S} requests and {DISK_BYTES_PER_S / 1e6:.0f} MB a "
             "second, each way; `ssd` is one beside it on the same disk, without a limit. Both "
             "begin cold in each round, with 256 MiB of memory for the server and the page cache "
-            "of its files. Figures are means of the rounds with 95 % intervals.",
+            "of its files. Figures are means of the rounds with 95 % intervals; the ratio is the "
+            "median of those inside each round.",
             "\n".join(machine_lines()),
             table(
                 ["target, scale", "transactions per second", "p50, ms", "bound by"], rows(summary)
@@ -145,19 +147,22 @@ def rows(summary: Summary) -> list[list[str]]:
 
 
 def ratios(summary: Summary) -> list[list[str]]:
-    """Return a row for each scale: how many times faster, here and there."""
-    published = _published()
+    """Return a row for each scale: how many times faster, here round by round, and there."""
     found = {(each.cell.target, each.cell.factors["scale"]): each for each in _pgbench(summary)}
-    scales = sorted({scale for _, scale in found})
-    article = " to ".join(f"{ratio:.1f}" for ratio in sorted(published))
+    article = " to ".join(f"{ratio:.1f}" for ratio in _published())
     return [
         [
             str(scale),
-            f"{found['ssd', scale].iops.value / found['hdd', scale].iops.value:.1f}",
+            told(paired_ratio(_rates(found["ssd", scale]), _rates(found["hdd", scale])), 1),
             f"{article}, by scale and drive",
         ]
-        for scale in scales
+        for scale in sorted({scale for _, scale in found})
     ]
+
+
+def _rates(each: CellSummary) -> list[float]:
+    """Return the transactions per second of each round."""
+    return [sample.completed_per_s for sample in each.samples]
 
 
 def _published() -> tuple[float, float]:

@@ -153,14 +153,17 @@ def ratios(summary: Summary) -> list[list[str]]:
     return [
         [
             str(scale),
-            told(paired_ratio(_rates(found["ssd", scale]), _rates(found["hdd", scale])), 1),
+            told(
+                paired_ratio(_rates_per_s(found["ssd", scale]), _rates_per_s(found["hdd", scale])),
+                1,
+            ),
             f"{article}, by scale and drive",
         ]
         for scale in sorted({scale for _, scale in found})
     ]
 
 
-def _rates(each: CellSummary) -> list[float]:
+def _rates_per_s(each: CellSummary) -> list[float]:
     """Return the transactions per second of each round."""
     return [sample.completed_per_s for sample in each.samples]
 

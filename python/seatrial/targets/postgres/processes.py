@@ -25,6 +25,7 @@ from seatrial.targets.undoer import PATIENCE_S, comes_true
 
 _PROGRAMS: Final = frozenset({"postgres", "initdb", "setpriv"})
 _IPC_RMID: Final = 0
+_HELD_S: Final = 1.0
 _DYNAMIC: Final = "/dev/shm/PostgreSQL."  # noqa: S108 - where PostgreSQL has it
 """Then its number; PostgreSQL's src/backend/storage/ipc/dsm_impl.c."""
 _START_TOLERANCE_S: Final = 60.0
@@ -129,12 +130,26 @@ def remove_segment(written: PidFile) -> None:
     """
     if written.segment is None:
         return
-    key, number = written.segment
+    # A process that is ending shows no program any more while it still holds its memory.
+    comes_true(lambda: not _is_held(written), _HELD_S)
+    if _holders(written) == 0:
+        ctypes.CDLL(None).shmctl(written.segment[1], _IPC_RMID, None)
+
+
+def _is_held(written: PidFile) -> bool:
+    return (_holders(written) or 0) > 0
+
+
+def _holders(written: PidFile) -> int | None:
+    """Return how many processes are attached to a dead server's segment; None where it is gone.
+
+    Source: proc_sysvipc_shm(5).
+    """
     for line in (LIVE.text("/proc/sysvipc/shm") or "").splitlines()[1:]:
         fields = [int(field) for field in line.split()]
-        is_its = (fields[0], fields[1], fields[4]) == (key, number, written.pid)
-        if is_its and fields[6] == 0:
-            ctypes.CDLL(None).shmctl(number, _IPC_RMID, None)
+        if (fields[0], fields[1]) == written.segment and fields[4] == written.pid:
+            return fields[6]
+    return None
 
 
 def _works_in(pid: int, folder: str) -> bool:

@@ -250,7 +250,7 @@ def _on_server(workload: OnDatabase, target: Target) -> Iterator[MisfitError]:
         yield MisfitError(
             f"asks for crashes, but {there}", "Only a server of our own is killed", "kind"
         )
-    started = [each for each in many(workload.start) if each not in (None, "as_is")]
+    started = [each for each in many(workload.start) if each not in (None, "as_is", "prewarmed")]
     if started:
         yield MisfitError(f"is {started[0]!r}, but {there}", _STARTED_BY_US, "start")
     if workload.memory_limit_bytes is not None:

@@ -63,8 +63,8 @@ class OnDatabase(Sampled, frozen=True, kw_only=True):
         settings: Settings of the server by name; a list is a factor.
         start: The state that each sample begins in. ``cold``: the server is started anew and the
             page cache holds nothing of its files. ``warm``: started anew, the page cache as the
-            clone left it. ``prewarmed``: started anew, its tables read into shared buffers by
-            pg_prewarm. ``as_is``: an existing server as it is, which is all that one can have.
+            clone left it. ``prewarmed``: started anew, or an existing server as it is; its
+            tables read into shared buffers by pg_prewarm. ``as_is``: an existing server as it is.
         memory_limit_bytes: Memory of the server and of the page cache of its files
             (``memory_limit``); none unless given.
         clone: How each sample gets the loaded data: ``reflink`` or ``copy`` of the files,

@@ -70,6 +70,16 @@ def test_a_database_of_our_own_is_copied_measured_and_dropped(server, tmp_path):
     assert databases(server) == before
 
 
+def test_its_shared_buffers_can_be_filled_before_a_sample(server, tmp_path):
+    with trial(tmp_path, study(server, workload='start = "prewarmed"')) as there:
+        sample = there.measure("pgbench")
+    assert sample.database.start_state == "prewarmed"
+    reads = sample.counters["reads_shared_buffers"]
+    # An unread database of 16 MB would be 2,000 misses.
+    assert reads * 8192 > 100 * (1 << 20)
+    assert sample.counters["shared_reads"] < 200
+
+
 def test_a_named_empty_database_is_used_and_empty_again(server, tmp_path):
     with trial(tmp_path, study(server, more='database = "empty"')) as there:
         assert there.measure("pgbench").outcome.completed > 100

@@ -78,15 +78,7 @@ def _finding(
             "Flash that was not written whole before, whose garbage collection has yet to begin; a "
             "cache that still fills or drains; or a drive that still warms up."
         ),
-        evidence={
-            "cells_count": len(concerned),
-            "worst_cell": worst.cell,
-            "worst_operation": worst.operation,
-            "line_share": _line_share(worst),
-            "first_phase_per_s": first.value,
-            "last_phase_per_s": last.value,
-            "over": worst.over,
-        },
+        evidence=_evidence(concerned, worst),
         next=(
             "Bring the target into its steady state with 'seatrial precondition', or measure "
             "longer samples, until the rule is met; then repeat."
@@ -114,15 +106,7 @@ def _of_databases(
             "Shared buffers and page cache that still fill, which a cold start always begins with; "
             "tables and WAL that grow; a checkpoint under way; or the device's own state."
         ),
-        evidence={
-            "cells_count": len(concerned),
-            "worst_cell": worst.cell,
-            "worst_operation": worst.operation,
-            "line_share": _line_share(worst),
-            "first_phase_per_s": first.value,
-            "last_phase_per_s": last.value,
-            "over": worst.over,
-        },
+        evidence=_evidence(concerned, worst),
         next=(
             'Measure longer samples; or begin them with start = "prewarmed", if the database '
             "will be found warm."
@@ -136,3 +120,15 @@ def _line_share(state: SteadyState) -> float:
 
 def _moved(first: str, last: str) -> str:
     return f"went from {first} to {last}" if first != last else f"moved about {last}"
+
+
+def _evidence(concerned: list[CellSummary], worst: SteadyState) -> dict[str, object]:
+    return {
+        "cells_count": len(concerned),
+        "worst_cell": worst.cell,
+        "worst_operation": worst.operation,
+        "line_share": _line_share(worst),
+        "first_phase_per_s": worst.phases[0].rate.value,
+        "last_phase_per_s": worst.phases[-1].rate.value,
+        "over": worst.over,
+    }

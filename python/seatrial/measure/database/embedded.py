@@ -22,9 +22,9 @@ from seatrial.measure.database.asked import Asked, prewarm
 from seatrial.measure.database.driven import Way
 from seatrial.measure.database.load import Loaded, fill
 from seatrial.measure.database.memory_need import require_memory
-from seatrial.measure.database.ready import Ready
+from seatrial.measure.database.ready import Ready, Template
 from seatrial.measure.progress import Watcher
-from seatrial.study.database import DatabaseSpec, LoadSpec
+from seatrial.study.database import DatabaseSpec
 from seatrial.study.database_cost import space_bytes
 from seatrial.study.model import PlannedTarget
 from seatrial.targets.file import TrialFolder
@@ -53,9 +53,6 @@ AT_ONCE_S: Final = 0.0
 """A server whose data are thrown away need not write them first."""
 
 _HOW: Final[dict[str, How]] = {"reflink": "reflink", "copy": "copy"}
-
-Template = tuple[LoadSpec, int]
-"""What is loaded, and into how many databases."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,9 +16,9 @@ from seatrial.errors import RefusedError, SeatrialError, StudyError, TargetError
 from seatrial.measure.database.asked import Asked, prewarm
 from seatrial.measure.database.driven import Way
 from seatrial.measure.database.load import Loaded, fill, unload
-from seatrial.measure.database.ready import Ready
+from seatrial.measure.database.ready import Ready, Template
 from seatrial.measure.progress import Watcher
-from seatrial.study.database import DatabaseSpec, LoadSpec
+from seatrial.study.database import DatabaseSpec
 from seatrial.study.model import PlannedTarget
 from seatrial.targets.postgres.binaries import Binaries, find_binaries
 from seatrial.targets.postgres.connection import Address, parse_url
@@ -29,9 +29,6 @@ SETTABLE: Final = ("user", "superuser", "backend", "superuser-backend")
 """The contexts, in pg_settings, of settings that a single database of a server can have."""
 STARTS: Final = ("as_is", "prewarmed")
 CLONES: Final = ("auto", "template", "reuse")
-
-Template = tuple[LoadSpec, int]
-"""What is loaded, and into how many databases."""
 
 
 class Existing:

@@ -36,6 +36,7 @@ def own_ceiling(
 ) -> OwnCeiling:
     """Return what the client processes of a cell reach with a server that answers at once.
 
+    Several processes are measured as one that has the clients and threads of all of them.
     It is measured once for each set-up and kept as long as this process lasts.
 
     Args:
@@ -56,13 +57,14 @@ def own_ceiling(
         found = ceiling_per_s(
             binaries.program("pgbench"),
             pgbench.script_arguments(spec, scripts),
-            clients=spec.clients,
-            threads=pgbench.jobs(spec),
+            # Processes share the cores: a ceiling of one, times their number, would be too high.
+            clients=spec.clients * spec.processes,
+            threads=pgbench.jobs(spec) * spec.processes,
             place=place,
         )
     except TargetError as error:
         return OwnCeiling(notes=[f"The driver's own ceiling is not known. {error.seen}"])
-    return OwnCeiling(per_s=found.transactions_per_s * spec.processes)
+    return OwnCeiling(per_s=found.transactions_per_s)
 
 
 def _sleeps(script: Script) -> bool:

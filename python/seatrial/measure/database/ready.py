@@ -12,8 +12,11 @@ from seatrial.errors import SeatrialError
 from seatrial.measure.database.driven import Way
 from seatrial.measure.database.load import Loaded
 from seatrial.measure.progress import Watcher
-from seatrial.study.database import DatabaseSpec
+from seatrial.study.database import DatabaseSpec, LoadSpec
 from seatrial.targets.postgres.binaries import Binaries
+
+Template = tuple[LoadSpec, int]
+"""What is loaded, and into how many databases."""
 
 
 @dataclass(kw_only=True)

@@ -1,0 +1,1 @@
+"""Layouts: arrays and their file systems, built, described, broken, mended and taken apart."""

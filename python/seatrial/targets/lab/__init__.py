@@ -1,0 +1,1 @@
+"""The lab: a study inside a kernel of its own, without root and without hardware."""

@@ -1,0 +1,1 @@
+"""Measuring on layouts: built for their cells, broken while a load lasts, taken apart again."""

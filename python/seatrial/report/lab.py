@@ -1,0 +1,22 @@
+"""What must be said of every run that was measured inside the lab."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from seatrial.analysis.findings.lab import is_of_lab
+from seatrial.results.model import Run
+
+LAB_NOTICE: Final = "lab: ratios and counts hold, absolute speed does not"
+"""The same words wherever a figure of the lab is shown."""
+
+
+def lab_notice(run: Run) -> str:
+    """Return the notice where a run was measured inside the lab's kernel; else nothing."""
+    return LAB_NOTICE if is_of_lab(run) else ""
+
+
+def notices_of(runs: Iterable[Run]) -> dict[str, str]:
+    """Return the notices of those runs that have one, by the runs' identifiers."""
+    return {run.id: notice for run in runs if (notice := lab_notice(run))}

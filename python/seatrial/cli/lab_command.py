@@ -1,0 +1,175 @@
+"""``seatrial lab STUDY``: a study of layouts inside a kernel of its own, without root."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seatrial.cli.options import Measuring, changing_options, measuring_options
+
+if TYPE_CHECKING:
+    from seatrial.study.schema import Study
+    from seatrial.targets.lab.choosing import Choice
+
+EPILOG = """\b
+Examples:
+  seatrial lab --setup                fetch its packages once, about 40 MB, without root
+  seatrial lab raid-sweep-tiny
+  seatrial lab raid-sweep --disks 6x256M --rounds 1 --seconds 2
+  seatrial lab raid-sweep --disks 6x256M --plan
+  seatrial lab mine.toml --disks 4x1G --memory 2G
+
+\b
+Ratios and counts that are measured in the lab hold: I/Os per write of an array, what a failure
+does, whether data survive it. Absolute speed does not: docs/lab.md.
+"""
+
+
+def _size_bytes(_context: click.Context, _parameter: click.Parameter, written: str) -> int:
+    """Return a size in bytes; raises click.BadParameter where it is none."""
+    from seatrial.study.units import parse_size_bytes  # noqa: PLC0415 - not for --help
+
+    try:
+        return parse_size_bytes(written)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command("lab", epilog=EPILOG)
+@click.argument("file", metavar="[STUDY]", required=False)
+@click.option("--setup", is_flag=True, help="Fetch what the lab is made of, as an ordinary user.")
+@click.option(
+    "--disks", metavar="NxSIZE", default="", help="Virtual disks, such as 6x256M; sparse files."
+)
+@click.option(
+    "--machine",
+    type=click.Choice(["auto", "uml", "qemu"]),
+    default="auto",
+    show_default=True,
+    help="User-mode Linux, or a machine that QEMU emulates.",
+)
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    default="1GiB",
+    show_default=True,
+    callback=_size_bytes,
+    help="Of the guest.",
+)
+@changing_options
+@measuring_options
+def command(
+    *,
+    file: str | None,
+    setup: bool,
+    disks: str,
+    machine: Choice,
+    memory: int,
+    resume: bool,
+    measuring: Measuring,
+    **changes: object,
+) -> int:
+    """Measure the layouts of STUDY inside a Linux kernel that needs neither root nor hardware.
+
+    The kernel has md, LVM and btrfs, virtual disks, and the files of this machine, of which it
+    changes none. Its run is stored in the results file here, and says that it is the lab's.
+    """
+    if setup:
+        return _set_up(machine)
+    _refuse_old_disks(resume or bool(measuring.destroy))
+    study = lab_study(_named(file), disks, **changes)
+    if measuring.plan_only:
+        from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
+
+        return show_or_measure(plan_for(study), measuring)
+    return _measure(study, machine, memory, measuring)
+
+
+def _refuse_old_disks(asked: bool) -> None:
+    if asked:
+        raise click.UsageError("The lab's disks are new each time: no --resume, no --destroy.")
+
+
+def _named(file: str | None) -> str:
+    if not file:
+        raise click.UsageError("Missing argument STUDY, or --setup.")
+    return file
+
+
+def lab_study(name: str, disks: str, **changes: Any) -> Study:  # noqa: ANN401 - as override takes
+    """Return a study with options of the command line put in place, and the lab's disks.
+
+    Raises:
+        StudyError: when the study or an option is malformed, it has no layouts, or neither it nor
+            the command says how many disks there are.
+    """
+    import msgspec  # noqa: PLC0415 - not for --help
+
+    from seatrial.errors import StudyError  # noqa: PLC0415
+    from seatrial.study.layout import Drives  # noqa: PLC0415
+    from seatrial.study.load import load_study, recheck  # noqa: PLC0415
+    from seatrial.study.override import override  # noqa: PLC0415
+
+    study = override(load_study(name), **changes)
+    if not study.layouts:
+        raise StudyError(
+            seen=f"The study {study.name!r} has no layouts",
+            cause="The lab has blank disks and nothing else, so it is for studies of layouts",
+            next_step=f"Measure it with `seatrial study {name}`, or give it a [[layout]]",
+        )
+    written = disks or study.drives.lab
+    if not written:
+        raise StudyError(
+            seen=f"The study {study.name!r} does not say how many disks the lab has",
+            cause="It has no key 'lab' in [drives]",
+            next_step=f"Say it with `seatrial lab {name} --disks 6x256M`",
+        )
+    return recheck(msgspec.structs.replace(study, drives=Drives(lab=written)))
+
+
+def _set_up(choice: Choice) -> int:
+    from seatrial.targets.lab.choosing import set_up_for  # noqa: PLC0415 - not for --help
+
+    machine = set_up_for(choice, lambda step: click.echo(step, err=True))
+    packages = machine.packages
+    listed = ", ".join(f"{name} {version}" for name, version in packages.versions.items())
+    click.echo(f"{machine.label} is set up in {packages.folder}: {listed}")
+    if machine.obstacle():
+        click.echo(f"It cannot run yet: {machine.obstacle()}", err=True)
+    return 0
+
+
+def _measure(study: Study, choice: Choice, memory_bytes: int, measuring: Measuring) -> int:
+    from seatrial.cli.files import require_writable  # noqa: PLC0415 - not for --help
+    from seatrial.cli.lab_run import LabRequest, bring_home_left, measure_in_lab  # noqa: PLC0415
+    from seatrial.cli.outcome import tell  # noqa: PLC0415 - loads the analysis
+    from seatrial.cli.study_command import command_line, plan_for  # noqa: PLC0415
+    from seatrial.results.store import ResultsFile  # noqa: PLC0415
+    from seatrial.targets.lab.choosing import machines  # noqa: PLC0415
+
+    plan_for(study)
+    request = LabRequest(
+        study=study,
+        machines=machines(choice),
+        memory_bytes=memory_bytes,
+        results=measuring.results,
+        command=command_line(),
+        label=measuring.label,
+        is_quiet=measuring.as_json,
+    )
+    if measuring.report:
+        require_writable(measuring.report)
+    for left in bring_home_left(measuring.results):
+        click.echo(f"Stored the run {left.id} that a killed lab had left.", err=True)
+    run, reason = measure_in_lab(request)
+    with ResultsFile.open(measuring.results, read_only=True) as store:
+        samples = store.samples(run.id)
+    return tell(
+        run,
+        samples,
+        reason,
+        measuring.results,
+        report=measuring.report,
+        as_json=measuring.as_json,
+    )

@@ -1,0 +1,245 @@
+//! What kind of statement a text is, and how many statements it holds.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::token::{Kind, Token};
+
+/// Kinds of statements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Class {
+    /// SELECT, VALUES, TABLE, and WITH before them if nothing in it writes.
+    Select,
+    /// INSERT, also in a WITH.
+    Insert,
+    /// UPDATE, also in a WITH.
+    Update,
+    /// DELETE, also in a WITH.
+    Delete,
+    /// MERGE, also in a WITH.
+    Merge,
+    /// COPY.
+    Copy,
+    /// BEGIN, COMMIT, ROLLBACK, savepoints, two-phase commit, SET TRANSACTION.
+    Transaction,
+    /// DECLARE, FETCH, MOVE, CLOSE.
+    Cursor,
+    /// PREPARE, EXECUTE, DEALLOCATE as statements.
+    Prepared,
+    /// CALL, DO.
+    Procedure,
+    /// CREATE, ALTER, DROP and what else changes the catalogue or replaces whole tables.
+    Ddl,
+    /// VACUUM, ANALYZE, CLUSTER, REINDEX, CHECKPOINT, REFRESH.
+    Maintenance,
+    /// SET, SHOW, EXPLAIN, LOCK, LISTEN, NOTIFY and the like.
+    Utility,
+    /// Blanks and comments only.
+    Empty,
+    /// None of these.
+    Unknown,
+}
+
+/// All classes with their names, in the order of their numbers.
+const NAMES: [(Class, &str); 15] = [
+    (Class::Select, "select"),
+    (Class::Insert, "insert"),
+    (Class::Update, "update"),
+    (Class::Delete, "delete"),
+    (Class::Merge, "merge"),
+    (Class::Copy, "copy"),
+    (Class::Transaction, "transaction"),
+    (Class::Cursor, "cursor"),
+    (Class::Prepared, "prepared"),
+    (Class::Procedure, "procedure"),
+    (Class::Ddl, "ddl"),
+    (Class::Maintenance, "maintenance"),
+    (Class::Utility, "utility"),
+    (Class::Empty, "empty"),
+    (Class::Unknown, "unknown"),
+];
+
+/// First words and what they begin, where nothing more has to be looked at.
+const FIRST_WORDS: [(&str, Class); 52] = [
+    ("select", Class::Select),
+    ("values", Class::Select),
+    ("table", Class::Select),
+    ("insert", Class::Insert),
+    ("update", Class::Update),
+    ("delete", Class::Delete),
+    ("merge", Class::Merge),
+    ("copy", Class::Copy),
+    ("begin", Class::Transaction),
+    ("start", Class::Transaction),
+    ("commit", Class::Transaction),
+    ("end", Class::Transaction),
+    ("rollback", Class::Transaction),
+    ("abort", Class::Transaction),
+    ("savepoint", Class::Transaction),
+    ("release", Class::Transaction),
+    ("declare", Class::Cursor),
+    ("fetch", Class::Cursor),
+    ("move", Class::Cursor),
+    ("close", Class::Cursor),
+    ("execute", Class::Prepared),
+    ("deallocate", Class::Prepared),
+    ("call", Class::Procedure),
+    ("do", Class::Procedure),
+    ("create", Class::Ddl),
+    ("alter", Class::Ddl),
+    ("drop", Class::Ddl),
+    ("truncate", Class::Ddl),
+    ("grant", Class::Ddl),
+    ("revoke", Class::Ddl),
+    ("comment", Class::Ddl),
+    ("security", Class::Ddl),
+    ("reassign", Class::Ddl),
+    ("import", Class::Ddl),
+    ("vacuum", Class::Maintenance),
+    ("analyze", Class::Maintenance),
+    ("analyse", Class::Maintenance),
+    ("cluster", Class::Maintenance),
+    ("reindex", Class::Maintenance),
+    ("checkpoint", Class::Maintenance),
+    ("refresh", Class::Maintenance),
+    ("repack", Class::Maintenance),
+    ("set", Class::Utility),
+    ("reset", Class::Utility),
+    ("show", Class::Utility),
+    ("explain", Class::Utility),
+    ("lock", Class::Utility),
+    ("listen", Class::Utility),
+    ("unlisten", Class::Utility),
+    ("notify", Class::Utility),
+    ("discard", Class::Utility),
+    ("load", Class::Utility),
+];
+
+/// What writes wherever it stands in a WITH.
+const WRITES: [(&str, Class); 4] = [
+    ("insert", Class::Insert),
+    ("update", Class::Update),
+    ("delete", Class::Delete),
+    ("merge", Class::Merge),
+];
+
+impl Class {
+    /// Its name: the word that a trace and a report have.
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize].1
+    }
+
+    /// All classes, in the order of their numbers.
+    pub fn all() -> [Class; 15] {
+        NAMES.map(|(class, _)| class)
+    }
+
+    /// The class of a name.
+    pub fn of_name(name: &[u8]) -> Option<Class> {
+        NAMES.iter().find(|(_, known)| known.as_bytes() == name).map(|&(class, _)| class)
+    }
+
+    /// Whether it changes rows or the catalogue for sure. CALL, DO, EXECUTE and functions in a
+    /// SELECT may, too.
+    pub fn writes(self) -> bool {
+        matches!(self, Class::Insert | Class::Update | Class::Delete | Class::Merge | Class::Ddl)
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// The class of the first statement, and how many statements there are.
+pub fn classify(tokens: &[Token<'_>]) -> (Class, u32) {
+    let (mut count, mut is_inside) = (0, false);
+    let mut first_end = tokens.len();
+    let mut nesting = Nesting::default();
+    for (index, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind != Kind::Hint) {
+        let ends = token.is_sign(";") && nesting.is_none();
+        if ends && is_inside && count == 1 {
+            first_end = first_end.min(index);
+        }
+        count += u32::from(!ends && !is_inside);
+        is_inside = !ends;
+        nesting.pass(token, tokens.get(index + 1));
+        if ends {
+            nesting = Nesting::default();
+        }
+    }
+    (class(&tokens[..first_end]), count)
+}
+
+/// Parentheses (rules hold statements in them), and the body of a function in SQL's own syntax:
+/// BEGIN ATOMIC ... END, in which CASE has an END too.
+#[derive(Debug, Default)]
+struct Nesting {
+    parentheses: u32,
+    blocks: u32,
+}
+
+impl Nesting {
+    fn is_none(&self) -> bool {
+        self.parentheses == 0 && self.blocks == 0
+    }
+
+    fn pass(&mut self, token: &Token<'_>, next: Option<&Token<'_>>) {
+        let is_atomic = || next.is_some_and(|next| next.is_word("atomic"));
+        match token.kind {
+            Kind::Sign if token.text == b"(" => self.parentheses += 1,
+            Kind::Sign if token.text == b")" => {
+                self.parentheses = self.parentheses.saturating_sub(1);
+            }
+            Kind::Word if token.is_word("begin") && is_atomic() => self.blocks += 1,
+            Kind::Word if self.blocks > 0 && token.is_word("case") => self.blocks += 1,
+            Kind::Word if self.blocks > 0 && token.is_word("end") => self.blocks -= 1,
+            _ => {}
+        }
+    }
+}
+
+fn class(tokens: &[Token<'_>]) -> Class {
+    let mut tokens = tokens
+        .iter()
+        .filter(|token| token.kind != Kind::Hint)
+        .skip_while(|token| token.is_sign("(") || token.is_sign(";"));
+    let Some(first) = tokens.next() else { return Class::Empty };
+    let second = tokens.clone().next();
+    let second_is = |words: &[&str]| second.is_some_and(|second| second.is_one_of(words));
+    if first.is_word("with") {
+        return in_with(tokens);
+    }
+    if first.is_word("prepare") {
+        let is_two_phase = second_is(&["transaction"]);
+        return if is_two_phase { Class::Transaction } else { Class::Prepared };
+    }
+    if first.is_word("set") && second_is(&["transaction", "constraints"]) {
+        return Class::Transaction;
+    }
+    let known = FIRST_WORDS.iter().find(|(word, _)| first.is_word(word));
+    known.map_or(Class::Unknown, |&(_, class)| class)
+}
+
+/// What a WITH comes to: the first part of it that writes, else a SELECT. A statement begins at the
+/// top, or right behind a parenthesis that opens.
+fn in_with<'a>(tokens: impl Iterator<Item = &'a Token<'a>>) -> Class {
+    let (mut depth, mut may_begin) = (0u32, false);
+    for token in tokens {
+        let written = WRITES.iter().find(|(word, _)| token.is_word(word));
+        if let Some(&(_, class)) = written.filter(|_| may_begin) {
+            return class;
+        }
+        if token.is_sign("(") {
+            depth += 1;
+        } else if token.is_sign(")") {
+            depth = depth.saturating_sub(1);
+        }
+        may_begin = token.is_sign("(") || (depth == 0 && token.is_sign(")"));
+    }
+    Class::Select
+}

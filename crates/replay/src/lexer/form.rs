@@ -1,0 +1,202 @@
+//! A text taken apart into its form and what fills the gaps, and put together again.
+
+use std::ops::Range;
+
+use memchr::memchr2;
+
+use super::token::{COMMENT_GAP, GAP, Kind, Token, Tokens};
+
+/// Words after which a value stands, so that a minus is the value's sign. Signs and operators are
+/// others; after anything else a minus subtracts.
+const BEFORE_VALUE: [&str; 30] = [
+    "all",
+    "and",
+    "any",
+    "between",
+    "by",
+    "case",
+    "default",
+    "distinct",
+    "else",
+    "fetch",
+    "first",
+    "having",
+    "ilike",
+    "in",
+    "is",
+    "like",
+    "limit",
+    "next",
+    "not",
+    "offset",
+    "on",
+    "or",
+    "return",
+    "returning",
+    "select",
+    "set",
+    "then",
+    "to",
+    "when",
+    "where",
+];
+
+/// Words after which NULL, TRUE and FALSE are no constants: IS NULL, NOT NULL, SET NULL, AS null.
+const BEFORE_NO_CONSTANT: [&str; 4] = ["is", "not", "set", "as"];
+
+/// A statement taken apart. It is used again for the next one, so that nothing is allocated.
+#[derive(Debug, Clone, Default)]
+pub struct Parts {
+    form: Vec<u8>,
+    literals: Vec<Range<usize>>,
+}
+
+impl Parts {
+    /// The text with [`GAP`] for each literal and [`COMMENT_GAP`] for each comment.
+    pub fn form(&self) -> &[u8] {
+        &self.form
+    }
+
+    /// Where in the text the literals and comments are, in order.
+    pub fn literals(&self) -> impl ExactSizeIterator<Item = Range<usize>> {
+        self.literals.iter().cloned()
+    }
+
+    /// Takes a text apart.
+    pub fn take_apart(&mut self, sql: &[u8]) {
+        self.form.clear();
+        self.literals.clear();
+        let mut tokens = Tokens::of(sql);
+        let (mut before, mut minus) = (Before::default(), None);
+        let mut begin = 0;
+        while let Some(token) = tokens.next() {
+            let range = begin..tokens.position();
+            begin = range.end;
+            match token.kind {
+                Kind::Space => self.form.extend_from_slice(token.text),
+                Kind::Comment => {
+                    minus = None;
+                    self.fill(COMMENT_GAP, range);
+                }
+                _ => {
+                    let sign = minus.take();
+                    if token.text == b"-" && before.may_be_signed() {
+                        minus = Some(Minus { begin: range.start, form_bytes: self.form.len() });
+                    }
+                    self.take(token, range, before, sign);
+                    before = Before(Some(token));
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn take(
+        &mut self,
+        token: Token<'_>,
+        range: Range<usize>,
+        before: Before<'_>,
+        sign: Option<Minus>,
+    ) {
+        match token.kind {
+            Kind::Number => {
+                let begin = sign.map_or(range.start, |minus| {
+                    self.form.truncate(minus.form_bytes);
+                    minus.begin
+                });
+                self.fill(GAP, begin..range.end);
+            }
+            Kind::Text if before.keeps_text() => self.keep(token, range),
+            Kind::Text | Kind::Gap | Kind::CommentGap => self.fill(GAP, range),
+            Kind::Word if is_constant(token.text) && before.may_be_constant() => {
+                self.fill(GAP, range);
+            }
+            Kind::Word => self.form.extend_from_slice(token.text),
+            _ => self.keep(token, range),
+        }
+    }
+
+    /// Puts what stands there into the form, unless it could be taken for a gap.
+    fn keep(&mut self, token: Token<'_>, range: Range<usize>) {
+        if memchr2(GAP, COMMENT_GAP, token.text).is_some() {
+            self.fill(GAP, range);
+        } else {
+            self.form.extend_from_slice(token.text);
+        }
+    }
+
+    fn fill(&mut self, gap: u8, range: Range<usize>) {
+        self.form.push(gap);
+        self.literals.push(range);
+    }
+}
+
+/// A minus that may be a number's sign.
+#[derive(Debug, Clone, Copy)]
+struct Minus {
+    begin: usize,
+    form_bytes: usize,
+}
+
+/// The token before, which says what may follow; none at the beginning.
+#[derive(Debug, Clone, Copy, Default)]
+struct Before<'a>(Option<Token<'a>>);
+
+impl Before<'_> {
+    /// Whether a minus is the sign of a number that follows it.
+    fn may_be_signed(self) -> bool {
+        self.0.is_none_or(|token| match token.kind {
+            Kind::Word => token.is_one_of(&BEFORE_VALUE),
+            Kind::Operator => true,
+            Kind::Sign => !matches!(token.text, b")" | b"]" | b"."),
+            _ => false,
+        })
+    }
+
+    /// Whether NULL, TRUE and FALSE are constants.
+    fn may_be_constant(self) -> bool {
+        let is_none = |token: Token<'_>| token.is_one_of(&BEFORE_NO_CONSTANT) || token.is_sign(".");
+        !self.0.is_some_and(is_none)
+    }
+
+    /// Whether a string is syntax: the character that UESCAPE names.
+    fn keeps_text(self) -> bool {
+        self.0.is_some_and(|token| token.is_word("uescape"))
+    }
+}
+
+/// Whether a word is a constant where one may stand.
+#[inline]
+pub fn is_constant(word: &[u8]) -> bool {
+    matches!(word.len(), 4 | 5)
+        && [&b"null"[..], b"true", b"false"].iter().any(|name| word.eq_ignore_ascii_case(name))
+}
+
+/// Puts a text together; None where there are not as many literals as gaps.
+pub fn put_together<'a>(
+    form: &[u8],
+    literals: impl IntoIterator<Item = &'a [u8]>,
+) -> Option<Vec<u8>> {
+    let mut sql = Vec::with_capacity(form.len() * 2);
+    put_together_into(&mut sql, form, literals).then_some(sql)
+}
+
+/// Puts a text together in a buffer, emptied before; false where there are not as many literals as
+/// gaps.
+pub fn put_together_into<'a>(
+    sql: &mut Vec<u8>,
+    form: &[u8],
+    literals: impl IntoIterator<Item = &'a [u8]>,
+) -> bool {
+    sql.clear();
+    let mut rest = form;
+    let mut literals = literals.into_iter();
+    while let Some(gap) = memchr2(GAP, COMMENT_GAP, rest) {
+        let Some(literal) = literals.next() else { return false };
+        sql.extend_from_slice(&rest[..gap]);
+        sql.extend_from_slice(literal);
+        rest = &rest[gap + 1..];
+    }
+    sql.extend_from_slice(rest);
+    literals.next().is_none()
+}

@@ -1,0 +1,226 @@
+//! Which literals are part of the statement rather than data.
+
+use crate::lexer::class::{Class, classify};
+use crate::lexer::significant;
+use crate::lexer::token::{Kind, Token, Tokens};
+
+/// What is done with a literal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// It is masked.
+    Masked,
+    /// It is kept.
+    Kept,
+    /// It is code, of which the literals are masked.
+    Code,
+}
+
+/// What is done with each of a form's literals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keep(Vec<Way>);
+
+/// Functions that are given the name of something or a format, and as which argument.
+const FUNCTIONS: [(&str, usize); 22] = [
+    ("nextval", 0),
+    ("currval", 0),
+    ("setval", 0),
+    ("setval", 1),
+    ("set_config", 0),
+    ("current_setting", 0),
+    ("to_regclass", 0),
+    ("pg_get_serial_sequence", 0),
+    ("pg_relation_size", 0),
+    ("pg_total_relation_size", 0),
+    ("to_char", 1),
+    ("to_date", 1),
+    ("to_timestamp", 1),
+    ("to_number", 1),
+    ("date_trunc", 0),
+    ("date_trunc", 2),
+    ("date_part", 0),
+    ("timezone", 0),
+    ("encode", 1),
+    ("decode", 1),
+    ("convert_from", 1),
+    ("convert_to", 1),
+];
+
+/// Types that have sizes in parentheses.
+const SIZED_TYPES: [&str; 13] = [
+    "varchar",
+    "char",
+    "character",
+    "bpchar",
+    "varying",
+    "numeric",
+    "decimal",
+    "bit",
+    "float",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "interval",
+];
+
+/// Words right behind which stands no data.
+const BEFORE_SYNTAX: [&str; 8] =
+    ["zone", "language", "escape", "limit", "offset", "first", "next", "uescape"];
+
+/// Words that end a list after ORDER BY or GROUP BY.
+const AFTER_ORDER: [&str; 10] = [
+    "limit",
+    "offset",
+    "fetch",
+    "for",
+    "having",
+    "union",
+    "intersect",
+    "except",
+    "window",
+    "where",
+];
+
+impl Keep {
+    /// What is done with the literals of a form.
+    pub fn of_form(form: &[u8]) -> Keep {
+        let statement = Context::of(&significant(form));
+        let mut tokens: Vec<Token<'_>> = Tokens::of(form).collect();
+        tokens.retain(|token| !matches!(token.kind, Kind::Space | Kind::Comment));
+        let mut places = Places::default();
+        let mut ways = Vec::new();
+        for (index, token) in tokens.iter().enumerate() {
+            match token.kind {
+                Kind::CommentGap => ways.push(Way::Masked),
+                Kind::Gap => {
+                    let is_cast = names_object(&tokens[index + 1..]);
+                    ways.push(if is_cast { Way::Kept } else { statement.way(&places) });
+                    places.pass(token);
+                }
+                _ => places.pass(token),
+            }
+        }
+        Keep(ways)
+    }
+
+    /// What is done with the N-th literal.
+    pub fn way(&self, index: usize) -> Way {
+        self.0.get(index).copied().unwrap_or(Way::Masked)
+    }
+}
+
+/// `'...'::regclass` and its like.
+fn names_object(behind: &[Token<'_>]) -> bool {
+    let [cast, name, ..] = behind else { return false };
+    let is_of_names = name.kind == Kind::Word && name.text.to_ascii_lowercase().starts_with(b"reg");
+    cast.is_sign("::") && is_of_names
+}
+
+/// What the whole statement says about its literals.
+struct Context {
+    class: Class,
+    /// It sets what PostgreSQL itself knows, so the value is none of the user's data.
+    is_setting: bool,
+    has_code: bool,
+}
+
+impl Context {
+    fn of(tokens: &[Token<'_>]) -> Context {
+        let class = classify(tokens).0;
+        let first_is = |words: &[&str]| tokens.first().is_some_and(|token| token.is_one_of(words));
+        let has_dot = tokens.iter().any(|token| token.is_sign("."));
+        let makes_code =
+            tokens.iter().take(4).any(|token| token.is_one_of(&["function", "procedure"]));
+        Context {
+            class,
+            is_setting: first_is(&["set", "reset", "show"]) && !has_dot,
+            has_code: first_is(&["do"]) || (first_is(&["create"]) && makes_code),
+        }
+    }
+
+    fn way(&self, places: &Places<'_>) -> Way {
+        let is_of_copy = self.class == Class::Copy
+            && (places.last_is(&["from", "to", "program"]) || places.is_in_options());
+        if self.is_setting || is_of_copy || places.is_syntax() {
+            Way::Kept
+        } else if self.has_code {
+            Way::Code
+        } else {
+            Way::Masked
+        }
+    }
+}
+
+/// Where in a statement a literal stands.
+#[derive(Debug, Default)]
+struct Places<'a> {
+    last: Option<Token<'a>>,
+    /// The brackets that are open, the outermost first.
+    open: Vec<Bracket<'a>>,
+    /// In a list after ORDER BY or GROUP BY, at the depth of so many brackets.
+    by_depth: Option<usize>,
+}
+
+/// A bracket that is open.
+#[derive(Debug, Clone, Copy)]
+struct Bracket<'a> {
+    before: Option<Token<'a>>,
+    is_square: bool,
+    commas: usize,
+}
+
+impl<'a> Places<'a> {
+    fn pass(&mut self, token: &Token<'a>) {
+        match token.text {
+            b"(" | b"[" if token.kind == Kind::Sign => {
+                let is_square = token.text == b"[";
+                self.open.push(Bracket { before: self.last, is_square, commas: 0 });
+            }
+            b")" | b"]" if token.kind == Kind::Sign => {
+                self.open.pop();
+                self.by_depth = self.by_depth.filter(|&depth| depth <= self.open.len());
+            }
+            b"," => {
+                if let Some(bracket) = self.open.last_mut() {
+                    bracket.commas += 1;
+                }
+            }
+            _ if token.is_word("by") => self.by_depth = Some(self.open.len()),
+            _ if token.is_one_of(&AFTER_ORDER) => self.by_depth = None,
+            _ => {}
+        }
+        self.last = Some(*token);
+    }
+
+    fn last_is(&self, words: &[&str]) -> bool {
+        self.last.is_some_and(|last| last.is_one_of(words))
+    }
+
+    fn is_syntax(&self) -> bool {
+        self.last_is(&BEFORE_SYNTAX) || self.is_order() || self.is_given_a_name()
+    }
+
+    /// A column's place in ORDER BY or GROUP BY.
+    fn is_order(&self) -> bool {
+        let is_first = self.last_is(&["by"]) || self.last.is_some_and(|last| last.is_sign(","));
+        is_first && self.by_depth == Some(self.open.len())
+    }
+
+    /// A size of a type, the place in an array, or an argument that names something.
+    fn is_given_a_name(&self) -> bool {
+        let Some(bracket) = self.open.last() else { return false };
+        let Some(before) = bracket.before else { return false };
+        if bracket.is_square {
+            return !before.is_word("array") && !before.is_sign("[");
+        }
+        let is_named = |&&(name, argument): &&(&str, usize)| {
+            argument == bracket.commas && before.is_word(name)
+        };
+        before.is_one_of(&SIZED_TYPES) || FUNCTIONS.iter().any(|function| is_named(&function))
+    }
+
+    /// In the parentheses behind WITH, as COPY has them.
+    fn is_in_options(&self) -> bool {
+        let before = self.open.last().and_then(|bracket| bracket.before);
+        before.is_some_and(|before| before.is_word("with") || before.is_value())
+    }
+}

@@ -1,0 +1,239 @@
+//! Logs read into a trace, in a thread of its own that can be watched and asked to end.
+//!
+//! A reader ([`crate::log`]) tells what it finds to a writer ([`crate::trace`]); in between, a log
+//! without sessions may be split into streams ([`crate::streams`]). What came of it is in the trace
+//! as well, so that whoever has only the trace still knows what is missing in it, and why.
+//!
+//! | part | rule |
+//! |---|---|
+//! | [`spec`] | what is to be read, as it crosses from Python |
+//! | [`origin`] | what came of it |
+//! | [`shown`] | what a trace holds, as it crosses to Python |
+//! | [`watched`] | counts, and gives up when asked to |
+//! | [`told`] | what a user is told when it fails: what was seen, why, what to do |
+
+pub mod origin;
+pub mod shown;
+pub mod spec;
+#[cfg(test)]
+mod tests;
+pub mod told;
+pub mod watched;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use seatrial_gauge::lock;
+
+use crate::captured::Sink;
+use crate::log::files::{Known, look};
+use crate::log::prefix::Prefix;
+use crate::log::{self, Format, LogError, ReadError, Reading, Telling};
+use crate::mask::Mask;
+use crate::streams::measured::Measured;
+use crate::streams::{Split, SplitReport};
+use crate::trace::{Counts, TraceError, TraceWriter};
+use origin::{Origin, Taken};
+use spec::{IntakeSpec, SESSIONS_MAX};
+use watched::{Watch, WatchError, Watched};
+
+/// Why logs could not be read into a trace.
+#[derive(Debug, thiserror::Error)]
+pub enum IntakeError {
+    /// What was asked for makes no sense.
+    #[error("what is to be read is malformed: {0}")]
+    Spec(String),
+    /// The logs cannot be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The trace cannot be written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A log that tells sessions apart was to be split into streams.
+    #[error("{} tells its sessions apart, so it is not split into streams", path.display())]
+    HasSessions {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        format: Format,
+    },
+    /// It was asked to end.
+    #[error("reading was stopped; nothing was written")]
+    Stopped,
+    /// A defect of ours: what was read and what was written do not agree.
+    #[error("{0}; this is a defect of Seatrial, please report it")]
+    Defect(String),
+}
+
+type Ended = Arc<(Mutex<Option<Result<Taken, IntakeError>>>, Condvar)>;
+
+/// Logs that are being read.
+#[derive(Debug)]
+pub struct Intake {
+    watch: Arc<Watch>,
+    ended: Ended,
+}
+
+impl Intake {
+    /// Starts to read in a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// When no thread can be started.
+    pub fn start(spec: IntakeSpec) -> Result<Intake, IntakeError> {
+        let watch = Arc::new(Watch::default());
+        let ended: Ended = Arc::default();
+        let (own_watch, own_ended) = (watch.clone(), ended.clone());
+        let work = move || {
+            let taken = catch_unwind(AssertUnwindSafe(|| take_in(&spec, &own_watch)));
+            // Whoever waits for the result must get one, whatever happens here.
+            let result =
+                taken.unwrap_or_else(|_| Err(IntakeError::Defect("the reader panicked".into())));
+            *lock(&own_ended.0) = Some(result);
+            own_ended.1.notify_all();
+        };
+        let started = thread::Builder::new().name("intake".into()).spawn(work);
+        started
+            .map_err(|error| IntakeError::Defect(format!("no thread can be started: {error}")))?;
+        Ok(Intake { watch, ended })
+    }
+
+    /// Waits at most so long; true when all was read, or it failed.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let ended = lock(&self.ended.0);
+        let waited = self.ended.1.wait_timeout_while(ended, timeout, |result| result.is_none());
+        waited.is_ok_and(|(result, _)| result.is_some())
+    }
+
+    /// Statements so far.
+    pub fn statements(&self) -> u64 {
+        self.watch.statements()
+    }
+
+    /// Asks it to end: the trace is then not written.
+    pub fn stop(&self) {
+        self.watch.stop();
+    }
+
+    /// Takes the result; `None` while it is being read, and once it was taken.
+    pub fn take_result(&self) -> Option<Result<Taken, IntakeError>> {
+        lock(&self.ended.0).take()
+    }
+}
+
+/// Nobody can take the result any more.
+impl Drop for Intake {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Reads logs into a trace.
+///
+/// # Errors
+///
+/// When they cannot be read, the trace cannot be written, or it was asked to end.
+pub fn take_in(spec: &IntakeSpec, watch: &Watch) -> Result<Taken, IntakeError> {
+    let began = Instant::now();
+    let wanted = spec.wanted();
+    let known = look(&wanted)?;
+    let plan = Plan::of(&known, spec.sessions)?;
+    let mut writer = TraceWriter::create(&spec.output, spec.mask.then(Mask::new))?;
+    let workers = wanted.workers;
+    let (reading, split) = match plan {
+        Plan::Whole => (read(known, Telling::Whole, workers, &mut writer, watch)?, None),
+        Plan::Split { streams, has_times } => {
+            let mut split = Split::new(&mut writer, streams, has_times);
+            let reading = read(known, Telling::Split, workers, &mut split, watch)?;
+            (reading, Some(split.finish()?))
+        }
+        Plan::Measured { streams_max, resolution_us } => {
+            let mut measured = Measured::new(&mut writer, streams_max, resolution_us);
+            let reading = read(known, Telling::Measured, workers, &mut measured, watch)?;
+            (reading, Some(measured.finish()))
+        }
+    };
+    watch.check().map_err(|_: WatchError<TraceError>| IntakeError::Stopped)?;
+    check_counts(&reading, writer.counts(), split.as_ref())?;
+    let counts = writer.counts();
+    let origin = Origin::new(&reading, counts, split, spec.mask, spec.system_identifier);
+    writer.finish(&origin)?;
+    let trace_bytes = spec.output.metadata().map_or(0, |about| about.len());
+    let trace = spec.output.to_string_lossy().into_owned();
+    Ok(Taken { trace, trace_bytes, took_s: began.elapsed().as_secs_f64(), origin })
+}
+
+fn read<S: Sink<Error = TraceError>>(
+    known: Vec<Known>,
+    telling: Telling,
+    workers: usize,
+    sink: &mut S,
+    watch: &Watch,
+) -> Result<Reading, IntakeError> {
+    let mut watched = Watched::new(sink, watch);
+    log::read_looked_at(known, telling, workers, &mut watched).map_err(|error| match error {
+        ReadError::Log(error) => IntakeError::Log(error),
+        ReadError::Sink(WatchError::Stopped) => IntakeError::Stopped,
+        ReadError::Sink(WatchError::Sink(error)) => IntakeError::Trace(error),
+    })
+}
+
+/// What becomes of a log's sessions.
+enum Plan {
+    /// They are as the log tells them; one, where it tells none.
+    Whole,
+    /// So many streams are made, by transactions and conflicts.
+    Split { streams: usize, has_times: bool },
+    /// As many streams as were at work at once, by times and durations.
+    Measured { streams_max: usize, resolution_us: i64 },
+}
+
+impl Plan {
+    fn of(known: &[Known], streams: Option<usize>) -> Result<Plan, IntakeError> {
+        let tells_sessions = |known: &&Known| match (&known.prefix, known.file.format) {
+            (Some(prefix), _) => prefix.has_session(),
+            (None, format) => format != Format::Raw,
+        };
+        if let Some(known) = known.iter().find(tells_sessions) {
+            let (path, format) = (known.file.path.clone(), known.file.format);
+            return match streams {
+                None => Ok(Plan::Whole),
+                Some(_) => Err(IntakeError::HasSessions { path, format }),
+            };
+        }
+        let times = known.iter().map(|known| known.prefix.as_ref().filter(|one| one.has_time()));
+        let coarsest_us =
+            times.map(|one| one.map(Prefix::resolution_us)).collect::<Option<Vec<_>>>();
+        let resolution_us = coarsest_us.and_then(|each| each.into_iter().max());
+        let has_durations = known.iter().any(|known| known.has_durations);
+        Ok(match (resolution_us, streams) {
+            (Some(resolution_us), _) if has_durations => {
+                Plan::Measured { streams_max: streams.unwrap_or(SESSIONS_MAX), resolution_us }
+            }
+            (_, Some(streams)) => Plan::Split { streams, has_times: resolution_us.is_some() },
+            (_, None) => Plan::Whole,
+        })
+    }
+}
+
+/// What was read is what is written.
+fn check_counts(
+    reading: &Reading,
+    counts: &Counts,
+    split: Option<&SplitReport>,
+) -> Result<(), IntakeError> {
+    let tally = &reading.tally;
+    let read = (tally.statements, tally.executable, tally.skipped.iter().sum::<u64>());
+    let written = (counts.statements, counts.executable, counts.skipped.values().sum::<u64>());
+    let sessions = counts.sessions == u64::from(reading.sessions) || split.is_some();
+    if read == written && sessions {
+        return Ok(());
+    }
+    Err(IntakeError::Defect(format!(
+        "{} statements of {} sessions were read and {} of {} written",
+        read.0, reading.sessions, written.0, counts.sessions
+    )))
+}

@@ -1,0 +1,540 @@
+//! Records of sessions, put together to statements.
+//!
+//! PostgreSQL tells of one statement in up to five records, depending on its settings:
+//!
+//! | setting | records |
+//! |---|---|
+//! | `log_statement` | `statement: ...` or `execute NAME: ...` when it begins |
+//! | and `log_duration` | and `duration: ... ms` when each of parse, bind and execute ends |
+//! | `log_min_duration_statement` | `duration: ... ms  parse`, `bind`, `execute` when each ends |
+//! | `log_min_error_statement` | an error, with the statement that it came from |
+//!
+//! A statement begins when its record was written where that is written at the beginning, else at
+//! that time less the duration. Its duration is that of its parse, bind and execution together, as
+//! far as they followed each other at once. One that failed has none. Stamps are cut to ms (`%t`:
+//! to s), so a time less a duration may lie before the statement that was sent before; it is then
+//! taken to be that one's.
+
+use super::message::Said;
+use super::parameters::{self, Limit};
+use super::record::{Record, Severity};
+use super::session::{Found, Open, Pending, Sessions, Stage};
+use super::sql;
+use super::tally::Tally;
+use crate::captured::{Protocol, SessionId, Sink, Skip, Statement};
+
+/// The error code of a statement that failed, where the log does not tell which: a plain log
+/// without `%e`.
+pub const UNKNOWN_ERROR: [u8; 5] = *b"?????";
+
+/// Parse, bind and execution are one if no more time than this lies between them: stamps are in
+/// ms, and the client sends them together.
+const GAP_US_MAX: i64 = 5_000;
+
+/// Durations that a statement has before it is executed: of its parse and its bind. Where more were
+/// told, some are of statements that were not logged, and which they are is not known.
+const PHASES: u64 = 2;
+
+/// Texts that are held for their durations. Beyond it, a statement is told without waiting.
+const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// From when to when.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Start of the first statement.
+    pub first_us: i64,
+    /// End of the last one, as far as durations tell.
+    pub last_us: i64,
+}
+
+/// A statement as it is told, its parameters still as the log writes them.
+#[derive(Debug, Clone, Copy)]
+struct Draft<'a> {
+    start_us: i64,
+    duration_us: Option<u64>,
+    protocol: Protocol,
+    prepared: &'a [u8],
+    portal: &'a [u8],
+    sql: &'a [u8],
+    parameters: &'a [u8],
+    transaction: u64,
+    error: Option<[u8; 5]>,
+    is_fast_path: bool,
+    is_cut: bool,
+}
+
+impl<'a> Draft<'a> {
+    fn of(pending: &'a Pending) -> Draft<'a> {
+        Draft {
+            start_us: pending.start_us,
+            duration_us: pending.duration_us,
+            protocol: pending.protocol.unwrap_or(Protocol::Extended),
+            prepared: &pending.prepared,
+            portal: &pending.portal,
+            sql: &pending.sql,
+            parameters: &pending.parameters,
+            transaction: pending.transaction,
+            error: None,
+            is_fast_path: pending.is_fast_path,
+            is_cut: pending.is_cut,
+        }
+    }
+}
+
+/// Takes in records in the order of the log, and tells a sink of sessions and statements.
+#[derive(Debug)]
+pub struct Assembler<'s, S> {
+    sink: &'s mut S,
+    sessions: Sessions,
+    session_count: u32,
+    parameters: Vec<Option<Vec<u8>>>,
+    limit: Limit,
+    held_bytes: usize,
+    keeps_starts: bool,
+    /// Where every record went.
+    pub tally: Tally,
+    /// From when to when; None without statements that have a time.
+    pub span: Option<Span>,
+    /// Sessions that were taken to have ended because very many were open.
+    pub forgotten: u64,
+}
+
+impl<'s, S: Sink> Assembler<'s, S> {
+    /// One that tells a sink.
+    pub fn new(sink: &'s mut S) -> Assembler<'s, S> {
+        Assembler {
+            sink,
+            sessions: Sessions::default(),
+            session_count: 0,
+            parameters: Vec::new(),
+            limit: Limit::default(),
+            held_bytes: 0,
+            keeps_starts: false,
+            tally: Tally::default(),
+            span: None,
+            forgotten: 0,
+        }
+    }
+
+    /// Of a log without sessions: statements overlap, so each keeps its start, whatever was sent
+    /// before it.
+    pub fn keep_starts(&mut self) {
+        self.keeps_starts = true;
+    }
+
+    /// Sessions that the sink was told of.
+    pub fn session_count(&self) -> u32 {
+        self.session_count
+    }
+
+    /// Takes in a record, whose spans are of these bytes.
+    ///
+    /// # Errors
+    ///
+    /// When the sink gave up.
+    #[inline]
+    pub fn take_in(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
+        self.tally.records += 1;
+        if record.origin.is_background {
+            self.tally.others += 1;
+            return Ok(());
+        }
+        match record.message.said {
+            Said::Other if record.severity == Severity::Log => {
+                self.tally.others += 1;
+                Ok(())
+            }
+            Said::Other => self.error(record, bytes),
+            Said::Received | Said::Connection | Said::Authorized | Said::Disconnected => {
+                self.tally.sessions += 1;
+                self.connection(record, bytes)
+            }
+            Said::Duration => self.duration(record, bytes),
+            Said::Parse | Said::Bind => self.phase(record, bytes),
+            Said::Statement | Said::Execute | Said::Fetch | Said::FastPath => {
+                self.statement(record, bytes)
+            }
+        }
+    }
+
+    /// Tells of all that is still held.
+    ///
+    /// # Errors
+    ///
+    /// When the sink gave up.
+    pub fn finish(&mut self) -> Result<(), S::Error> {
+        for place in self.sessions.all() {
+            self.end(place)?;
+        }
+        Ok(())
+    }
+
+    /// The session of a record; it is opened if it is new.
+    #[inline]
+    fn session(&mut self, record: &Record, bytes: &[u8]) -> Result<usize, S::Error> {
+        let found = self.sessions.find(&record.origin, bytes);
+        let place = match found {
+            Found::Known(place) => place,
+            Found::Other(place) => {
+                self.end(place)?;
+                self.open(record, bytes)?
+            }
+            Found::Unknown => self.open(record, bytes)?,
+        };
+        let open = self.sessions.at(place);
+        let is_new = open.learn(&record.origin, bytes);
+        if let (true, Some(id)) = (is_new, open.id) {
+            self.sink.session_changed(id, &open.session)?;
+        }
+        Ok(place)
+    }
+
+    #[cold]
+    fn open(&mut self, record: &Record, bytes: &[u8]) -> Result<usize, S::Error> {
+        for place in self.sessions.too_many() {
+            self.forgotten += 1;
+            self.end(place)?;
+        }
+        Ok(self.sessions.open(&record.origin, bytes))
+    }
+
+    /// Ends a session: what is held of it is told.
+    fn end(&mut self, place: usize) -> Result<(), S::Error> {
+        self.flush(place)?;
+        let open = self.sessions.close(place);
+        self.tally.others += open.pending.told_alone;
+        Ok(())
+    }
+
+    #[cold]
+    fn connection(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
+        let said = record.message.said;
+        if said == Said::Received {
+            // Whoever had the process number before has ended.
+            if let Found::Known(place) | Found::Other(place) =
+                self.sessions.find(&record.origin, bytes)
+            {
+                self.end(place)?;
+            }
+        }
+        let place = self.session(record, bytes)?;
+        match said {
+            Said::Received => self.sessions.at(place).session.connected_us = record.origin.time_us,
+            Said::Authorized => {
+                self.introduce(place)?;
+            }
+            Said::Disconnected => {
+                self.flush(place)?;
+                let open = self.sessions.at(place);
+                open.session.disconnected_us = record.origin.time_us;
+                if let Some(id) = open.id {
+                    self.sink.session_changed(id, &open.session)?;
+                }
+                self.end(place)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The number of a session, of which the sink is told the first time.
+    #[inline]
+    fn introduce(&mut self, place: usize) -> Result<SessionId, S::Error> {
+        let open = self.sessions.at(place);
+        if let Some(id) = open.id {
+            return Ok(id);
+        }
+        let id = SessionId(self.session_count);
+        open.id = Some(id);
+        self.session_count += 1;
+        self.sink.session(&open.session)?;
+        Ok(id)
+    }
+
+    /// A statement began, or ended with its duration told.
+    #[inline]
+    fn statement(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
+        let place = self.session(record, bytes)?;
+        if self.sessions.at(place).pending.stage == Stage::Running {
+            self.flush(place)?;
+        }
+        let mut draft = draft(record, bytes);
+        let mut pending = std::mem::take(&mut self.sessions.at(place).pending);
+        self.join_earlier(&pending, &mut draft);
+        pending.clear();
+        let is_done = record.message.duration_us.is_some();
+        let bytes_count = draft.sql.len() + draft.parameters.len();
+        let told = if is_done || self.held_bytes + bytes_count > HELD_BYTES_MAX {
+            self.tell(place, &draft)
+        } else {
+            self.held_bytes += bytes_count;
+            hold(&mut pending, Stage::Running, &draft);
+            pending.last_us = draft.start_us;
+            Ok(())
+        };
+        self.sessions.at(place).pending = pending;
+        told
+    }
+
+    /// Joins what was told of a statement before it was executed: its parse and bind, or their
+    /// durations alone.
+    #[inline]
+    fn join_earlier(&mut self, pending: &Pending, draft: &mut Draft<'_>) {
+        let is_extended = draft.protocol != Protocol::Simple;
+        let is_it = match pending.stage {
+            Stage::None | Stage::Running => return,
+            Stage::Timed => is_extended && pending.told_alone <= PHASES,
+            Stage::Parsed | Stage::Bound => {
+                is_extended && pending.prepared == draft.prepared && pending.sql == draft.sql
+            }
+        };
+        if is_it {
+            self.tally.joined += pending.told_alone;
+        } else {
+            self.tally.others += pending.told_alone;
+        }
+        if is_it && draft.start_us - pending.last_us <= GAP_US_MAX {
+            draft.start_us = draft.start_us.min(pending.start_us);
+            if let Some(earlier_us) = pending.duration_us {
+                draft.duration_us = Some(draft.duration_us.unwrap_or(0) + earlier_us);
+            }
+        }
+    }
+
+    /// A statement was parsed, or parameters were bound to it.
+    #[inline]
+    fn phase(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
+        self.tally.joined += 1;
+        let place = self.session(record, bytes)?;
+        if self.sessions.at(place).pending.stage == Stage::Running {
+            self.flush(place)?;
+        }
+        let mut draft = draft(record, bytes);
+        let mut pending = std::mem::take(&mut self.sessions.at(place).pending);
+        let is_bind = record.message.said == Said::Bind;
+        if is_bind && pending.stage == Stage::Parsed {
+            self.join_earlier(&pending, &mut draft);
+        } else {
+            self.tally.others += pending.told_alone;
+        }
+        pending.clear();
+        hold(&mut pending, if is_bind { Stage::Bound } else { Stage::Parsed }, &draft);
+        pending.last_us = record.origin.time_us.unwrap_or(0);
+        self.sessions.at(place).pending = pending;
+        Ok(())
+    }
+
+    /// A duration alone: of the statement that is running, or of what will be told.
+    #[inline]
+    fn duration(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
+        let place = self.session(record, bytes)?;
+        let time_us = record.origin.time_us.unwrap_or(0);
+        let took_us = record.message.duration_us.unwrap_or(0);
+        let pending = &mut self.sessions.at(place).pending;
+        let duration_us = pending.duration_us.unwrap_or(0).saturating_add(took_us);
+        if pending.stage == Stage::Running {
+            pending.duration_us = Some(duration_us);
+            self.tally.joined += 1;
+            return self.flush(place);
+        }
+        let start_us = before(time_us, took_us);
+        if pending.stage == Stage::Timed && start_us - pending.last_us <= GAP_US_MAX {
+            pending.duration_us = Some(duration_us);
+        } else {
+            pending.stage = Stage::Timed;
+            (pending.start_us, pending.duration_us) = (start_us, Some(took_us));
+        }
+        pending.told_alone += 1;
+        pending.last_us = time_us;
+        Ok(())
+    }
+
+    /// Something failed: the statement that is running or was bound, or one that only the error
+    /// tells of.
+    #[cold]
+    fn error(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
+        let sql = record.statement.of(bytes);
+        if sql.is_empty() && record.severity == Severity::Fatal {
+            self.tally.others += 1;
+            return Ok(());
+        }
+        if sql.is_empty() && self.sessions.find(&record.origin, bytes) == Found::Unknown {
+            self.tally.others += 1;
+            return Ok(());
+        }
+        let place = self.session(record, bytes)?;
+        let error = Some(match &record.origin.code {
+            b"\0\0\0\0\0" | b"00000" => UNKNOWN_ERROR,
+            code => *code,
+        });
+        let mut pending = std::mem::take(&mut self.sessions.at(place).pending);
+        let stage = pending.stage;
+        let is_it = match stage {
+            Stage::Running => sql.is_empty() || pending.sql == sql,
+            Stage::Parsed | Stage::Bound => !sql.is_empty() && pending.sql == sql,
+            Stage::None | Stage::Timed => false,
+        };
+        if !is_it {
+            self.sessions.at(place).pending = pending;
+            return self.error_alone(place, record, bytes, error);
+        }
+        let mut draft = Draft { error, duration_us: None, ..Draft::of(&pending) };
+        if draft.parameters.is_empty() {
+            draft.parameters = record.parameters.of(bytes);
+        }
+        let told = self.tell(place, &draft);
+        if stage == Stage::Running {
+            self.tally.joined += 1;
+            self.held_bytes -= pending.sql.len() + pending.parameters.len();
+        }
+        pending.clear();
+        self.sessions.at(place).pending = pending;
+        told
+    }
+
+    /// An error of a statement that no other record tells of.
+    fn error_alone(
+        &mut self,
+        place: usize,
+        record: &Record,
+        bytes: &[u8],
+        error: Option<[u8; 5]>,
+    ) -> Result<(), S::Error> {
+        let sql = record.statement.of(bytes);
+        if sql.is_empty() {
+            self.tally.others += 1;
+            return Ok(());
+        }
+        self.flush(place)?;
+        let is_extended = !record.parameters.is_empty() || sql::has_parameters(sql);
+        let protocol = if is_extended { Protocol::Extended } else { Protocol::Simple };
+        let text = draft(record, bytes);
+        self.tell(place, &Draft { protocol, sql, error, ..text })
+    }
+
+    /// Tells of a running statement of which no more is to come, and drops what was only parsed.
+    #[inline]
+    fn flush(&mut self, place: usize) -> Result<(), S::Error> {
+        let mut pending = std::mem::take(&mut self.sessions.at(place).pending);
+        let mut told = Ok(());
+        if pending.stage == Stage::Running {
+            told = self.tell(place, &Draft::of(&pending));
+            self.held_bytes -= pending.sql.len() + pending.parameters.len();
+        } else {
+            self.tally.others += pending.told_alone;
+        }
+        pending.clear();
+        self.sessions.at(place).pending = pending;
+        told
+    }
+
+    /// Tells the sink of a statement.
+    #[inline]
+    fn tell(&mut self, place: usize, draft: &Draft<'_>) -> Result<(), S::Error> {
+        let session = self.introduce(place)?;
+        let is_whole = parameters::read(draft.parameters, &mut self.parameters, &mut self.limit);
+        let open = self.sessions.at(place);
+        let skip = self::skip(open, draft, is_whole);
+        if draft.protocol == Protocol::Extended {
+            open.open_portal(draft.prepared, draft.portal);
+        }
+        let sql = if draft.is_fast_path { &[][..] } else { draft.sql };
+        let transaction = open.block.step(sql, draft.transaction, draft.error.is_some());
+        let not_before_us = if self.keeps_starts { i64::MIN } else { open.last_start_us };
+        let start_us = draft.start_us.max(not_before_us);
+        open.last_start_us = start_us;
+        self.tally.statement(skip);
+        self.note_time(start_us, draft.duration_us);
+        self.sink.statement(&Statement {
+            session,
+            start_us,
+            duration_us: draft.duration_us,
+            protocol: draft.protocol,
+            prepared: draft.prepared,
+            sql: draft.sql,
+            parameters: &self.parameters,
+            transaction,
+            rows: None,
+            tag: None,
+            returned: None,
+            error: draft.error,
+            skip,
+        })
+    }
+
+    #[inline]
+    fn note_time(&mut self, start_us: i64, duration_us: Option<u64>) {
+        let end_us = start_us.saturating_add_unsigned(duration_us.unwrap_or(0));
+        let span = self.span.get_or_insert(Span { first_us: start_us, last_us: end_us });
+        span.first_us = span.first_us.min(start_us);
+        span.last_us = span.last_us.max(end_us);
+    }
+}
+
+/// A statement as a record tells it.
+#[inline]
+fn draft<'a>(record: &Record, bytes: &'a [u8]) -> Draft<'a> {
+    let message = &record.message;
+    let time_us = record.origin.time_us.unwrap_or(0);
+    let protocol = match message.said {
+        Said::Parse | Said::Bind | Said::Execute => Protocol::Extended,
+        Said::Fetch => Protocol::Fetch,
+        _ => Protocol::Simple,
+    };
+    Draft {
+        start_us: before(time_us, message.duration_us.unwrap_or(0)),
+        duration_us: message.duration_us,
+        protocol,
+        prepared: message.name.of(bytes),
+        portal: message.portal.of(bytes),
+        sql: message.text.of(bytes),
+        parameters: record.parameters.of(bytes),
+        transaction: record.origin.transaction,
+        error: None,
+        is_fast_path: message.said == Said::FastPath,
+        is_cut: record.is_cut,
+    }
+}
+
+/// A time so much earlier.
+#[inline]
+fn before(time_us: i64, duration_us: u64) -> i64 {
+    time_us.saturating_sub_unsigned(duration_us)
+}
+
+fn hold(pending: &mut Pending, stage: Stage, draft: &Draft<'_>) {
+    pending.stage = stage;
+    pending.start_us = draft.start_us;
+    pending.duration_us = draft.duration_us;
+    pending.protocol = Some(draft.protocol);
+    pending.prepared.extend_from_slice(draft.prepared);
+    pending.portal.extend_from_slice(draft.portal);
+    pending.sql.extend_from_slice(draft.sql);
+    pending.parameters.extend_from_slice(draft.parameters);
+    pending.transaction = draft.transaction;
+    pending.is_fast_path = draft.is_fast_path;
+    pending.is_cut = draft.is_cut;
+}
+
+/// Why a statement cannot be sent again.
+#[inline]
+fn skip(open: &Open, draft: &Draft<'_>, is_whole: bool) -> Option<Skip> {
+    if draft.is_fast_path {
+        return Some(Skip::FastPath);
+    }
+    if draft.is_cut || !is_whole {
+        return Some(Skip::CutOff);
+    }
+    if draft.protocol == Protocol::Fetch && !open.has_portal(draft.prepared, draft.portal) {
+        return Some(Skip::UnknownPortal);
+    }
+    if draft.protocol != Protocol::Simple
+        && draft.parameters.is_empty()
+        && sql::has_parameters(draft.sql)
+    {
+        return Some(Skip::BinaryParameters);
+    }
+    let mut takes_data = false;
+    sql::for_each_statement(draft.sql, |statement| takes_data |= sql::is_copy_in(statement));
+    takes_data.then_some(Skip::CopyData)
+}

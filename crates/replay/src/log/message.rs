@@ -1,0 +1,309 @@
+//! What a record says of statements and connections.
+
+use std::sync::LazyLock;
+
+use memchr::memmem;
+
+use super::phrases::{LANGUAGES, Language, Section};
+use super::record::{Origin, Severity, Span};
+use super::sql;
+
+/// What PostgreSQL calls the statement and the portal without a name.
+const UNNAMED: &[u8] = b"<unnamed>";
+
+/// What stands behind the application's name where a connection is authorized, in any language.
+const ENCRYPTION: [&[u8]; 2] = [b" SSL", b" GSS ("];
+
+/// What a record tells of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Said {
+    /// Nothing that matters here.
+    #[default]
+    Other,
+    /// A statement of the simple protocol.
+    Statement,
+    /// A statement was parsed.
+    Parse,
+    /// Parameters were bound to a statement.
+    Bind,
+    /// A bound statement is executed.
+    Execute,
+    /// More rows are fetched from a portal.
+    Fetch,
+    /// A function was called without SQL.
+    FastPath,
+    /// How long something took that was logged before.
+    Duration,
+    /// A connection came in.
+    Received,
+    /// A connection was let in.
+    Authorized,
+    /// Something else of a connection: that it was authenticated, that it is ready.
+    Connection,
+    /// A connection ended.
+    Disconnected,
+}
+
+/// What a record says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Message {
+    /// What of.
+    pub said: Said,
+    /// How long it took, where the record tells.
+    pub duration_us: Option<u64>,
+    /// Name of the prepared statement; empty for the unnamed one.
+    pub name: Span,
+    /// Name of the portal; empty for the unnamed one.
+    pub portal: Span,
+    /// The statement's text.
+    pub text: Span,
+}
+
+/// What may stand between two literals of a phrase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hole {
+    Duration,
+    Name,
+    Text,
+}
+
+/// A phrase, ready to be compared.
+#[derive(Debug)]
+struct Phrase {
+    said: Said,
+    language: &'static Language,
+    before: &'static [u8],
+    holes: Vec<(Hole, &'static [u8])>,
+}
+
+impl Phrase {
+    fn new(language: &'static Language, said: Said, template: &'static str) -> Phrase {
+        let mut parts = template.split('{');
+        let before = parts.next().unwrap_or_default().as_bytes();
+        let hole = |part: &'static str| match part.split_once('}') {
+            Some(("d", literal)) => (Hole::Duration, literal.as_bytes()),
+            Some(("n", literal)) => (Hole::Name, literal.as_bytes()),
+            Some((_, literal)) => (Hole::Text, literal.as_bytes()),
+            None => (Hole::Text, part.as_bytes()),
+        };
+        Phrase { said, language, before, holes: parts.map(hole).collect() }
+    }
+
+    /// What a text says, if it is of this form.
+    #[inline]
+    fn read(&self, text: &[u8], offset_bytes: usize) -> Option<Message> {
+        let mut at = self.before.len();
+        let mut message = Message { said: self.said, ..Message::default() };
+        for &(hole, literal) in &self.holes {
+            let rest = &text[at..];
+            let length = match hole {
+                Hole::Duration => {
+                    let (duration_us, length) = read_ms(rest)?;
+                    message.duration_us = Some(duration_us);
+                    length
+                }
+                Hole::Name => {
+                    let length = name_bytes(rest, literal)?;
+                    (message.name, message.portal) = names(&rest[..length], offset_bytes + at);
+                    length
+                }
+                Hole::Text => {
+                    message.text = Span::new(offset_bytes + at, offset_bytes + text.len());
+                    return Some(message);
+                }
+            };
+            at += length + literal.len();
+            if !rest[length..].starts_with(literal) {
+                return None;
+            }
+        }
+        (at == text.len()).then_some(message)
+    }
+}
+
+/// Milliseconds with three places, as us, and their length.
+#[inline]
+fn read_ms(text: &[u8]) -> Option<(u64, usize)> {
+    let (mut us, mut at) = (0u64, 0);
+    while let Some(digit) = text.get(at).filter(|byte| byte.is_ascii_digit()) {
+        us = us.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+        at += 1;
+    }
+    let places = text.get(at + 1..at + 4)?;
+    if at == 0 || text[at] != b'.' || !places.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    for digit in places {
+        us = us.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+    }
+    Some((us, at + 4))
+}
+
+/// Names that PostgreSQL cuts no shorter: `NAMEDATALEN` of a statement, and that of its portal.
+const NAMES_BYTES_MAX: usize = 130;
+
+/// How far the name goes that ends in a literal such as `: `. A name may have that in it; then it
+/// ends where SQL begins.
+#[inline]
+fn name_bytes(text: &[u8], literal: &[u8]) -> Option<usize> {
+    let first = find(text, literal)?;
+    let behind = first + literal.len();
+    let in_names = &text[behind..text.len().min(NAMES_BYTES_MAX).max(behind)];
+    if find(in_names, literal).is_none() { Some(first) } else { name_by_sql(text, literal) }
+}
+
+#[cold]
+fn name_by_sql(text: &[u8], literal: &[u8]) -> Option<usize> {
+    let mut ends = memmem::find_iter(text, literal);
+    let first = ends.next()?;
+    let ends = std::iter::once(first).chain(ends).take_while(|&end| end < NAMES_BYTES_MAX);
+    let mut ends = ends.filter(|end| sql::begins_statement(&text[end + literal.len()..]));
+    Some(ends.next().unwrap_or(first))
+}
+
+/// Where a short literal is. Looking for one byte of it is quicker than preparing a search.
+#[inline]
+fn find(text: &[u8], literal: &[u8]) -> Option<usize> {
+    let first = *literal.first()?;
+    let mut places = memchr::memchr_iter(first, text);
+    places.find(|&place| text[place..].starts_with(literal))
+}
+
+/// `NAME` or `NAME/PORTAL`.
+#[inline]
+fn names(text: &[u8], offset_bytes: usize) -> (Span, Span) {
+    let slash = memchr::memrchr(b'/', text).unwrap_or(text.len());
+    let portal = Span::new(offset_bytes + (slash + 1).min(text.len()), offset_bytes + text.len());
+    if &text[..slash] == UNNAMED {
+        return (Span::default(), portal);
+    }
+    (Span::new(offset_bytes, offset_bytes + slash), portal)
+}
+
+/// What begins a line behind the prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Label {
+    /// A record.
+    Record(Severity),
+    /// A part of the record before it.
+    Section(Section),
+}
+
+/// All phrases of all languages, by the first byte.
+#[derive(Debug)]
+pub struct Book {
+    phrases: Vec<Vec<Phrase>>,
+    labels: Vec<Vec<(&'static [u8], Label)>>,
+}
+
+static BOOK: LazyLock<Book> = LazyLock::new(Book::new);
+
+impl Book {
+    /// The book of all languages.
+    pub fn get() -> &'static Book {
+        &BOOK
+    }
+
+    fn new() -> Book {
+        let mut book = Book {
+            phrases: (0..256).map(|_| Vec::new()).collect(),
+            labels: (0..256).map(|_| Vec::new()).collect(),
+        };
+        for language in &LANGUAGES {
+            let severities = language.severities.iter();
+            let severities = severities.map(|&(word, severity)| (word, Label::Record(severity)));
+            let sections = language.labels.iter();
+            let sections = sections.map(|&(word, section)| (word, Label::Section(section)));
+            for (word, label) in severities.chain(sections) {
+                book.labels[usize::from(word.as_bytes()[0])].push((word.as_bytes(), label));
+            }
+            for &(said, template) in language.messages {
+                let first = usize::from(template.as_bytes()[0]);
+                book.phrases[first].push(Phrase::new(language, said, template));
+            }
+        }
+        book
+    }
+
+    /// The label that bytes begin with, and its length.
+    #[inline]
+    pub fn label(&self, bytes: &[u8]) -> Option<(Label, usize)> {
+        let labels = &self.labels[usize::from(*bytes.first()?)];
+        let found = labels.iter().find(|(word, _)| bytes.starts_with(word));
+        found.map(|&(word, label)| (label, word.len()))
+    }
+
+    /// How grave a severity is that stands in a column of its own; None for a foreign word.
+    #[inline]
+    pub fn severity(&self, word: &[u8]) -> Option<Severity> {
+        let labels = &self.labels[usize::from(*word.first()?)];
+        let is_it = |label: &[u8]| label.strip_suffix(b":  ") == Some(word);
+        labels.iter().find_map(|&(label, kind)| match kind {
+            Label::Record(severity) if is_it(label) => Some(severity),
+            _ => None,
+        })
+    }
+
+    /// What a message says. Where a connection is authorized, the origin learns whose it is.
+    #[inline]
+    pub fn message(&self, bytes: &[u8], span: Span, origin: &mut Origin) -> Message {
+        let text = span.of(bytes);
+        let Some(&first) = text.first() else { return Message::default() };
+        for phrase in &self.phrases[usize::from(first)] {
+            if !text.starts_with(phrase.before) {
+                continue;
+            }
+            if let Some(message) = phrase.read(text, span.start()) {
+                if message.said == Said::Authorized {
+                    authorized(phrase.language, bytes, message.text, origin);
+                }
+                return message;
+            }
+        }
+        Message::default()
+    }
+}
+
+/// `USER database=DATABASE application_name=APPLICATION SSL enabled (...)`.
+#[cold]
+fn authorized(language: &Language, bytes: &[u8], span: Span, origin: &mut Origin) {
+    let text = span.of(bytes);
+    let find = |word: &[u8]| memmem::find(text, word);
+    let ends = ENCRYPTION.iter().filter_map(|word| find(word));
+    let end = ends.min().unwrap_or(text.len());
+    let application = find(language.application.as_bytes()).filter(|&at| at < end).unwrap_or(end);
+    let database =
+        find(language.database.as_bytes()).filter(|&at| at < application).unwrap_or(application);
+    let part = |from: usize, to: usize| Span::new(span.start() + from.min(to), span.start() + to);
+    origin.user = part(0, database);
+    origin.database = part(database + language.database.len(), application);
+    if application < end {
+        origin.application = part(application + language.application.len(), end);
+    }
+}
+
+/// Values of parameters in DETAIL, where they stand; empty where it tells of something else.
+#[inline]
+pub fn detail_parameters(bytes: &[u8], detail: Span) -> Span {
+    let text = detail.of(bytes);
+    if text.is_empty() {
+        return Span::default();
+    }
+    let labels = LANGUAGES.iter().flat_map(|language| language.parameters);
+    let found = labels.map(|label| label.as_bytes()).find(|label| text.starts_with(label));
+    found.map_or(Span::default(), |label| Span::new(detail.start() + label.len(), detail.end()))
+}
+
+/// Values of parameters in CONTEXT, which an error was met with
+/// (`log_parameter_max_length_on_error`); empty where it does not tell.
+#[cold]
+pub fn context_parameters(bytes: &[u8], context: Span) -> Span {
+    let text = context.of(bytes);
+    let labels = LANGUAGES.iter().flat_map(|language| language.portal_parameters);
+    let found = labels.filter_map(|label| {
+        let at = memmem::find(text, label.as_bytes())?;
+        Some(at + label.len())
+    });
+    let start = found.min();
+    start.map_or(Span::default(), |at| Span::new(context.start() + at, context.end()))
+}

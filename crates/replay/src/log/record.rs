@@ -1,0 +1,203 @@
+//! One record of a log, as a reader hands it on: spans into the bytes that it was read from.
+
+use super::message::{self, Book, Message};
+use super::stamp::Zones;
+use super::tally::Reason;
+
+/// A part of the bytes that a record was read from. Empty where the log does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    /// From one offset to another. Blocks and records are far below 4 GiB.
+    #[inline]
+    pub fn new(start: usize, end: usize) -> Span {
+        Span { start: start as u32, end: end.max(start) as u32 }
+    }
+
+    /// What it covers.
+    #[inline]
+    pub fn of(self, bytes: &[u8]) -> &[u8] {
+        bytes.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+
+    /// Where it begins.
+    #[inline]
+    pub fn start(self) -> usize {
+        self.start as usize
+    }
+
+    /// Where it ends.
+    #[inline]
+    pub fn end(self) -> usize {
+        self.end as usize
+    }
+
+    /// Whether it covers nothing.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+
+    /// The same part of bytes that begin so much earlier.
+    #[inline]
+    pub fn behind(self, offset_bytes: usize) -> Span {
+        Span::new(self.start() + offset_bytes, self.end() + offset_bytes)
+    }
+}
+
+/// How grave a record is, as far as it matters to what became of a statement.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Severity {
+    /// LOG, and all that PostgreSQL goes on after.
+    #[default]
+    Log,
+    /// ERROR: the statement failed.
+    Error,
+    /// FATAL and PANIC: the session ended.
+    Fatal,
+}
+
+/// What a log tells of the process that wrote a record, whatever its format.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// When it was written, in us since 1970; None where the log does not tell.
+    pub time_us: Option<i64>,
+    /// Process number; 0 where the log does not tell.
+    pub pid: u32,
+    /// When the process started, in s since 1970; 0 where the log does not tell.
+    pub started_s: u32,
+    /// The log's name for the session, `%c`; else the process number.
+    pub name: Span,
+    /// `%l`: which record of its session it is, from 1; 0 where the log does not tell.
+    pub session_line: u64,
+    /// User.
+    pub user: Span,
+    /// Database.
+    pub database: Span,
+    /// Application.
+    pub application: Span,
+    /// Number of the transaction, `%v` without the backend, else `%x`; 0 for none.
+    pub transaction: u64,
+    /// The error code; zeros where the log does not tell.
+    pub code: [u8; 5],
+    /// A process that serves no client: a checkpointer, a parallel worker.
+    pub is_background: bool,
+}
+
+impl Origin {
+    /// What tells sessions apart: start and process, or the process alone.
+    #[inline]
+    pub fn key(&self) -> u64 {
+        u64::from(self.started_s) << 32 | u64::from(self.pid)
+    }
+}
+
+/// One record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Who wrote it, and when.
+    pub origin: Origin,
+    /// How grave it is.
+    pub severity: Severity,
+    /// What it says.
+    pub message: Message,
+    /// Values of the parameters: `$1 = '...', ...`.
+    pub parameters: Span,
+    /// The statement that an error came from.
+    pub statement: Span,
+    /// The log ends within it.
+    pub is_cut: bool,
+}
+
+/// The texts of a record, whatever its format.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Texts {
+    /// What it says.
+    pub message: Span,
+    /// DETAIL, where parameters are.
+    pub detail: Span,
+    /// STATEMENT, which an error came from.
+    pub statement: Span,
+    /// CONTEXT, where parameters may be that an error was met with.
+    pub context: Span,
+}
+
+impl Record {
+    /// A record of so many texts.
+    #[inline]
+    pub fn new(bytes: &[u8], mut origin: Origin, severity: Severity, texts: Texts) -> Record {
+        let (mut said, mut parameters) = (Message::default(), Span::default());
+        // What the server itself says of a statement has neither; what a function says by RAISE LOG
+        // may have the same words.
+        let is_of_function = !(texts.statement.is_empty() && texts.context.is_empty());
+        if severity == Severity::Log && !is_of_function {
+            said = Book::get().message(bytes, texts.message, &mut origin);
+            parameters = message::detail_parameters(bytes, texts.detail);
+        } else if severity != Severity::Log && !texts.context.is_empty() {
+            parameters = message::context_parameters(bytes, texts.context);
+        }
+        let statement = texts.statement;
+        Record { origin, severity, message: said, parameters, statement, is_cut: false }
+    }
+}
+
+/// Something that could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// Why.
+    pub reason: Reason,
+    /// Where in the block, in bytes.
+    pub offset_bytes: usize,
+    /// Which line of the block, from 0.
+    pub line: usize,
+    /// What stands there.
+    pub text: Span,
+}
+
+/// What a reader found in a block.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Records in their order.
+    pub records: Vec<Record>,
+    /// What could not be read, in its order.
+    pub faults: Vec<Fault>,
+    /// Time zones that were met.
+    pub zones: Zones,
+}
+
+impl Found {
+    /// Makes room for another block.
+    pub fn clear(&mut self) {
+        self.records.clear();
+        self.faults.clear();
+    }
+
+    /// Notes what could not be read: a line or what is left of a record.
+    #[cold]
+    pub fn fault(&mut self, reason: Reason, line: usize, text: Span) {
+        self.faults.push(Fault { reason, offset_bytes: text.start(), line, text });
+    }
+}
+
+/// What tells that a line begins a record is within so many bytes of it, whatever its prefix. Of a
+/// line that was cut before it, nothing is known.
+pub const HEAD_BYTES_MAX: usize = 2 << 10;
+
+/// One format of log: how its bytes fall into records, and what each says.
+///
+/// What begins a record must be seen from its line alone, whatever stands before it. Blocks can
+/// then be read side by side, and a torn record costs nothing but itself.
+pub trait LogReader: Send + Sync {
+    /// Where the first line that begins a record begins, in bytes that begin with a line; None
+    /// when there is none.
+    fn first_record(&self, bytes: &[u8]) -> Option<usize>;
+
+    /// Reads records from bytes that begin with a line, and tells where it stopped: at the end
+    /// where `is_whole`, else where the last record begins, which may go on in the next block.
+    /// What it has passed it may change in place, as to take doubled quotes out.
+    fn read(&self, bytes: &mut [u8], is_whole: bool, found: &mut Found) -> usize;
+}

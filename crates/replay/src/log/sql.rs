@@ -1,0 +1,273 @@
+//! As much of SQL as it takes to see where statements end and what they do to a transaction.
+//!
+//! Where a statement ends follows psql (`psqlscan.l`): at a semicolon outside of quotes, comments
+//! and brackets, and of the body of a function that begins with BEGIN ATOMIC.
+
+use crate::lexer::token::{Kind, Token, Tokens};
+
+/// Words that statements begin with.
+const COMMANDS: [&str; 36] = [
+    "SELECT",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "MERGE",
+    "WITH",
+    "BEGIN",
+    "START",
+    "COMMIT",
+    "ROLLBACK",
+    "SAVEPOINT",
+    "SET",
+    "RESET",
+    "CREATE",
+    "ALTER",
+    "DROP",
+    "TRUNCATE",
+    "COPY",
+    "PREPARE",
+    "EXECUTE",
+    "VACUUM",
+    "ANALYZE",
+    "EXPLAIN",
+    "GRANT",
+    "REVOKE",
+    "CALL",
+    "DO",
+    "VALUES",
+    "LOCK",
+    "COMMENT",
+    "DECLARE",
+    "FETCH",
+    "CLOSE",
+    "SHOW",
+    "TABLE",
+    "DISCARD",
+];
+
+/// Whether a token means something to the server.
+#[inline]
+fn is_significant(kind: Kind) -> bool {
+    !matches!(kind, Kind::Space | Kind::Comment | Kind::Hint)
+}
+
+/// The tokens that mean something to the server.
+#[inline]
+fn significant(sql: &[u8]) -> impl Iterator<Item = Token<'_>> {
+    Tokens::of(sql).filter(|token| is_significant(token.kind))
+}
+
+/// Whether there is anything but blanks, comments and semicolons.
+pub fn is_something(sql: &[u8]) -> bool {
+    significant(sql).any(|token| !token.is_sign(";"))
+}
+
+/// The first token that means something.
+pub fn first_word(sql: &[u8]) -> Option<Token<'_>> {
+    significant(sql).next()
+}
+
+/// Whether a text begins with a word that a statement begins with, or a bracket.
+pub fn begins_statement(sql: &[u8]) -> bool {
+    let first = first_word(sql);
+    first.is_some_and(|token| token.is_sign("(") || token.is_one_of(&COMMANDS))
+}
+
+/// Follows a statement to its end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Depth {
+    brackets: usize,
+    /// BEGIN ATOMIC, and CASE inside of it, that are open.
+    blocks: usize,
+    was_begin: bool,
+}
+
+impl Depth {
+    #[inline]
+    fn word(&mut self, token: &Token<'_>) {
+        if self.blocks > 0 && token.is_word("END") {
+            self.blocks -= 1;
+        } else if (self.was_begin && token.is_word("ATOMIC"))
+            || (self.blocks > 0 && token.is_word("CASE"))
+        {
+            self.blocks += 1;
+        }
+        self.was_begin = token.is_word("BEGIN");
+    }
+}
+
+/// Where the statement at the front ends: behind its semicolon. None where it is not in sight.
+pub fn statement_end(sql: &[u8]) -> Option<usize> {
+    let mut depth = Depth::default();
+    let mut tokens = Tokens::of(sql);
+    while let Some(token) = tokens.next() {
+        match (token.kind, token.text) {
+            (Kind::Word, _) => depth.word(&token),
+            (Kind::Sign, b"(") => depth.brackets += 1,
+            (Kind::Sign, b")") => depth.brackets = depth.brackets.saturating_sub(1),
+            (Kind::Sign, b";") if depth.brackets == 0 && depth.blocks == 0 => {
+                return Some(tokens.position());
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Whether a text has `$1` or the like, so that it needs parameters.
+#[inline]
+pub fn has_parameters(sql: &[u8]) -> bool {
+    memchr::memchr(b'$', sql).is_some()
+        && Tokens::of(sql).any(|token| token.kind == Kind::Parameter)
+}
+
+/// What a statement does to the transaction that it is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    /// Nothing.
+    None,
+    /// It begins a block.
+    Begin,
+    /// It ends one, and with `AND CHAIN` begins the next.
+    End {
+        /// Whether another begins.
+        is_chained: bool,
+    },
+}
+
+/// Whether a text has more than one statement.
+#[inline]
+fn has_many(sql: &[u8]) -> bool {
+    let text = sql.trim_ascii_end();
+    memchr::memchr(b';', text).is_some_and(|at| at + 1 < text.len())
+}
+
+/// Calls with each statement of a text.
+#[inline]
+pub fn for_each_statement(sql: &[u8], mut each: impl FnMut(&[u8])) {
+    if !has_many(sql) {
+        return each(sql);
+    }
+    let mut at = 0;
+    while at < sql.len() {
+        let length = statement_end(&sql[at..]).unwrap_or(sql.len() - at);
+        each(&sql[at..at + length]);
+        at += length;
+    }
+}
+
+/// What a single statement does to its transaction.
+#[inline]
+pub fn control(sql: &[u8]) -> Control {
+    // Most statements are told by their first byte.
+    let first = sql.iter().find(|byte| !byte.is_ascii_whitespace());
+    match first.map(u8::to_ascii_uppercase) {
+        Some(b'B' | b'S' | b'C' | b'E' | b'R' | b'A' | b'P' | b'-' | b'/') => control_of_words(sql),
+        _ => Control::None,
+    }
+}
+
+fn control_of_words(sql: &[u8]) -> Control {
+    const PLAIN_END: Control = Control::End { is_chained: false };
+    let mut words = significant(sql).take_while(|token| token.kind == Kind::Word);
+    let Some(first) = words.next() else { return Control::None };
+    let mut second_is = |word: &str| words.next().is_some_and(|second| second.is_word(word));
+    if first.is_word("BEGIN") || (first.is_word("START") && second_is("TRANSACTION")) {
+        return Control::Begin;
+    }
+    if first.is_word("PREPARE") {
+        return if second_is("TRANSACTION") { PLAIN_END } else { Control::None };
+    }
+    if !first.is_one_of(&["COMMIT", "END", "ROLLBACK", "ABORT"]) {
+        return Control::None;
+    }
+    let (mut is_chained, mut is_no) = (false, false);
+    for word in words {
+        // ROLLBACK TO a savepoint, and what finishes another session's prepared transaction.
+        if word.is_one_of(&["TO", "PREPARED"]) {
+            return Control::None;
+        }
+        is_no |= word.is_word("NO");
+        is_chained |= word.is_word("CHAIN");
+    }
+    Control::End { is_chained: is_chained && !is_no }
+}
+
+/// Whether a statement takes data from the client: `COPY ... FROM STDIN`.
+#[inline]
+pub fn is_copy_in(sql: &[u8]) -> bool {
+    let first = sql.iter().find(|byte| !byte.is_ascii_whitespace());
+    matches!(first, Some(b'C' | b'c' | b'-' | b'/')) && is_copy_in_words(sql)
+}
+
+fn is_copy_in_words(sql: &[u8]) -> bool {
+    let mut tokens = significant(sql);
+    if !tokens.next().is_some_and(|token| token.is_word("COPY")) {
+        return false;
+    }
+    let (mut brackets, mut was_from) = (0usize, false);
+    for token in tokens {
+        if was_from {
+            return token.is_word("STDIN");
+        }
+        match token.text {
+            b"(" => brackets += 1,
+            b")" => brackets = brackets.saturating_sub(1),
+            _ => was_from = brackets == 0 && token.is_word("FROM"),
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statements(sql: &str) -> Vec<String> {
+        let mut statements = Vec::new();
+        for_each_statement(sql.as_bytes(), |statement| {
+            statements.push(String::from_utf8(statement.to_vec()).unwrap());
+        });
+        statements
+    }
+
+    #[test]
+    fn statements_end_at_semicolons_of_their_own() {
+        let quoted = "select ';', $$;$$, $a$ $$; $a$, \";\", E'\\';' -- ;\n/* ; /* ; */ ; */;";
+        assert_eq!(statements(&format!("{quoted} select 2")), [quoted, " select 2"]);
+        let rule = "create rule r as on insert to t do (select 1; select 2);";
+        assert_eq!(statements(&format!("{rule}commit")), [rule, "commit"]);
+        let routine = "create function f() returns int begin atomic select case when true then 1 \
+                       end; select 2; end;";
+        assert_eq!(
+            statements(&format!("{routine}begin;select 3; end;")),
+            [routine, "begin;", "select 3;", " end;"]
+        );
+        assert_eq!(statement_end(b"select 'x;"), None);
+    }
+
+    #[test]
+    fn copy_from_the_client_is_known() {
+        for sql in [
+            "copy t from stdin",
+            "COPY t (a, b) FROM STDIN WITH (format csv);",
+            "copy \"from\" from stdin",
+        ] {
+            assert!(is_copy_in(sql.as_bytes()), "{sql}");
+        }
+        for sql in [
+            "copy t to stdout",
+            "copy t from 'stdin'",
+            "copy (select 1 from stdin) to stdout",
+            "create table copy (a int)",
+        ] {
+            assert!(!is_copy_in(sql.as_bytes()), "{sql}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_those_outside_of_quotes() {
+        assert!(has_parameters(b"select $1"));
+        assert!(!has_parameters(b"select '$1', $$ $1 $$ -- $1"));
+    }
+}

@@ -1,0 +1,328 @@
+//! Records of a session, put together to statements.
+
+use super::*;
+
+/// A plain log: each line is (ms after noon, process, what it says).
+fn log(lines: &[(u32, u32, &str)]) -> String {
+    let line = |&(ms, pid, said): &(u32, u32, &str)| {
+        let (s, ms) = (ms / 1_000, ms % 1_000);
+        format!("2026-11-21 12:00:{s:02}.{ms:03} UTC [{pid}] u@d 00000 {said}\n")
+    };
+    lines.iter().map(line).collect()
+}
+
+const NOON_US: i64 = 1_795_262_400_000_000;
+
+/// Session, start in us after noon, duration in us, and text of a statement.
+type Told = (u32, i64, Option<u64>, String);
+
+fn told(lines: &[(u32, u32, &str)]) -> (Vec<Told>, Tally) {
+    let (statements, tally) = statements(&log(lines));
+    let told = statements
+        .iter()
+        .map(|told| (told.session, told.start_us - NOON_US, told.duration_us, told.sql()));
+    (told.collect(), tally)
+}
+
+#[test]
+fn parse_bind_and_execution_are_one() {
+    let (told, tally) = told(&[
+        (10, 7, "LOG:  duration: 1.000 ms  parse P_1: select $1"),
+        (12, 7, "LOG:  duration: 0.500 ms  bind P_1: select $1"),
+        (12, 7, "DETAIL:  parameters: $1 = '1'"),
+        (14, 7, "LOG:  duration: 2.000 ms  execute P_1: select $1"),
+        (14, 7, "DETAIL:  parameters: $1 = '1'"),
+        // The second time it is only bound and executed.
+        (30, 7, "LOG:  duration: 0.500 ms  bind P_1: select $1"),
+        (30, 7, "DETAIL:  parameters: $1 = '2'"),
+        (31, 7, "LOG:  duration: 0.400 ms  execute P_1: select $1"),
+        (31, 7, "DETAIL:  parameters: $1 = '2'"),
+    ]);
+    let text = || "select $1".to_owned();
+    assert_eq!(told, [(0, 9_000, Some(3_500), text()), (0, 29_500, Some(900), text())]);
+    assert_eq!((tally.records, tally.statements, tally.joined), (5, 2, 3));
+}
+
+#[test]
+fn what_was_prepared_long_before_does_not_count_as_its_time() {
+    let (told, tally) = told(&[
+        (10, 7, "LOG:  duration: 1.000 ms  parse P_1: select 1"),
+        (900, 7, "LOG:  duration: 0.500 ms  bind P_1: select 1"),
+        (901, 7, "LOG:  duration: 0.500 ms  execute P_1: select 1"),
+    ]);
+    assert_eq!(told, [(0, 899_500, Some(1_000), "select 1".to_owned())]);
+    assert_eq!(tally.joined, 2);
+}
+
+#[test]
+fn a_duration_alone_is_that_of_the_statement_before() {
+    let (told, tally) = told(&[
+        (0, 7, "LOG:  statement: select 1"),
+        (1, 8, "LOG:  statement: select 2"),
+        (5, 7, "LOG:  duration: 4.900 ms"),
+        (6, 7, "LOG:  statement: select 3"),
+        (7, 8, "LOG:  duration: 5.000 ms"),
+    ]);
+    // Each when it is known, so the last is that of which no duration came.
+    assert_eq!(
+        told,
+        [
+            (0, 0, Some(4_900), "select 1".to_owned()),
+            (1, 1_000, Some(5_000), "select 2".to_owned()),
+            (0, 6_000, None, "select 3".to_owned()),
+        ]
+    );
+    assert_eq!((tally.statements, tally.joined, tally.others), (3, 2, 0));
+}
+
+#[test]
+fn durations_of_what_was_not_logged_count_for_no_other_statement() {
+    // `log_statement = mod` with `log_duration`: a SELECT, of which only three durations tell.
+    let (told, tally) = told(&[
+        (10, 7, "LOG:  duration: 3.000 ms"),
+        (11, 7, "LOG:  duration: 0.500 ms"),
+        (13, 7, "LOG:  duration: 2.000 ms"),
+        (14, 7, "LOG:  duration: 0.100 ms"),
+        (14, 7, "LOG:  duration: 0.100 ms"),
+        (15, 7, "LOG:  execute <unnamed>: insert into t values ($1)"),
+        (15, 7, "DETAIL:  parameters: $1 = '1'"),
+        (16, 7, "LOG:  duration: 0.900 ms"),
+    ]);
+    assert_eq!(told, [(0, 15_000, Some(900), "insert into t values ($1)".to_owned())]);
+    assert_eq!((tally.joined, tally.others), (1, 5));
+}
+
+#[test]
+fn what_a_function_says_is_no_statement() {
+    let context = "CONTEXT:  PL/pgSQL function f() line 1 at RAISE";
+    let (told, tally) = told(&[
+        (0, 7, "LOG:  statement: select f()"),
+        (1, 7, "LOG:  statement: drop table t"),
+        (1, 7, context),
+        (1, 7, "STATEMENT:  select f()"),
+        (2, 7, "LOG:  duration: 99.000 ms  statement: drop table t"),
+        (2, 7, context),
+        (3, 7, "LOG:  duration: 99.000 ms"),
+        (3, 7, "STATEMENT:  select f()"),
+        (4, 7, "LOG:  duration: 4.000 ms"),
+    ]);
+    assert_eq!(told, [(0, 0, Some(4_000), "select f()".to_owned())]);
+    assert_eq!((tally.statements, tally.joined, tally.others), (1, 1, 3));
+}
+
+#[test]
+fn names_may_have_what_ends_them() {
+    let (statements, _) = statements(&log(&[
+        (0, 7, "LOG:  execute by id: all/C: 1: select 1"),
+        (1, 7, "LOG:  execute S_1: select 'a: select'"),
+        (2, 7, "LOG:  execute S_1: unheard of: words"),
+    ]));
+    let told: Vec<_> = statements.iter().map(|told| (told.prepared.as_str(), told.sql())).collect();
+    assert_eq!(
+        told,
+        [
+            ("by id: all", "select 1".to_owned()),
+            ("S_1", "select 'a: select'".to_owned()),
+            ("S_1", "unheard of: words".to_owned()),
+        ]
+    );
+}
+
+#[test]
+fn durations_of_nothing_are_others() {
+    let (told, tally) = told(&[
+        (5, 7, "LOG:  duration: 4.900 ms"),
+        (6, 7, "LOG:  duration: 0.900 ms"),
+        (7, 7, "LOG:  statement: select 1"),
+        (8, 8, "LOG:  duration: 0.900 ms"),
+    ]);
+    assert_eq!(told.len(), 1);
+    assert_eq!((tally.records, tally.statements, tally.joined, tally.others), (4, 1, 0, 3));
+}
+
+#[test]
+fn errors_belong_to_the_statement_that_they_name() {
+    let (statements, tally) = statements(&log(&[
+        (0, 7, "LOG:  statement: select 1"),
+        (1, 7, "LOG:  statement: select 1/0"),
+        (2, 7, "ERROR:  division by zero"),
+        (2, 7, "STATEMENT:  select 1/0"),
+        (3, 7, "ERROR:  syntax error"),
+        (3, 7, "STATEMENT:  selct 1"),
+        (4, 7, "ERROR:  no statement is told of"),
+        (5, 7, "FATAL:  terminating connection due to administrator command"),
+        (6, 9, "ERROR:  of no session that is known"),
+    ]));
+    let told: Vec<_> = statements.iter().map(|told| (told.sql(), told.error.clone())).collect();
+    // With %e the code would be known; in these lines it is that of a success.
+    let unknown = Some("?????".to_owned());
+    assert_eq!(
+        told,
+        [
+            ("select 1".to_owned(), None),
+            ("select 1/0".to_owned(), unknown.clone()),
+            ("selct 1".to_owned(), unknown),
+        ]
+    );
+    assert_eq!((tally.statements, tally.joined, tally.others), (3, 1, 3));
+}
+
+#[test]
+fn an_error_in_an_execution_has_the_parameters_of_its_bind() {
+    let (statements, _) = statements(&log(&[
+        (0, 7, "LOG:  duration: 0.100 ms  bind S_1: select 1 / $1"),
+        (0, 7, "DETAIL:  parameters: $1 = '0'"),
+        (1, 7, "ERROR:  division by zero"),
+        (1, 7, "STATEMENT:  select 1 / $1"),
+        // Nothing but CONTEXT tells the parameters of this one.
+        (2, 7, "ERROR:  division by zero"),
+        (2, 7, "CONTEXT:  unnamed portal with parameters: $1 = '00'"),
+        (2, 7, "STATEMENT:  select 2 / $1"),
+    ]));
+    let told: Vec<_> = statements
+        .iter()
+        .map(|told| (told.prepared.as_str(), told.parameters[0].clone().unwrap(), told.skip))
+        .collect();
+    assert_eq!(told, [("S_1", b"0".to_vec(), None), ("", b"00".to_vec(), None)]);
+}
+
+#[test]
+fn verbose_logs_hold_the_codes() {
+    let (statements, tally) = statements(&log(&[
+        (0, 7, "LOG:  00000: statement: select 1/0"),
+        (0, 7, "LOCATION:  exec_simple_query, postgres.c:1035"),
+        (1, 7, "ERROR:  22012: division by zero"),
+        (1, 7, "LOCATION:  int4div, int.c:869"),
+        (1, 7, "STATEMENT:  select 1/0"),
+    ]));
+    assert_eq!(
+        (statements[0].sql(), statements[0].error.as_deref()),
+        ("select 1/0".to_owned(), Some("22012"))
+    );
+    assert_eq!(tally.joined, 1);
+}
+
+#[test]
+fn a_process_number_that_is_used_again_is_another_session() {
+    let (statements, _) = statements(&log(&[
+        (0, 7, "LOG:  statement: select 1"),
+        (1, 7, "LOG:  connection received: host=[local]"),
+        (2, 7, "LOG:  connection authorized: user=u database=d"),
+        (3, 7, "LOG:  statement: select 2"),
+        (4, 7, "LOG:  disconnection: session time: 0:00:00.003 user=u database=d host=[local]"),
+        (5, 7, "LOG:  statement: select 3"),
+    ]));
+    assert_eq!(statements.iter().map(|told| told.session).collect::<Vec<_>>(), [0, 1, 2]);
+
+    let line = |user: &str, number: u32| {
+        format!("2026-11-21 12:00:00.000 UTC [7] {user}@d {number} LOG:  statement: select 1\n")
+    };
+    let lines = [line("u", 5), line("u", 6), line("v", 7), line("v", 2), line("v", 3)];
+    let (kept, _) = Logs::one(lines.concat()).prefix("%m [%p] %u@%d %l ").read();
+    let sessions: Vec<u32> = kept.statements.iter().map(|told| told.session).collect();
+    assert_eq!(sessions, [0, 0, 1, 2, 2]);
+}
+
+#[test]
+fn a_connection_tells_whose_it_is() {
+    let text = "2026-11-21 12:00:00.000 UTC [7] LOG:  connection received: host=10.0.0.1 port=5\n\
+                2026-11-21 12:00:00.500 UTC [7] LOG:  connection authorized: user=bob \
+                database=shop application_name=my app SSL enabled (protocol=TLSv1.3, bits=256)\n\
+                2026-11-21 12:00:01.000 UTC [7] LOG:  disconnection: session time: 0:00:01.000 \
+                user=bob database=shop host=10.0.0.1 port=5\n";
+    let (kept, reading) = Logs::one(text).prefix("%m [%p] ").read();
+    assert_eq!(
+        kept.sessions,
+        [Session {
+            name: b"7".to_vec(),
+            user: b"bob".to_vec(),
+            database: b"shop".to_vec(),
+            application: b"my app".to_vec(),
+            connected_us: Some(NOON_US),
+            disconnected_us: Some(NOON_US + 1_000_000),
+        }]
+    );
+    assert_eq!((reading.tally.sessions, reading.sessions, reading.span), (3, 1, None));
+}
+
+#[test]
+fn what_cannot_be_sent_again_is_told() {
+    let (statements, tally) = statements(&log(&[
+        (0, 7, "LOG:  execute fetch from S_1/C_1: select 1"),
+        (1, 7, "LOG:  execute S_1/C_1: select 1"),
+        (2, 7, "LOG:  execute fetch from S_1/C_1: select 1"),
+        (3, 7, "LOG:  execute <unnamed>: select $1"),
+        (4, 7, "LOG:  execute <unnamed>: select $1"),
+        (4, 7, "DETAIL:  Parameters: $1 = 'abc...'"),
+        (5, 7, "LOG:  statement: begin; copy t from stdin; commit"),
+        (6, 7, "LOG:  fastpath function call: \"lo_open\" (OID 952)"),
+        (7, 7, "LOG:  statement: select 'whole'"),
+    ]));
+    let skips: Vec<_> = statements.iter().map(|told| told.skip).collect();
+    assert_eq!(
+        skips,
+        [
+            Some(Skip::UnknownPortal),
+            None,
+            None,
+            Some(Skip::BinaryParameters),
+            Some(Skip::CutOff),
+            Some(Skip::CopyData),
+            Some(Skip::FastPath),
+            None,
+        ]
+    );
+    assert_eq!((tally.executable, tally.skipped), (3, [1, 1, 1, 1, 1, 0, 0, 0]));
+}
+
+#[test]
+fn background_processes_send_no_statements() {
+    let csv = "2026-11-21 12:00:00.000 UTC,\"u\",\"d\",7,,6b01e826.7,1,\"SELECT\",\
+               2026-11-21 12:00:00 UTC,3/1,0,ERROR,22012,\"division by zero\",,,,,\
+               \"parallel worker\",\"select 1/0\",,,\"psql\",\"parallel worker\",6,0\n";
+    let (kept, reading) = Logs::one(csv).read();
+    assert_eq!((kept.statements.len(), reading.tally.others), (0, 1));
+}
+
+/// Tells only how many sessions it heard of.
+#[derive(Default)]
+struct Counting(u32);
+
+impl Sink for Counting {
+    type Error = &'static str;
+
+    fn session(&mut self, _: &Session) -> Result<(), &'static str> {
+        self.0 += 1;
+        Ok(())
+    }
+
+    fn session_changed(&mut self, _: SessionId, _: &Session) -> Result<(), &'static str> {
+        Ok(())
+    }
+
+    fn statement(&mut self, statement: &Statement<'_>) -> Result<(), &'static str> {
+        if statement.sql == b"stop" { Err("full") } else { Ok(()) }
+    }
+}
+
+#[test]
+fn sessions_that_never_end_are_forgotten_in_time() {
+    let line = |pid: u32| format!("[{pid}] LOG:  statement: select 1\n");
+    let log: String = (0..40_000).map(line).collect();
+    let logs = Logs::one(log).prefix("[%p] ");
+    let mut counting = Counting::default();
+    let reading = read(&logs.wanted, &mut counting).unwrap();
+    assert_eq!((counting.0, reading.sessions, reading.tally.statements), (40_000, 40_000, 40_000));
+    assert!(reading.notes.iter().any(|note| note.contains("taken to have ended")));
+}
+
+#[test]
+fn a_sink_that_gives_up_ends_the_reading() {
+    let log = format!("[7] LOG:  statement: stop\n{}", "[7] LOG:  statement: x\n".repeat(50_000));
+    for workers in [1, 3] {
+        let mut logs = Logs::one(&log).prefix("[%p] ");
+        logs.wanted.workers = workers;
+        let error = read_in_blocks(&logs.wanted, 1_000, &mut Counting::default()).unwrap_err();
+        assert!(matches!(error, ReadError::Sink("full")));
+    }
+}

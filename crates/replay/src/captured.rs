@@ -1,0 +1,140 @@
+//! What was captured of a server's work: sessions, statements, and what could not be had.
+//!
+//! A reader turns any format into these, and hands them to a [`Sink`] as it goes, so
+//! that a log of any length is read in bounded memory. What it read is accounted for:
+//!
+//! ```text
+//! records    = statements + joined + sessions + others + unreadable(by reason)
+//! statements = executable + skipped(by reason)
+//! ```
+//!
+//! Times are microseconds since 1970-01-01 00:00 UTC, which is what PostgreSQL logs at best.
+
+/// Which session: its place in the order in which sessions were first seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u32);
+
+/// A connection to the server, as far as the log tells of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Session {
+    /// The log's own name for it: `%c`, else the process number; empty for a raw file of SQL.
+    pub name: Vec<u8>,
+    /// User that it connected as; empty where the log does not tell.
+    pub user: Vec<u8>,
+    /// Database that it connected to; empty where the log does not tell.
+    pub database: Vec<u8>,
+    /// What it calls itself; empty where the log does not tell.
+    pub application: Vec<u8>,
+    /// When it was seen to connect; None where that is not in the log.
+    pub connected_us: Option<i64>,
+    /// When it was seen to disconnect; None where that is not in the log.
+    pub disconnected_us: Option<i64>,
+}
+
+/// How a statement was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Protocol {
+    /// As one message with the whole text (simple query).
+    Simple = 0,
+    /// Parsed, bound and executed (extended query).
+    Extended = 1,
+    /// A further fetch from a portal that an earlier execution left open.
+    Fetch = 2,
+}
+
+/// Why a statement cannot be sent again, though it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Skip {
+    /// Data of COPY FROM STDIN are not logged.
+    CopyData = 0,
+    /// Parameters were sent as bytes, and the log holds none or cut ones.
+    BinaryParameters = 1,
+    /// The log cut the statement or its parameters off (`log_parameter_max_length`, a torn end).
+    CutOff = 2,
+    /// A fetch from a portal whose execution is not in the log.
+    UnknownPortal = 3,
+    /// The function-call message, of which the log holds no text.
+    FastPath = 4,
+    /// Its client used another encoding than the database has, and letters that differ in them.
+    OtherEncoding = 5,
+    /// The server rolled it back as a later one of its pipeline failed, which had no BEGIN; alone
+    /// it would be committed.
+    RolledBack = 6,
+    /// It was never executed, for a reason that a session of its own does not have.
+    NeverRan = 7,
+}
+
+/// Rows that a statement gave back, as text: what was written by `RETURNING`, or drawn from a
+/// sequence. Only a capture on the wire has them.
+///
+/// They are bounded: where there are fewer than the statement's `rows`, those that follow were left
+/// out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Returned {
+    /// Names of the columns.
+    pub columns: Vec<Vec<u8>>,
+    /// Values in the order of the columns; None is NULL, or what was sent in a form that has no
+    /// text of ours.
+    pub rows: Vec<Vec<Option<Vec<u8>>>>,
+}
+
+/// One statement of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statement<'a> {
+    /// Its session.
+    pub session: SessionId,
+    /// When it was sent: the record's time, or that less the duration where only durations tell.
+    pub start_us: i64,
+    /// How long the server took; None where the log does not tell.
+    pub duration_us: Option<u64>,
+    /// How it was sent.
+    pub protocol: Protocol,
+    /// Name of the prepared statement; empty for the unnamed one and for the simple protocol.
+    pub prepared: &'a [u8],
+    /// The text, as the client sent it.
+    pub sql: &'a [u8],
+    /// The parameters in order, as text; None is NULL.
+    pub parameters: &'a [Option<Vec<u8>>],
+    /// Which transaction of its session, from 1; 0 for a statement outside of any block.
+    pub transaction: u64,
+    /// Rows that it returned or changed; None where the log does not tell.
+    pub rows: Option<u64>,
+    /// What the server says it did, without numbers, such as `INSERT` (the last of several in one
+    /// text); None where the log does not tell, or nothing was done.
+    pub tag: Option<&'a [u8]>,
+    /// What it gave back of values that the server made; None where the log does not tell.
+    pub returned: Option<&'a Returned>,
+    /// The error code that it ended with; None for a success, as far as the log tells.
+    pub error: Option<[u8; 5]>,
+    /// Why it cannot be sent again; None where it can.
+    pub skip: Option<Skip>,
+}
+
+/// Takes in what a reader finds, in the order of the log.
+pub trait Sink {
+    /// Why it gave up, such as a full disk.
+    type Error;
+
+    /// Takes in a session when it is first seen; its number is the count of those before.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be kept.
+    fn session(&mut self, session: &Session) -> Result<(), Self::Error>;
+
+    /// Takes in what became known of a session since: that it ended, or what it calls itself.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be kept.
+    fn session_changed(&mut self, id: SessionId, session: &Session) -> Result<(), Self::Error>;
+
+    /// Takes in a statement; those of one session come in the order in which they were sent.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be kept.
+    fn statement(&mut self, statement: &Statement<'_>) -> Result<(), Self::Error>;
+}

@@ -1,0 +1,136 @@
+//! The trace: what was captured of a server's work, in one compact columnar file.
+//!
+//! It is a Parquet file, compressed with zstd, that pyarrow, DuckDB and their like read as it is.
+//! Each row is either a session or a statement, so a row has one of two groups of columns, and a
+//! row group has rows of one kind only. Sessions that changed after they were written are written
+//! again: the last row of an `id` holds.
+//!
+//! A statement's text is kept as a form with gaps and as what fills them (see [`crate::lexer`]), so
+//! that forms, fingerprints and their texts are in a row group once each, as Parquet's own
+//! dictionary. A row group with more of them than [`schema::DICTIONARY_BYTES_MAX`] has those that
+//! follow written out row by row: larger, but never another text. Nothing has to be looked up
+//! across row groups, so a trace of any length is written and read in bounded memory.
+//!
+//! What it was read from, how it adds up and whether literals were masked are in the file's
+//! metadata, under [`schema::VERSION_KEY`] and the keys beside it.
+//!
+//! | part | rule |
+//! |---|---|
+//! | [`schema`] | columns, encodings and the version |
+//! | [`rows`] | the rows of a row group, column by column |
+//! | [`writer`] | takes in what a reader of logs finds |
+//! | [`reader`] | gives it back |
+//! | [`checkpoint`] | what makes a trace of one that was cut off |
+//! | [`cells`] | one column of a row group, batch by batch |
+
+pub mod cells;
+pub mod checkpoint;
+pub mod reader;
+pub mod rows;
+pub mod schema;
+#[cfg(test)]
+pub(crate) mod tests;
+pub mod writer;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use parquet::errors::ParquetError;
+use serde::{Deserialize, Serialize};
+
+pub use reader::{Columns, TraceReader, Traced};
+pub use writer::TraceWriter;
+
+/// Why a trace cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The system refuses the file.
+    #[error("{} cannot be {action}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was to be done with it.
+        action: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is no trace.
+    #[error(
+        "{} is no trace: {reason}; `seatrial sql read LOG... -o FILE` makes one",
+        path.display()
+    )]
+    NotATrace {
+        /// The file.
+        path: PathBuf,
+        /// What it lacks.
+        reason: String,
+    },
+    /// The file is a trace of another version.
+    #[error(
+        "{} is a trace of version {found}, this is made for versions up to {}: read its log again \
+         with `seatrial sql read`, or use the seatrial that wrote it",
+        path.display(),
+        schema::VERSION
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version that it states.
+        found: String,
+    },
+    /// The file is a trace, but not as it was written.
+    #[error("{} is damaged: {reason}; read its log again with `seatrial sql read`", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A trace of this name was cut off while it was written.
+    #[error(
+        "{0} was cut off while it was written: `seatrial sql capture --recover -o {0}` makes a \
+         trace of it, or remove {0}.part.end",
+        path.display()
+    )]
+    CutOff {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Somebody writes a trace of this name.
+    #[error("{} is being written by another process", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A statement's session was never told of.
+    #[error("a statement is of session {0}, which was not seen before")]
+    UnknownSession(u32),
+    /// What the trace was read from cannot be written down.
+    #[error("what the trace was read from cannot be stored: {0}")]
+    Origin(#[from] serde_json::Error),
+}
+
+impl TraceError {
+    /// What Parquet says when a file is written: mostly that the system refused it.
+    fn writing(path: &Path, error: ParquetError) -> TraceError {
+        let source = std::io::Error::other(error.to_string());
+        TraceError::Io { path: path.to_path_buf(), action: "written", source }
+    }
+
+    fn damaged(path: &Path, reason: impl ToString) -> TraceError {
+        TraceError::Damaged { path: path.to_path_buf(), reason: reason.to_string() }
+    }
+}
+
+/// What a trace holds: `statements = executable + skipped(by reason)`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Sessions.
+    pub sessions: u64,
+    /// Statements.
+    pub statements: u64,
+    /// Statements that can be sent again.
+    pub executable: u64,
+    /// Statements that cannot, by reason.
+    pub skipped: BTreeMap<String, u64>,
+}

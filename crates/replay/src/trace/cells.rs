@@ -1,0 +1,132 @@
+//! One column of a row group, batch by batch and cell by cell.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, DataType};
+use parquet::errors::{ParquetError, Result};
+
+/// What a reading comes to. Some damage makes the crate parquet 59 panic (lengths beyond a page or
+/// the file): to whoever reads a trace that is a damaged file like any other, and nothing of it is
+/// read after that.
+pub fn guarded<R>(read: impl FnOnce() -> Result<R>) -> Result<R> {
+    let panicked = |_| Err(ParquetError::General("its parts do not fit each other".to_owned()));
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked)
+}
+
+/// A column's cells, those of a batch in memory.
+pub struct Cells<T: DataType> {
+    reader: ColumnReaderImpl<T>,
+    /// The level at which there is a value.
+    full: i16,
+    values: Vec<T::T>,
+    levels: Vec<i16>,
+    repeats: Vec<i16>,
+    next_value: usize,
+    next_level: usize,
+}
+
+impl<T: DataType> Cells<T> {
+    /// The cells of a column whose values are at the level `full`.
+    ///
+    /// # Errors
+    ///
+    /// When the column has another type.
+    pub fn of(column: ColumnReader, full: i16) -> Result<Cells<T>> {
+        let reader = T::get_column_reader(column)
+            .ok_or_else(|| ParquetError::General("a column has another type".to_owned()))?;
+        Ok(Cells {
+            reader,
+            full,
+            values: Vec::new(),
+            levels: Vec::new(),
+            repeats: Vec::new(),
+            next_value: 0,
+            next_level: 0,
+        })
+    }
+
+    /// Reads the next batch; the one before it must have been used up.
+    ///
+    /// # Errors
+    ///
+    /// When the column has fewer rows or cannot be read.
+    pub fn fill(&mut self, rows: usize) -> Result<()> {
+        self.values.clear();
+        self.levels.clear();
+        self.repeats.clear();
+        (self.next_value, self.next_level) = (0, 0);
+        let mut read = 0;
+        while read < rows {
+            let records = self.read_some(rows - read)?;
+            if records == 0 {
+                return Err(ended());
+            }
+            read += records;
+        }
+        Ok(())
+    }
+
+    /// Reads at most so many rows: how many those were.
+    fn read_some(&mut self, rows: usize) -> Result<usize> {
+        let (levels, repeats) = (Some(&mut self.levels), Some(&mut self.repeats));
+        let read = || self.reader.read_records(rows, levels, repeats, &mut self.values);
+        guarded(read).map(|(records, _, _)| records)
+    }
+
+    /// The next row's value; None where it has none.
+    ///
+    /// # Errors
+    ///
+    /// When the column ends early.
+    #[inline]
+    pub fn optional(&mut self) -> Result<Option<&T::T>> {
+        let level = *self.levels.get(self.next_level).ok_or_else(ended)?;
+        self.next_level += 1;
+        if level < self.full {
+            return Ok(None);
+        }
+        self.next_value += 1;
+        self.values.get(self.next_value - 1).map(Some).ok_or_else(ended)
+    }
+
+    /// The next row's value, which every row has.
+    ///
+    /// # Errors
+    ///
+    /// When it has none.
+    #[inline]
+    pub fn required(&mut self) -> Result<&T::T> {
+        self.optional()?.ok_or_else(ended)
+    }
+}
+
+impl<T: DataType<T = ByteArray>> Cells<T> {
+    /// The next row's list, item by item; None is NULL, at the level below that of a value.
+    ///
+    /// # Errors
+    ///
+    /// When the column ends early.
+    #[inline]
+    pub fn next_list<'a>(&'a mut self, mut take: impl FnMut(Option<&'a [u8]>)) -> Result<()> {
+        let values = &self.values;
+        loop {
+            let level = *self.levels.get(self.next_level).ok_or_else(ended)?;
+            self.next_level += 1;
+            if level == self.full {
+                let value = values.get(self.next_value).ok_or_else(ended)?;
+                self.next_value += 1;
+                take(Some(value.data()));
+            } else if level == super::rows::PARAMETER - 1 {
+                take(None);
+            }
+            if self.repeats.get(self.next_level).is_none_or(|&repeat| repeat == 0) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn ended() -> ParquetError {
+    ParquetError::General("a column has fewer values than its rows need".to_owned())
+}

@@ -1,0 +1,244 @@
+//! What a trace holds, in figures: what `seatrial sql show` tells, in one pass.
+//!
+//! Memory is bounded but for about 150 bytes a session. Of fingerprints at most
+//! [`fingerprints::TRACKED_MAX`] are told apart: when there are more, the half with the least time
+//! goes into [`Mix::others`], and one that comes again is counted from there on. The names of
+//! databases, users and applications beyond [`names::NAMES_MAX`] of each kind go into one.
+//!
+//! A latency is the time that the server logged. It counts in a distribution for each statement
+//! that has one; sums say of how many.
+//!
+//! | part | rule |
+//! |---|---|
+//! | [`spread`] | a distribution and its percentiles |
+//! | [`sessions`] | sessions, transactions, think times |
+//! | [`timeline`] | statements and open sessions over time |
+//! | [`fingerprints`] | the statements that are alike |
+//! | [`course`] | the same by slices of time |
+//! | [`names`] | by database, user and application |
+
+pub mod course;
+pub mod fingerprints;
+pub mod names;
+pub mod sessions;
+pub mod spread;
+#[cfg(test)]
+mod tests;
+pub mod timeline;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::lexer::class::Class;
+use crate::trace::schema::{PROTOCOLS, protocol_name};
+use crate::trace::{Columns, Counts, TraceError, TraceReader, Traced};
+use fingerprints::{FingerprintMix, Fingerprints, Others};
+use names::{Names, NamesMix};
+use sessions::{SessionMix, Sessions, ThinkMix, TransactionMix};
+use timeline::{BusiestMinute, Timeline, TimelineMix};
+
+/// What a trace holds, in figures.
+#[derive(Debug, Clone, Serialize)]
+pub struct Mix {
+    /// Sessions, statements, and how many can be sent again.
+    pub counts: Counts,
+    /// When the first statement began; None without statements.
+    pub first_us: Option<i64>,
+    /// When the last one ended, as far as durations are known.
+    pub last_us: Option<i64>,
+    /// Statements of which a duration is known.
+    pub timed: u64,
+    /// Sum of the durations.
+    pub total_us: u64,
+    /// Statements at work at once, on the average: durations by the time from first to last.
+    pub running_mean: f64,
+    /// Texts that hold several statements.
+    pub several: u64,
+    /// Statements by class, those with the most time first.
+    pub classes: Vec<ClassMix>,
+    /// Statements by protocol.
+    pub protocols: BTreeMap<String, u64>,
+    /// Statements that ended with an error, by its code.
+    pub errors: BTreeMap<String, u64>,
+    /// Connections.
+    pub sessions: SessionMix,
+    /// Transactions.
+    pub transactions: TransactionMix,
+    /// Times between the statements of a session.
+    pub think: ThinkMix,
+    /// Statements and open sessions over time.
+    pub timeline: TimelineMix,
+    /// The minute with the most statements; None without any.
+    pub busiest_minute: Option<BusiestMinute>,
+    /// Statements that are alike, those with the most time first.
+    pub fingerprints: Vec<FingerprintMix>,
+    /// What is not among these.
+    pub others: Others,
+    /// By database, user and application, those with the most statements first.
+    pub names: NamesMix,
+}
+
+/// By what the first fingerprints are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// The sum of their durations.
+    Total,
+    /// How many statements they have.
+    Calls,
+    /// The mean duration of a statement.
+    Mean,
+}
+
+/// Statements of a class.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClassMix {
+    /// Which.
+    pub class: Class,
+    /// What all of them come to.
+    #[serde(flatten)]
+    pub sums: Sums,
+}
+
+/// What some statements come to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Sums {
+    /// How many there are.
+    pub calls: u64,
+    /// Of how many a duration is known.
+    pub timed: u64,
+    /// Sum of the durations.
+    pub total_us: u64,
+    /// Sum of the rows, where they are known.
+    pub rows: u64,
+    /// How many ended with an error.
+    pub errors: u64,
+    /// How many cannot be sent again.
+    pub skipped: u64,
+}
+
+impl Sums {
+    fn add(&mut self, traced: &Traced<'_>) {
+        let statement = &traced.statement;
+        self.calls += 1;
+        self.timed += u64::from(statement.duration_us.is_some());
+        self.total_us = self.total_us.saturating_add(statement.duration_us.unwrap_or(0));
+        self.rows = self.rows.saturating_add(statement.rows.unwrap_or(0));
+        self.errors += u64::from(statement.error.is_some());
+        self.skipped += u64::from(statement.skip.is_some());
+    }
+
+    /// Mean of the durations; 0 where none is known.
+    pub fn mean_us(&self) -> f64 {
+        if self.timed == 0 { 0.0 } else { self.total_us as f64 / self.timed as f64 }
+    }
+}
+
+impl Mix {
+    /// Reads a trace once.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read or does not hold what it says.
+    pub fn of(trace: &TraceReader) -> Result<Mix, TraceError> {
+        let mut pass = Pass::default();
+        trace.each_session(|id, session| pass.sessions.see(id, session, &mut pass.names))?;
+        let mut statements = trace.statements(Columns::Figures);
+        while let Some(traced) = statements.next_statement()? {
+            pass.take(&traced);
+        }
+        Ok(pass.finish(trace.counts().clone()))
+    }
+
+    /// The first `count` fingerprints of an order.
+    pub fn top(&self, order: Order, count: usize) -> Vec<&FingerprintMix> {
+        let mut top: Vec<&FingerprintMix> = self.fingerprints.iter().collect();
+        match order {
+            Order::Total => {}
+            Order::Calls => top.sort_by_key(|one| std::cmp::Reverse(one.sums.calls)),
+            Order::Mean => {
+                top.sort_by(|one, other| other.sums.mean_us().total_cmp(&one.sums.mean_us()));
+            }
+        }
+        top.truncate(count);
+        top
+    }
+}
+
+/// What is known while a trace is read.
+#[derive(Default)]
+struct Pass {
+    all: Sums,
+    several: u64,
+    classes: BTreeMap<Class, Sums>,
+    protocols: [u64; PROTOCOLS.len()],
+    errors: BTreeMap<[u8; 5], u64>,
+    first_us: Option<i64>,
+    last_us: Option<i64>,
+    sessions: Sessions,
+    timeline: Timeline,
+    fingerprints: Fingerprints,
+    names: Names,
+}
+
+impl Pass {
+    fn take(&mut self, traced: &Traced<'_>) {
+        let statement = &traced.statement;
+        let end_us = end_us(statement.start_us, statement.duration_us);
+        self.first_us = Some(self.first_us.unwrap_or(i64::MAX).min(statement.start_us));
+        self.last_us = Some(self.last_us.unwrap_or(i64::MIN).max(end_us));
+        self.all.add(traced);
+        self.several += u64::from(traced.statements > 1);
+        self.classes.entry(traced.class).or_default().add(traced);
+        self.protocols[statement.protocol as usize] += 1;
+        if let Some(code) = statement.error {
+            *self.errors.entry(code).or_default() += 1;
+        }
+        self.timeline.take(statement.start_us);
+        self.fingerprints.take(traced);
+        self.sessions.take(statement, end_us);
+    }
+
+    fn finish(self, counts: Counts) -> Mix {
+        let range_us = match (self.first_us, self.last_us) {
+            (Some(first_us), Some(last_us)) => last_us.abs_diff(first_us),
+            _ => 0,
+        };
+        let class = |(class, sums)| ClassMix { class, sums };
+        let mut classes: Vec<ClassMix> = self.classes.into_iter().map(class).collect();
+        classes.sort_by_key(|class| std::cmp::Reverse((class.sums.total_us, class.sums.calls)));
+        let by_protocol = PROTOCOLS.iter().zip(self.protocols);
+        let code = |(code, count): ([u8; 5], u64)| (String::from_utf8_lossy(&code).into(), count);
+        let busiest_minute = self.timeline.busiest_minute();
+        let sessions = self.sessions.finish(self.names, self.timeline);
+        let (fingerprints, others) = self.fingerprints.finish();
+        Mix {
+            counts,
+            first_us: self.first_us,
+            last_us: self.last_us,
+            timed: self.all.timed,
+            total_us: self.all.total_us,
+            running_mean: self.all.total_us as f64 / range_us.max(1) as f64,
+            several: self.several,
+            classes,
+            protocols: by_protocol
+                .filter(|(_, count)| *count > 0)
+                .map(|(&(protocol, _), count)| (protocol_name(protocol).to_owned(), count))
+                .collect(),
+            errors: self.errors.into_iter().map(code).collect(),
+            sessions: sessions.sessions,
+            transactions: sessions.transactions,
+            think: sessions.think,
+            timeline: sessions.timeline,
+            busiest_minute,
+            fingerprints,
+            others,
+            names: sessions.names,
+        }
+    }
+}
+
+/// When a statement ended; when it began, where no duration is known.
+fn end_us(start_us: i64, duration_us: Option<u64>) -> i64 {
+    start_us.saturating_add_unsigned(duration_us.unwrap_or(0))
+}

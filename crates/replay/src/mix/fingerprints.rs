@@ -1,0 +1,123 @@
+//! The statements that are alike, as many kinds of them as fit.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use seatrial_gauge::Histogram;
+use serde::Serialize;
+use twox_hash::XxHash64;
+
+use super::Sums;
+use super::spread::{Spread, record_us};
+use crate::lexer::class::Class;
+use crate::trace::Traced;
+
+/// Fingerprints that are told apart at once. A histogram takes 10 to 40 KiB.
+pub const TRACKED_MAX: usize = 2_000;
+
+/// Of a fingerprint's text more is not shown.
+const TEXT_BYTES_MAX: usize = 4 << 10;
+
+/// Statements of a fingerprint.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FingerprintMix {
+    /// The hash, as 16 hexadecimal digits.
+    pub hash: String,
+    /// The text, of which more than 4 KiB are cut off.
+    pub text: String,
+    /// What kind of statement it is.
+    pub class: Class,
+    /// What all of them come to.
+    #[serde(flatten)]
+    pub sums: Sums,
+    /// Their durations.
+    pub latency: Spread,
+}
+
+/// Statements whose fingerprints were not told apart to the end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Others {
+    /// How often a fingerprint was let go; one that comes again may be so several times.
+    pub let_go: u64,
+    /// Their statements.
+    pub calls: u64,
+    /// Sum of their durations.
+    pub total_us: u64,
+}
+
+/// What is known of a fingerprint while a trace is read.
+struct Tracked {
+    text: String,
+    class: Class,
+    sums: Sums,
+    latency: Histogram,
+}
+
+/// The fingerprints of a trace while it is read.
+#[derive(Default)]
+pub struct Fingerprints {
+    tracked: HashMap<u64, Tracked, BuildHasherDefault<XxHash64>>,
+    others: Others,
+}
+
+impl Fingerprints {
+    /// Takes in a statement.
+    pub fn take(&mut self, traced: &Traced<'_>) {
+        if self.tracked.len() >= TRACKED_MAX && !self.tracked.contains_key(&traced.fingerprint) {
+            self.let_go();
+        }
+        let tracked = self.tracked.entry(traced.fingerprint).or_insert_with(|| Tracked {
+            text: shown(traced.text),
+            class: traced.class,
+            sums: Sums::default(),
+            latency: Histogram::new(),
+        });
+        tracked.sums.add(traced);
+        if let Some(duration_us) = traced.statement.duration_us {
+            record_us(&mut tracked.latency, duration_us);
+        }
+    }
+
+    /// Puts the half with the least time, and of equal time the fewest statements, to the others.
+    fn let_go(&mut self) {
+        let weight = |tracked: &Tracked| (tracked.sums.total_us, tracked.sums.calls);
+        let mut ranked: Vec<_> =
+            self.tracked.iter().map(|(&hash, tracked)| (weight(tracked), hash)).collect();
+        ranked.sort_unstable();
+        for (_, hash) in &ranked[..ranked.len() / 2] {
+            if let Some(tracked) = self.tracked.remove(hash) {
+                self.others.let_go += 1;
+                self.others.calls += tracked.sums.calls;
+                self.others.total_us = self.others.total_us.saturating_add(tracked.sums.total_us);
+            }
+        }
+    }
+
+    /// All that were kept, those with the most time first, and the others.
+    pub fn finish(self) -> (Vec<FingerprintMix>, Others) {
+        let mut kept: Vec<FingerprintMix> = self
+            .tracked
+            .into_iter()
+            .map(|(hash, tracked)| FingerprintMix {
+                hash: format!("{hash:016x}"),
+                text: tracked.text,
+                class: tracked.class,
+                sums: tracked.sums,
+                latency: Spread::of(&tracked.latency),
+            })
+            .collect();
+        let weight = |one: &FingerprintMix| (one.sums.total_us, one.sums.calls);
+        kept.sort_by(|one, other| weight(other).cmp(&weight(one)).then(one.text.cmp(&other.text)));
+        (kept, self.others)
+    }
+}
+
+/// The beginning of a text.
+pub(super) fn shown(text: &[u8]) -> String {
+    let beginning = &text[..text.len().min(TEXT_BYTES_MAX)];
+    let mut shown = String::from_utf8_lossy(beginning).into_owned();
+    if beginning.len() < text.len() {
+        shown.push_str(" ...");
+    }
+    shown
+}

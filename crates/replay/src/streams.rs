@@ -1,0 +1,261 @@
+//! A log without sessions, such as a plain file of SQL, split into streams that run side by side.
+//!
+//! Where it has times and durations, [`measured`] opens as many streams as were at work at once.
+//! Elsewhere [`Split`] makes as many as are asked for, by transactions and conflicts:
+//!
+//! Statements stay in order where it matters: within a transaction, and between transactions that
+//! touch the same table, at least one of them writing. All else may overlap, as far as there are
+//! streams. What is split is a [`crate::captured::Sink`] away from any reader: [`Split`] takes in
+//! one session and hands on N of them.
+//!
+//! A file of SQL has no times, so each statement is given one: the N-th of a stream's statements
+//! begins N times [`STATEMENT_US`] after the first, later where its transaction has to wait. In
+//! these times no two transactions that conflict overlap, whichever their streams. Whoever keeps
+//! the order of commits across sessions therefore keeps every conflict's order.
+//!
+//! A log with times and without durations is split likewise, no statement before its own time. How
+//! long one lasts is not known, so of those that conflict the later begins at least 1 µs after.
+//!
+//! What is assumed, because a text does not tell:
+//!
+//! - Transactions do not interleave: between BEGIN and COMMIT all statements are of one session.
+//! - A table's name is its last part, in whatever schema: too many conflicts rather than too few.
+//! - What a statement reads is among the names in it. Tables that it reaches through a view, a
+//!   function, a trigger, a rule or a foreign key are not seen.
+//! - A statement that is not understood (DDL, CALL, DO ...) conflicts with every other.
+//! - What lasts beyond a transaction (SET, PREPARE, temporary tables, cursors WITH HOLD, LISTEN,
+//!   advisory locks) is in the first stream, with all that names it; the other streams do not have
+//!   it.
+//!
+//! | part | rule |
+//! |---|---|
+//! | [`touched`] | what a statement touches, by its text |
+//! | [`schedule`] | which stream, and when |
+//! | [`measured`] | which stream, where times and durations are known |
+
+pub mod measured;
+pub mod schedule;
+#[cfg(test)]
+mod tests;
+pub mod touched;
+
+use crate::captured::{Protocol, Session, SessionId, Sink, Skip, Statement};
+use schedule::{Schedule, Slot};
+use touched::{Names, Touched};
+
+/// How long a statement is taken to last, as the log does not tell.
+pub const STATEMENT_US: u64 = 1_000;
+
+/// Text of a transaction that is held until its end is seen. One that is longer conflicts with
+/// every other, so that it need not be known in full before it is placed.
+const HELD_BYTES_MAX: usize = 1 << 20;
+
+/// What the split came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SplitReport {
+    /// Streams that got a statement.
+    pub streams: usize,
+    /// Statements in all.
+    pub statements: u64,
+    /// Transactions in all, each statement outside of any block being one.
+    pub transactions: u64,
+    /// Transactions that had to be in the first stream, because a session's state matters to them.
+    pub pinned: u64,
+    /// Transactions that conflict with every other.
+    pub alone: u64,
+    /// Length of the schedule, in statements one after the other: `statements` if nothing overlaps.
+    /// None where the log has times.
+    pub steps: Option<u64>,
+    /// Whether the streams are those that were at work at once.
+    pub is_measured: bool,
+    /// Statements that begin while the one before in their stream is at work, for want of another.
+    pub crowded: u64,
+}
+
+/// Takes in one session and hands on several: see the module.
+#[derive(Debug)]
+pub struct Split<'s, S> {
+    sink: &'s mut S,
+    schedule: Schedule,
+    names: Names,
+    streams: usize,
+    /// Transactions of each stream that were blocks.
+    blocks: Vec<u64>,
+    /// Statements that wait for the end of their transaction.
+    held: Vec<Held>,
+    held_bytes: usize,
+    touched: Touched,
+    /// Number of the transaction that is open, as the reader counts it; 0 for none.
+    open: u64,
+    /// Its session, as the reader has it: one that tells users has several.
+    session: SessionId,
+    has_times: bool,
+    /// Time of the first statement; None before it.
+    first_us: Option<i64>,
+    /// Where it goes on, once it was placed before its end.
+    running: Option<(Slot, u64)>,
+    report: SplitReport,
+}
+
+/// A statement kept beyond the reader's call.
+#[derive(Debug)]
+struct Held {
+    start_us: i64,
+    protocol: Protocol,
+    prepared: Vec<u8>,
+    sql: Vec<u8>,
+    parameters: Vec<Option<Vec<u8>>>,
+    rows: Option<u64>,
+    error: Option<[u8; 5]>,
+    skip: Option<Skip>,
+}
+
+impl<'s, S: Sink> Split<'s, S> {
+    /// Splits into at most so many streams, at least one; a log with times or without.
+    pub fn new(sink: &'s mut S, streams: usize, has_times: bool) -> Split<'s, S> {
+        let streams = streams.max(1);
+        Split {
+            sink,
+            schedule: Schedule::new(streams, has_times),
+            names: Names::default(),
+            streams,
+            blocks: vec![0; streams],
+            held: Vec::new(),
+            held_bytes: 0,
+            touched: Touched::default(),
+            open: 0,
+            session: SessionId(0),
+            has_times,
+            first_us: None,
+            running: None,
+            report: SplitReport::default(),
+        }
+    }
+
+    /// Hands on what is still held, and tells what the split came to.
+    ///
+    /// # Errors
+    ///
+    /// When the sink cannot keep a statement.
+    pub fn finish(mut self) -> Result<SplitReport, S::Error> {
+        self.end_transaction()?;
+        self.report.steps = (!self.has_times).then(|| self.schedule.steps());
+        self.report.streams = self.schedule.streams_used();
+        Ok(self.report)
+    }
+
+    fn hold(&mut self, statement: &Statement<'_>) {
+        self.touched.add(self.names.of(statement));
+        self.held_bytes += statement.sql.len();
+        self.first_us.get_or_insert(statement.start_us);
+        self.held.push(Held {
+            start_us: statement.start_us,
+            protocol: statement.protocol,
+            prepared: statement.prepared.to_vec(),
+            sql: statement.sql.to_vec(),
+            parameters: statement.parameters.to_vec(),
+            rows: statement.rows,
+            error: statement.error,
+            skip: statement.skip,
+        });
+    }
+
+    /// Hands on what is held, from its transaction's place on; returns place and end.
+    fn hand_on(&mut self) -> Result<(Slot, u64), S::Error> {
+        let (slot, mut now) = match self.running {
+            Some(running) => running,
+            None => self.begin(),
+        };
+        let transaction = if self.open == 0 { 0 } else { self.blocks[slot.stream] };
+        for held in std::mem::take(&mut self.held) {
+            now = now.max(self.earliest(held.start_us));
+            self.sink.statement(&Statement {
+                session: SessionId(slot.stream as u32),
+                start_us: self.time_us(now),
+                duration_us: None,
+                protocol: held.protocol,
+                prepared: &held.prepared,
+                sql: &held.sql,
+                parameters: &held.parameters,
+                transaction,
+                rows: held.rows,
+                tag: None,
+                returned: None,
+                error: held.error,
+                skip: held.skip,
+            })?;
+            self.report.statements += 1;
+            now += 1;
+        }
+        self.held_bytes = 0;
+        Ok((slot, now))
+    }
+
+    /// Places a transaction whose statements are about to be handed on.
+    fn begin(&mut self) -> (Slot, u64) {
+        let earliest = self.held.first().map_or(0, |first| self.earliest(first.start_us));
+        let slot = self.schedule.place(&self.touched, earliest);
+        self.report.transactions += 1;
+        self.report.pinned += u64::from(self.touched.is_pinned);
+        self.report.alone += u64::from(self.touched.everything);
+        self.blocks[slot.stream] += u64::from(self.open != 0);
+        (slot, slot.start)
+    }
+
+    /// The first tick at which a statement may begin: that of its time, where the log has times.
+    fn earliest(&self, start_us: i64) -> u64 {
+        let since_first_us = start_us.saturating_sub(self.first_us.unwrap_or(0));
+        if self.has_times { since_first_us.max(0) as u64 } else { 0 }
+    }
+
+    /// The time of a tick.
+    fn time_us(&self, tick: u64) -> i64 {
+        if self.has_times {
+            self.first_us.unwrap_or(0).saturating_add_unsigned(tick)
+        } else {
+            (tick * STATEMENT_US) as i64
+        }
+    }
+
+    fn end_transaction(&mut self) -> Result<(), S::Error> {
+        if self.held.is_empty() && self.running.is_none() {
+            return Ok(());
+        }
+        let (slot, end) = self.hand_on()?;
+        self.schedule.take_in(slot, std::mem::take(&mut self.touched), end);
+        self.running = None;
+        Ok(())
+    }
+}
+
+impl<S: Sink> Sink for Split<'_, S> {
+    type Error = S::Error;
+
+    /// Makes the streams in place of the first session; there is no other in such a log.
+    fn session(&mut self, session: &Session) -> Result<(), S::Error> {
+        for stream in 0..std::mem::take(&mut self.streams) {
+            let name = format!("stream {}", stream + 1).into_bytes();
+            self.sink.session(&Session { name, ..session.clone() })?;
+        }
+        Ok(())
+    }
+
+    /// A log without sessions does not tell when they end or what they call themselves.
+    fn session_changed(&mut self, _id: SessionId, _session: &Session) -> Result<(), S::Error> {
+        Ok(())
+    }
+
+    fn statement(&mut self, statement: &Statement<'_>) -> Result<(), S::Error> {
+        let is_same = (statement.transaction, statement.session) == (self.open, self.session);
+        if statement.transaction == 0 || !is_same {
+            self.end_transaction()?;
+            (self.open, self.session) = (statement.transaction, statement.session);
+        }
+        self.hold(statement);
+        if self.held_bytes > HELD_BYTES_MAX && self.open != 0 {
+            (self.touched.everything, self.touched.is_pinned) = (true, true);
+            self.running = Some(self.hand_on()?);
+        }
+        Ok(())
+    }
+}

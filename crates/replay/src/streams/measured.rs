@@ -1,0 +1,170 @@
+//! A log with times and durations, but without sessions: as many streams as were at work at once.
+//!
+//! Statements keep their times. A transaction goes to the stream that has been free the shortest
+//! time when it begins, else to a new one: the streams so opened are the concurrency. Logs are in
+//! the order of ends, and in that order the rule opens no more streams than statements overlap: to
+//! take the stream that was free last leaves those free that a longer one may still need.
+//!
+//! A block is from its BEGIN to its COMMIT in one stream. What begins while a block's last
+//! statement is still at work, or is a BEGIN itself, is of another session, so its stream is
+//! another. All else is taken to be of the block; of several, of the one that has been idle the
+//! shortest time.
+//!
+//! Stamps are cut, so a start may be told too early by less than their resolution. By so little it
+//! may be before its stream is free; it is then taken to begin when it is.
+
+use super::SplitReport;
+use super::touched::Names;
+use crate::captured::{Session, SessionId, Sink, Skip, Statement};
+use crate::log::sql::{Control, control, for_each_statement};
+use crate::log::transaction::Block;
+
+/// A stream, and what it is at.
+#[derive(Debug)]
+struct Stream {
+    user: Vec<u8>,
+    database: Vec<u8>,
+    /// When its last statement ended.
+    free_us: i64,
+    /// When its last statement began.
+    last_start_us: i64,
+    block: Block,
+}
+
+impl Stream {
+    fn is_of(&self, session: &Session) -> bool {
+        self.user == session.user && self.database == session.database
+    }
+}
+
+/// Takes in statements of unknown sessions with their times, and hands on streams.
+#[derive(Debug)]
+pub struct Measured<'s, S> {
+    sink: &'s mut S,
+    streams_max: usize,
+    resolution_us: i64,
+    names: Names,
+    /// Whose statements come now.
+    session: Session,
+    streams: Vec<Stream>,
+    report: SplitReport,
+}
+
+impl<'s, S: Sink> Measured<'s, S> {
+    /// Opens at most so many streams, at least one; times are known to this resolution.
+    pub fn new(sink: &'s mut S, streams_max: usize, resolution_us: i64) -> Measured<'s, S> {
+        Measured {
+            sink,
+            streams_max: streams_max.max(1),
+            resolution_us,
+            names: Names::default(),
+            session: Session::default(),
+            streams: Vec::new(),
+            report: SplitReport::default(),
+        }
+    }
+
+    /// Tells what it came to.
+    pub fn finish(self) -> SplitReport {
+        SplitReport { is_measured: true, streams: self.streams.len(), ..self.report }
+    }
+
+    /// The stream of a statement; it is opened if it is new.
+    fn place(&mut self, statement: &Statement<'_>) -> Result<usize, S::Error> {
+        let is_pinned = self.names.of(statement).is_pinned;
+        let begins = begins_block(statement.sql);
+        let in_block = if begins { None } else { self.free(statement.start_us, true) };
+        if let Some(stream) = in_block {
+            return Ok(stream);
+        }
+        self.report.pinned += u64::from(is_pinned);
+        let first = || self.streams.iter().position(|stream| stream.is_of(&self.session));
+        if let Some(stream) = is_pinned.then(first).flatten() {
+            return Ok(stream);
+        }
+        if let Some(stream) = self.free(statement.start_us, false) {
+            return Ok(stream);
+        }
+        if self.streams.len() < self.streams_max {
+            return self.open(statement.start_us);
+        }
+        Ok(self.first_free())
+    }
+
+    /// The stream of this user that has been free the shortest time, with a block open or without.
+    fn free(&self, start_us: i64, in_block: bool) -> Option<usize> {
+        let fits = |stream: &Stream| {
+            stream.block.is_open() == in_block
+                && stream.is_of(&self.session)
+                && stream.free_us - start_us < self.resolution_us.max(1)
+        };
+        let fitting = self.streams.iter().enumerate().filter(|(_, stream)| fits(stream));
+        fitting.max_by_key(|(_, stream)| stream.free_us).map(|(place, _)| place)
+    }
+
+    /// All are at work: the one that ends first, if it can be of this user and in no block.
+    fn first_free(&self) -> usize {
+        let streams = self.streams.iter().enumerate();
+        let first = streams.min_by_key(|(_, stream)| {
+            (!stream.is_of(&self.session), stream.block.is_open(), stream.free_us)
+        });
+        first.map_or(0, |(place, _)| place)
+    }
+
+    fn open(&mut self, start_us: i64) -> Result<usize, S::Error> {
+        let place = self.streams.len();
+        let name = format!("stream {}", place + 1).into_bytes();
+        self.sink.session(&Session { name, ..self.session.clone() })?;
+        let Session { user, database, .. } = self.session.clone();
+        let block = Block::default();
+        let (free_us, last_start_us) = (start_us, start_us);
+        self.streams.push(Stream { user, database, free_us, last_start_us, block });
+        Ok(place)
+    }
+}
+
+impl<S: Sink> Sink for Measured<'_, S> {
+    type Error = S::Error;
+
+    /// A log without sessions may still tell users: they are never in one stream.
+    fn session(&mut self, session: &Session) -> Result<(), S::Error> {
+        self.session = Session { connected_us: None, disconnected_us: None, ..session.clone() };
+        Ok(())
+    }
+
+    fn session_changed(&mut self, _id: SessionId, session: &Session) -> Result<(), S::Error> {
+        self.session(session)
+    }
+
+    fn statement(&mut self, statement: &Statement<'_>) -> Result<(), S::Error> {
+        let place = self.place(statement)?;
+        let stream = &mut self.streams[place];
+        let early_us = stream.free_us - statement.start_us;
+        let is_crowded = early_us >= self.resolution_us.max(1);
+        // One that has to wait keeps its time, but for the order of its stream.
+        let not_before_us = if is_crowded { stream.last_start_us } else { stream.free_us };
+        let start_us = statement.start_us.max(not_before_us);
+        let sql = if statement.skip == Some(Skip::FastPath) { &[][..] } else { statement.sql };
+        let was_open = stream.block.is_open();
+        let transaction = stream.block.step(sql, 0, statement.error.is_some());
+        // Order alone moved it: it still ended when it did.
+        let began_us = if is_crowded { statement.start_us } else { start_us };
+        let end_us = began_us.saturating_add_unsigned(statement.duration_us.unwrap_or(0));
+        stream.free_us = stream.free_us.max(end_us);
+        stream.last_start_us = start_us;
+        self.report.statements += 1;
+        self.report.transactions += u64::from(transaction == 0 || !was_open);
+        self.report.crowded += u64::from(is_crowded);
+        let session = SessionId(place as u32);
+        self.sink.statement(&Statement { session, start_us, transaction, ..statement.clone() })
+    }
+}
+
+/// Whether the first of a text's statements is BEGIN.
+fn begins_block(sql: &[u8]) -> bool {
+    let mut first = None;
+    for_each_statement(sql, |statement| {
+        first.get_or_insert_with(|| matches!(control(statement), Control::Begin));
+    });
+    first.unwrap_or(false)
+}

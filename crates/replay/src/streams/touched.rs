@@ -1,0 +1,242 @@
+//! What a statement touches, by its text alone.
+//!
+//! Every name in a statement counts as read, columns and functions too: too many conflicts rather
+//! than too few. What it writes is found by where SQL has the table that it changes.
+
+use std::collections::HashSet;
+
+use crate::captured::Statement;
+use crate::lexer::significant;
+use crate::lexer::token::{Kind, Token};
+
+/// Statements that read, or write where [`written`] sees it.
+const UNDERSTOOD: [&str; 12] = [
+    "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "VALUES", "TABLE", "COPY", "EXPLAIN",
+    "LOCK", "TRUNCATE",
+];
+
+/// Statements that touch no table, or the rows of a cursor that was counted when it was declared.
+const HARMLESS: [&str; 13] = [
+    "BEGIN",
+    "START",
+    "COMMIT",
+    "END",
+    "ROLLBACK",
+    "ABORT",
+    "SAVEPOINT",
+    "RELEASE",
+    "SHOW",
+    "FETCH",
+    "MOVE",
+    "CLOSE",
+    "NOTIFY",
+];
+
+/// Statements that make or change what is a session's own.
+const OF_THE_SESSION: [&str; 7] =
+    ["SET", "RESET", "DEALLOCATE", "LISTEN", "UNLISTEN", "DISCARD", "LOAD"];
+
+/// What functions that do so begin with.
+const FUNCTIONS_OF_THE_SESSION: [&str; 3] = ["pg_advisory_", "pg_try_advisory_", "set_config"];
+
+/// Functions of sequences: whoever draws a number changes the next one's.
+const FUNCTIONS_OF_SEQUENCES: [&str; 2] = ["nextval", "setval"];
+
+/// What statements touch, taken together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// Names in it: tables that it may read, and whatever else has a name.
+    pub reads: HashSet<Vec<u8>>,
+    /// Tables that it writes or locks.
+    pub writes: HashSet<Vec<u8>>,
+    /// It is not understood, so it may touch anything.
+    pub everything: bool,
+    /// It makes or needs something that is a session's own, so it must be in the first stream.
+    pub is_pinned: bool,
+}
+
+impl Touched {
+    /// Takes in another statement of the same transaction.
+    pub fn add(&mut self, other: Touched) {
+        self.reads.extend(other.reads);
+        self.writes.extend(other.writes);
+        self.everything |= other.everything;
+        self.is_pinned |= other.is_pinned;
+    }
+}
+
+/// Names that are a session's own, as far as the log was read: temporary tables, prepared
+/// statements, cursors that outlive their transaction.
+#[derive(Debug, Default)]
+pub struct Names {
+    own: HashSet<Vec<u8>>,
+}
+
+impl Names {
+    /// What a statement touches.
+    pub fn of(&mut self, statement: &Statement<'_>) -> Touched {
+        let tokens = significant(statement.sql);
+        let mut touched = touched(&tokens);
+        if touched.is_pinned {
+            self.own.extend(own_name(&tokens));
+        }
+        touched.is_pinned |= touched.reads.iter().any(|name| self.own.contains(name));
+        touched
+    }
+}
+
+fn touched(tokens: &[Token<'_>]) -> Touched {
+    let mut touched = Touched { reads: names(tokens), ..Touched::default() };
+    if begins(tokens, &UNDERSTOOD) {
+        touched.writes = written(tokens);
+        touched.everything = makes_table(tokens);
+    } else if begins(tokens, &["DECLARE", "CREATE"]) && is_own(tokens) {
+        touched.is_pinned = true;
+    } else if begins(tokens, &["DECLARE"]) || ends_with_transaction(tokens) {
+        // What it declares or sets ends with the transaction that it is in.
+    } else if begins(tokens, &OF_THE_SESSION) {
+        touched.is_pinned = true;
+    } else if begins(tokens, &["PREPARE", "EXECUTE"]) {
+        (touched.is_pinned, touched.everything) = (true, true);
+    } else if !begins(tokens, &HARMLESS) || second(tokens, &["PREPARED"]) {
+        touched.everything = !touched.reads.is_empty();
+    }
+    let calls = |functions: &[&str]| {
+        let is_one =
+            |name: &Vec<u8>| functions.iter().any(|call| name.starts_with(call.as_bytes()));
+        touched.reads.iter().any(is_one)
+    };
+    let (of_session, of_sequence) =
+        (calls(&FUNCTIONS_OF_THE_SESSION), calls(&FUNCTIONS_OF_SEQUENCES));
+    touched.is_pinned |= of_session;
+    if of_sequence {
+        touched.writes.extend(FUNCTIONS_OF_SEQUENCES.map(|name| name.as_bytes().to_vec()));
+    }
+    touched
+}
+
+/// All names in a statement.
+pub fn names(tokens: &[Token<'_>]) -> HashSet<Vec<u8>> {
+    tokens.iter().filter_map(name).collect()
+}
+
+/// The tables that a statement changes or locks rows of.
+pub fn written(tokens: &[Token<'_>]) -> HashSet<Vec<u8>> {
+    if (0..tokens.len()).any(|place| locks_tables(tokens, place)) || locks_rows(tokens) {
+        return names(tokens);
+    }
+    let mut tables = HashSet::new();
+    for place in 0..tokens.len() {
+        if changes_next(tokens, place) {
+            tables.extend(name_at(tokens, place + 1));
+        }
+    }
+    tables
+}
+
+/// Whether a LOCK or TRUNCATE begins at a place: it is the first word, or one of a body.
+fn locks_tables(tokens: &[Token<'_>], place: usize) -> bool {
+    const BEFORE: [&str; 5] = ["BEGIN", "THEN", "ELSE", "LOOP", "ATOMIC"];
+    tokens[place].is_one_of(&["LOCK", "TRUNCATE"])
+        && place.checked_sub(1).is_none_or(|before| {
+            let before = tokens[before];
+            before.is_sign(";") || before.is_one_of(&BEFORE) || before.text.ends_with(b">>")
+        })
+}
+
+/// Whether the name of a table that is changed comes behind a word.
+fn changes_next(tokens: &[Token<'_>], place: usize) -> bool {
+    let before = |words: &[&str]| place > 0 && tokens[place - 1].is_one_of(words);
+    let word = tokens[place];
+    if word.is_one_of(&["UPDATE"]) {
+        // FOR UPDATE and KEY UPDATE lock rows; ON CONFLICT DO UPDATE and a MERGE's THEN UPDATE
+        // name no table again, as IF .. THEN UPDATE and the DO of a rule do.
+        let names_none = tokens.get(place + 1).is_some_and(|next| next.is_word("set"));
+        let is_other = before(&["FOR", "KEY"]) || before(&["DO", "THEN"]) && names_none;
+        return !is_other;
+    }
+    (word.is_one_of(&["INTO"]) && before(&["INSERT", "MERGE"]))
+        || (word.is_one_of(&["FROM"]) && before(&["DELETE"]))
+        || (word.is_one_of(&["COPY"]) && place == 0)
+}
+
+/// `SELECT ... INTO name` makes a table.
+fn makes_table(tokens: &[Token<'_>]) -> bool {
+    let pairs = tokens.windows(2);
+    begins(tokens, &["SELECT", "WITH"])
+        && pairs
+            .into_iter()
+            .any(|two| two[1].is_one_of(&["INTO"]) && !two[0].is_one_of(&["INSERT", "MERGE"]))
+}
+
+/// `FOR UPDATE`, `FOR NO KEY UPDATE`, `FOR SHARE`, `FOR KEY SHARE`.
+fn locks_rows(tokens: &[Token<'_>]) -> bool {
+    let mut pairs = tokens.windows(2);
+    pairs.any(|two| {
+        two[0].is_one_of(&["FOR"]) && two[1].is_one_of(&["UPDATE", "NO", "SHARE", "KEY"])
+    })
+}
+
+/// A temporary object, or a cursor WITH HOLD.
+fn is_own(tokens: &[Token<'_>]) -> bool {
+    if begins(tokens, &["DECLARE"]) {
+        return tokens
+            .windows(2)
+            .any(|two| two[0].is_one_of(&["WITH"]) && two[1].is_one_of(&["HOLD"]));
+    }
+    tokens.iter().skip(1).take(4).any(|token| token.is_one_of(&["TEMP", "TEMPORARY"]))
+}
+
+fn ends_with_transaction(tokens: &[Token<'_>]) -> bool {
+    begins(tokens, &["SET"]) && second(tokens, &["LOCAL", "TRANSACTION", "CONSTRAINTS"])
+}
+
+/// What a statement that makes something of a session's own calls it.
+fn own_name(tokens: &[Token<'_>]) -> Option<Vec<u8>> {
+    if begins(tokens, &["PREPARE", "DECLARE"]) {
+        return name_at(tokens, 1);
+    }
+    if !begins(tokens, &["CREATE"]) {
+        return None;
+    }
+    let kind = tokens.iter().position(|token| token.is_one_of(&["TABLE", "VIEW", "SEQUENCE"]))?;
+    let behind = &tokens[kind + 1..];
+    let passed =
+        behind.iter().take_while(|token| token.is_one_of(&["IF", "NOT", "EXISTS"])).count();
+    name_at(behind, passed)
+}
+
+/// The last part of the name at a place, behind ONLY.
+fn name_at(tokens: &[Token<'_>], place: usize) -> Option<Vec<u8>> {
+    let mut rest = tokens.get(place..)?;
+    while let [first, second, ..] = rest {
+        if first.is_word("only") {
+            rest = &rest[1..];
+        } else if second.is_sign(".") && rest.len() > 2 {
+            rest = &rest[2..];
+        } else {
+            break;
+        }
+    }
+    name(rest.first()?)
+}
+
+fn begins(tokens: &[Token<'_>], words: &[&str]) -> bool {
+    tokens.iter().find(|token| token.kind == Kind::Word).is_some_and(|first| first.is_one_of(words))
+}
+
+fn second(tokens: &[Token<'_>], words: &[&str]) -> bool {
+    tokens.get(1).is_some_and(|token| token.is_one_of(words))
+}
+
+/// What a token names, as PostgreSQL folds it; None where it is no name.
+pub fn name(token: &Token<'_>) -> Option<Vec<u8>> {
+    match token.kind {
+        Kind::Word => Some(token.text.to_ascii_lowercase()),
+        Kind::QuotedName => {
+            let inside = token.text.splitn(2, |byte| *byte == b'"').nth(1)?;
+            Some(inside.strip_suffix(b"\"").unwrap_or(inside).to_vec())
+        }
+        _ => None,
+    }
+}

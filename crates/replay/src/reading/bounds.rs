@@ -1,0 +1,270 @@
+//! Keys that rows are bound to, by the conditions that they have to fulfil.
+
+use std::ops::Range;
+
+use sqlparser::ast::{BinaryOperator, Expr};
+
+use super::cast::Cast;
+use super::expression::{column, place, plain, row, row_or_one};
+use super::known::{Known, folded};
+use super::scope::Scope;
+use super::{ColumnOf, Key, Place};
+
+/// Rows of values beyond so many are not told: then any rows may be touched.
+pub const ROWS_MAX: usize = 10_000;
+
+/// A column of an item in FROM.
+type Of = (usize, ColumnOf);
+
+/// Columns that have one of these rows of values, else the row of the item counts for nothing.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    columns: Vec<Of>,
+    rows: Vec<Vec<Place>>,
+    /// The VALUES in FROM that the rows are of, one for one.
+    values: Option<usize>,
+}
+
+impl Bound {
+    /// Whether it binds this column, and no other.
+    pub fn is_of(&self, item: usize, column: ColumnOf) -> bool {
+        self.columns == [(item, column)]
+    }
+}
+
+/// Two columns that are the same, and the items that this holds for.
+struct Same {
+    one: Of,
+    other: Of,
+    items: Range<usize>,
+}
+
+/// What conditions bind, each with the items that it holds for.
+pub fn of<'e>(
+    conditions: impl Iterator<Item = (&'e Expr, Range<usize>)>,
+    scope: &Scope<'_>,
+    known: &Known,
+) -> Vec<Bound> {
+    let (mut bounds, mut same) = (Vec::new(), Vec::new());
+    for (condition, items) in conditions {
+        for part in conjuncts(condition) {
+            if let Some(bound) = bound(part, scope, known) {
+                if bound.columns.iter().all(|(item, _)| items.contains(item)) {
+                    bounds.push(bound);
+                }
+            } else if let Some((one, other)) = same_columns(part, scope) {
+                same.push(Same { one, other, items: items.clone() });
+            }
+        }
+    }
+    spread(&mut bounds, &same);
+    bounds
+}
+
+/// What a column is bound to, those that are the same are bound to as well.
+fn spread(bounds: &mut Vec<Bound>, same: &[Same]) {
+    let mut at = 0;
+    while let Some(bound) = bounds.get(at).cloned() {
+        at += 1;
+        let [of] = bound.columns.as_slice() else { continue };
+        for Same { one, other, items } in same {
+            for (from, to) in [(one, other), (other, one)] {
+                let is_bound = bounds.iter().any(|bound| bound.columns == [*to]);
+                if from == of && items.contains(&to.0) && !is_bound {
+                    bounds.push(Bound { columns: vec![*to], ..bound.clone() });
+                }
+            }
+        }
+    }
+}
+
+/// The conditions that all have to be fulfilled.
+fn conjuncts(condition: &Expr) -> Vec<&Expr> {
+    let (mut found, mut open) = (Vec::new(), vec![condition]);
+    while let Some(expr) = open.pop() {
+        match expr {
+            Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+                open.extend([&**right, left])
+            }
+            Expr::Nested(inner) => open.push(inner),
+            _ => found.push(expr),
+        }
+    }
+    found
+}
+
+fn bound(condition: &Expr, scope: &Scope<'_>, known: &Known) -> Option<Bound> {
+    match condition {
+        Expr::Nested(inner) => bound(inner, scope, known),
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right }
+        | Expr::IsNotDistinctFrom(left, right) => {
+            equal(left, right, scope, known).or_else(|| equal(right, left, scope, known))
+        }
+        Expr::InList { expr, list, negated: false } => listed(expr, list, scope, known),
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => match plain(right) {
+            Expr::Array(array) => listed(left, &array.elem, scope, known),
+            _ => None,
+        },
+        Expr::BinaryOp { op: BinaryOperator::Or, .. } => either(condition, scope, known),
+        _ => None,
+    }
+}
+
+/// `a = 1 OR a = 2`: one of the values, where all alternatives bind the same columns.
+fn either(condition: &Expr, scope: &Scope<'_>, known: &Known) -> Option<Bound> {
+    let mut open = vec![condition];
+    let mut found: Option<Bound> = None;
+    while let Some(expr) = open.pop() {
+        if let Expr::BinaryOp { left, op: BinaryOperator::Or, right } = expr {
+            open.extend([&**right, left]);
+            continue;
+        }
+        let next = both(expr, scope, known)?;
+        match &mut found {
+            Some(found) if found.columns == next.columns => found.rows.extend(next.rows),
+            Some(_) => return None,
+            None => found = Some(next),
+        }
+    }
+    found
+}
+
+/// What several conditions bind together: `a = 1 AND b = 2`.
+fn both(condition: &Expr, scope: &Scope<'_>, known: &Known) -> Option<Bound> {
+    let mut bounds: Vec<Bound> =
+        conjuncts(condition).into_iter().filter_map(|part| bound(part, scope, known)).collect();
+    bounds.sort_by(|one, other| one.columns.cmp(&other.columns));
+    bounds.dedup_by(|one, other| one.columns == other.columns);
+    bounds.into_iter().reduce(product).filter(|bound| bound.rows.len() <= ROWS_MAX)
+}
+
+/// All rows of one with all of the other.
+fn product(one: Bound, other: Bound) -> Bound {
+    let mut rows = Vec::new();
+    let columns = [one.columns.as_slice(), &other.columns].concat();
+    if one.values.is_some() && one.values == other.values && one.rows.len() == other.rows.len() {
+        let pairs = one.rows.iter().zip(&other.rows);
+        let rows = pairs.map(|(left, right)| [left.as_slice(), right].concat()).collect();
+        return Bound { columns, rows, values: one.values };
+    }
+    if one.rows.len().saturating_mul(other.rows.len()) > ROWS_MAX {
+        return one;
+    }
+    for left in &one.rows {
+        rows.extend(other.rows.iter().map(|right| [left.as_slice(), right].concat()));
+    }
+    Bound { columns, rows, values: None }
+}
+
+/// `column = value`, `(column, column) = (value, value)`.
+fn equal(left: &Expr, right: &Expr, scope: &Scope<'_>, known: &Known) -> Option<Bound> {
+    if let (Some(lefts), Some(rights)) = (row(left), row(right)) {
+        let columns = lefts.iter().map(|one| of_item(one, scope)).collect::<Option<Vec<_>>>()?;
+        let values = values_of(&columns, &rights, known)?;
+        return Some(Bound { columns, rows: vec![values], values: None });
+    }
+    let of = of_item(left, scope)?;
+    let columns = vec![of];
+    if place(right).is_some() {
+        let values = values_of(&columns, &[right], known)?;
+        return Some(Bound { columns, rows: vec![values], values: None });
+    }
+    let found = column(right, scope)?;
+    let cast = Cast::of(right);
+    if found.item.is_none() {
+        if cast != Cast::None {
+            return None;
+        }
+        // Of a scope around, which is bound itself.
+        let bound = match plain(right) {
+            Expr::Identifier(name) => scope.bound_around(None, &folded(name)),
+            Expr::CompoundIdentifier(parts) => {
+                let [.., table, name] = parts.as_slice() else { return None };
+                scope.bound_around(Some(&folded(table)), &folded(name))
+            }
+            _ => None,
+        };
+        return bound.map(|bound| Bound { columns, rows: bound.rows.clone(), values: None });
+    }
+    if !found.column.cast.then(cast).fits(known.family(of.1)) {
+        return None;
+    }
+    let rows = found.column.values.into_iter().map(|place| vec![place]).collect::<Vec<_>>();
+    (!rows.is_empty()).then_some(Bound { columns, rows, values: found.item })
+}
+
+/// `column IN (value, value)`, `(column, column) IN ((value, value), (value, value))`.
+fn listed(expr: &Expr, list: &[Expr], scope: &Scope<'_>, known: &Known) -> Option<Bound> {
+    let names = row_or_one(expr);
+    let columns = names.into_iter().map(|one| of_item(one, scope)).collect::<Option<Vec<_>>>()?;
+    let values = |one: &Expr| values_of(&columns, &row_or_one(one), known);
+    let rows = list.iter().map(values).collect::<Option<Vec<_>>>()?;
+    Some(Bound { columns, rows, values: None })
+}
+
+/// The values that columns are compared with, where these are what is written there.
+fn values_of(columns: &[Of], values: &[&Expr], known: &Known) -> Option<Vec<Place>> {
+    let value = |(&(_, of), &value): (&Of, &&Expr)| {
+        place(value).filter(|_| Cast::of(value).fits(known.family(of)))
+    };
+    (columns.len() == values.len())
+        .then(|| columns.iter().zip(values).map(value).collect::<Option<Vec<Place>>>())?
+}
+
+/// `column = column`.
+fn same_columns(condition: &Expr, scope: &Scope<'_>) -> Option<(Of, Of)> {
+    match condition {
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
+            Some((of_item(left, scope)?, of_item(right, scope)?))
+        }
+        _ => None,
+    }
+}
+
+/// The column that an expression names, if it is of an item in FROM.
+fn of_item(expr: &Expr, scope: &Scope<'_>) -> Option<Of> {
+    // A cast column is another value: '05' and 5 differ as texts.
+    let mut bare = expr;
+    while let Expr::Nested(inner) = bare {
+        bare = inner;
+    }
+    if matches!(bare, Expr::Cast { .. }) {
+        return None;
+    }
+    let found = column(expr, scope)?;
+    Some((found.item?, found.column.of?))
+}
+
+/// The key of a table that is bound for an item, unique keys before foreign ones.
+pub fn key(bounds: &[Bound], item: usize, table: usize, known: &Known) -> Option<Key> {
+    if bounds.is_empty() {
+        return None;
+    }
+    known.keys(table).find_map(|columns| {
+        let is_told = !columns.is_empty() && columns.iter().all(|&column| known.is_exact(column));
+        let rows = is_told.then(|| rows_of(bounds, item, &columns)).flatten()?;
+        Some(Key { columns, rows })
+    })
+}
+
+/// The rows of values that columns of an item are bound to.
+fn rows_of(bounds: &[Bound], item: usize, columns: &[ColumnOf]) -> Option<Vec<Vec<Place>>> {
+    let mut all: Option<Bound> = None;
+    for &column in columns {
+        let of = (item, column);
+        if all.as_ref().is_some_and(|all| all.columns.contains(&of)) {
+            continue;
+        }
+        let next = bounds.iter().find(|bound| bound.columns.contains(&of))?.clone();
+        all = Some(match all {
+            Some(all) => product(all, next),
+            None => next,
+        });
+    }
+    let all = all.filter(|all| all.rows.len() <= ROWS_MAX)?;
+    let places =
+        columns.iter().map(|&column| all.columns.iter().position(|&of| of == (item, column)));
+    let places = places.collect::<Option<Vec<usize>>>()?;
+    let pick = |row: &Vec<Place>| places.iter().map(|&at| row[at]).collect();
+    Some(all.rows.iter().map(pick).collect())
+}

@@ -1,0 +1,265 @@
+//! Functions: what those of the system do, and where those of the database are followed.
+
+use sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
+    OrderByExpr, WindowType,
+};
+
+use super::expression::{place, plain};
+use super::known::Name;
+use super::scope::Scope;
+use super::session::{Effect, Path};
+use super::walk::Walk;
+use super::{Access, Draw, Object, Only, Place, Source, Volatile};
+use crate::catalog::Generated;
+use crate::playback::rules::statement::unquoted;
+
+/// Functions that tell the time; those without parentheses as well.
+pub const OF_TIME: [&str; 10] = [
+    "now",
+    "current_timestamp",
+    "current_time",
+    "current_date",
+    "localtime",
+    "localtimestamp",
+    "clock_timestamp",
+    "statement_timestamp",
+    "transaction_timestamp",
+    "timeofday",
+];
+
+/// Functions that give another value each time.
+const OF_CHANCE: [&str; 7] = [
+    "random",
+    "random_normal",
+    "gen_random_bytes",
+    "gen_salt",
+    "pg_backend_pid",
+    "pg_current_xact_id",
+    "txid_current",
+];
+
+/// Those of which the values serve as keys.
+const OF_KEYS: [&str; 6] = [
+    "gen_random_uuid",
+    "uuidv4",
+    "uuidv7",
+    "uuid_generate_v1",
+    "uuid_generate_v1mc",
+    "uuid_generate_v4",
+];
+
+/// Functions of the system that run a text, or read a table that a text names.
+const RUNNING: [&str; 12] = [
+    "query_to_xml",
+    "query_to_xmlschema",
+    "query_to_xml_and_xmlschema",
+    "table_to_xml",
+    "schema_to_xml",
+    "database_to_xml",
+    "cursor_to_xml",
+    "ts_stat",
+    "ts_rewrite",
+    "crosstab",
+    "connectby",
+    "xpath_table",
+];
+
+/// What functions begin with that take or release advisory locks.
+const OF_LOCKS: [&str; 2] = ["pg_advisory_", "pg_try_advisory_"];
+
+impl Walk<'_, '_> {
+    /// Reads a call.
+    pub fn function(&mut self, function: &Function, scope: &Scope<'_>) {
+        for arguments in [&function.parameters, &function.args] {
+            match arguments {
+                FunctionArguments::None => {}
+                FunctionArguments::Subquery(query) => {
+                    self.query(query, scope);
+                }
+                FunctionArguments::List(list) => {
+                    self.all(list.args.iter().filter_map(argument), scope);
+                    list.clauses.iter().for_each(|clause| self.clause(clause, scope));
+                }
+            }
+        }
+        let ordered: &[OrderByExpr] = &function.within_group;
+        self.all(ordered.iter().map(|one| &one.expr), scope);
+        self.all(function.filter.iter().map(|one| &**one), scope);
+        if let Some(WindowType::WindowSpec(window)) = &function.over {
+            self.window(window, scope);
+        }
+        let Some(name) = Name::of(&function.name) else { return self.doubt() };
+        if self.call(&name, arguments(function).next()) {
+            self.hand(arguments(function));
+        }
+    }
+
+    fn clause(&mut self, clause: &FunctionArgumentClause, scope: &Scope<'_>) {
+        use FunctionArgumentClause as Clause;
+        match clause {
+            Clause::Where(one) | Clause::Limit(one) => self.expr(one, scope),
+            Clause::OrderBy(all) => self.all(all.iter().map(|one| &one.expr), scope),
+            _ => {}
+        }
+    }
+
+    /// Puts down values that a function is given, or what they are made of: what it does with them
+    /// is not told.
+    pub fn hand<'e>(&mut self, arguments: impl Iterator<Item = &'e Expr>) {
+        for argument in arguments {
+            for place in self.values_within(argument) {
+                if !self.reading.handed.contains(&place) {
+                    self.reading.handed.push(place);
+                }
+            }
+        }
+    }
+
+    /// Does what a function does. True if it is one of the database, which may do anything with
+    /// what it is given.
+    pub fn call(&mut self, name: &Name, first: Option<&Expr>) -> bool {
+        let functions = self.known.functions(name);
+        functions.iter().for_each(|&function| self.follow(function));
+        let is_interpreted = functions.iter().any(|&function| self.known.is_interpreted(function));
+        if !is_interpreted {
+            self.call_of_system(name.name.as_str(), first);
+        }
+        is_interpreted
+    }
+
+    fn call_of_system(&mut self, called: &str, first: Option<&Expr>) {
+        match called {
+            "nextval" => match self.sequence_of(first) {
+                Some(sequence) => {
+                    self.sequence(sequence, true);
+                    self.draw(Source::Sequence(sequence));
+                }
+                None => self.doubt(),
+            },
+            "setval" => {
+                let sequence = self.sequence_of(first);
+                match sequence {
+                    Some(sequence) => self.sequence(sequence, true),
+                    None => self.doubt(),
+                }
+                self.sets_on(sequence);
+            }
+            "currval" | "lastval" | "pg_sequence_last_value" => self.volatile(Volatile::LastDrawn),
+            _ if OF_TIME.contains(&called) => self.volatile(Volatile::Time),
+            _ if OF_KEYS.contains(&called) => {
+                self.volatile(Volatile::Random);
+                self.draw(Source::Random);
+            }
+            _ if OF_CHANCE.contains(&called) => self.volatile(Volatile::Random),
+            "set_config" => self.sets_config(first),
+            _ if runs_text(called) => self.doubt(),
+            _ if OF_LOCKS.iter().any(|begin| called.starts_with(begin)) => {
+                let object = Object::Advisory;
+                self.put(Access { object, writes: true, only: Only::All, key: None });
+            }
+            _ => {}
+        }
+    }
+
+    /// A value is made by a call: one, unless what is around makes it several.
+    fn draw(&mut self, source: Source) {
+        self.reading.draws.push(Draw {
+            source,
+            column: None,
+            count: Some(1),
+            each_of: None,
+            may_conflict: false,
+            returned: None,
+        });
+    }
+
+    /// A setting may be the search path.
+    fn sets_config(&mut self, first: Option<&Expr>) {
+        let is_other = match first.and_then(place) {
+            Some(Place::Literal(literal)) => {
+                !unquoted(self.literals.look(literal)).eq_ignore_ascii_case(b"search_path")
+            }
+            _ => false,
+        };
+        if !is_other {
+            self.effects.push(Effect::SetsPath(Path::Unknown, false));
+        }
+    }
+
+    /// Of which sequence an expression asks what was drawn last, or of any.
+    pub fn asked(&mut self, expr: &Expr) -> Option<Option<usize>> {
+        let Expr::Function(function) = plain(expr) else { return None };
+        match Name::of(&function.name)?.name.as_str() {
+            "lastval" => Some(None),
+            "currval" => self.sequence_of(arguments(function).next()).map(Some),
+            _ => None,
+        }
+    }
+
+    /// The sequence that a literal names, as the first argument of a function.
+    fn sequence_of(&mut self, first: Option<&Expr>) -> Option<usize> {
+        let first = first?;
+        if let Expr::Function(function) = plain(first) {
+            return self.sequence_of_column(function);
+        }
+        let name = self.text_of(first)?;
+        self.known.sequence(&name, self.path)
+    }
+
+    /// The sequence that `pg_get_serial_sequence` tells of literals.
+    fn sequence_of_column(&mut self, function: &Function) -> Option<usize> {
+        let name = Name::of(&function.name)?;
+        let mut all = arguments(function);
+        let (table, column) = (all.next()?, all.next()?);
+        if name.name != "pg_get_serial_sequence" {
+            return None;
+        }
+        let (table, column) = (self.text_of(table)?, self.text_of(column)?);
+        let table = self.known.table_of(&table, self.path)?;
+        let is_it = |one: &&crate::catalog::Column| one.name.as_bytes() == column.as_slice();
+        match self.known.table(table)?.columns.iter().find(is_it)?.generated {
+            Some(Generated::Sequence(sequence)) => Some(sequence),
+            _ => None,
+        }
+    }
+
+    /// What a literal says.
+    fn text_of(&mut self, expr: &Expr) -> Option<Vec<u8>> {
+        match place(expr)? {
+            Place::Literal(literal) => Some(unquoted(self.literals.look(literal))),
+            Place::Parameter(_) => None,
+        }
+    }
+}
+
+/// Whether an expression is a call that makes a value, and gives that.
+pub fn is_draw(expr: &Expr) -> bool {
+    let Expr::Function(function) = plain(expr) else { return false };
+    let name = Name::of(&function.name).map(|name| name.name).unwrap_or_default();
+    name == "nextval" || OF_KEYS.contains(&name.as_str())
+}
+
+/// Whether a function of the system or of an extension runs a text, or keeps what no table holds.
+pub fn runs_text(name: &str) -> bool {
+    RUNNING.contains(&name) || ["dblink", "lo_"].iter().any(|begin| name.starts_with(begin))
+}
+
+pub fn argument(argument: &FunctionArg) -> Option<&Expr> {
+    let (FunctionArg::Named { arg, .. }
+    | FunctionArg::ExprNamed { arg, .. }
+    | FunctionArg::Unnamed(arg)) = argument;
+    match arg {
+        FunctionArgExpr::Expr(expr) => Some(expr),
+        _ => None,
+    }
+}
+
+/// The arguments of a call.
+pub fn arguments(function: &Function) -> impl Iterator<Item = &Expr> {
+    let list = match &function.args {
+        FunctionArguments::List(list) => list.args.as_slice(),
+        _ => &[],
+    };
+    list.iter().filter_map(argument)
+}

@@ -1,0 +1,286 @@
+//! INSERT, UPDATE, DELETE and MERGE.
+
+use sqlparser::ast::{
+    Assignment, AssignmentTarget, Delete, Expr, FromTable, Merge, MergeAction, MergeClause,
+    MergeClauseKind, MergeInsertExpr, MergeInsertKind, MergeUpdateKind, OutputClause, SelectItem,
+    TableFactor, Update, UpdateTableFromKind,
+};
+
+use super::bounds;
+use super::cast::Cast;
+use super::expression::{place, row_or_one};
+use super::from::{From, push};
+use super::insert::Written;
+use super::known::{Name, Named, folded};
+use super::scope::{Columns, Scope};
+use super::walk::{Walk, bounds_of};
+use super::{ColumnOf, How, Only, Place};
+
+/// A column that is set.
+#[derive(Clone, Copy, Debug)]
+pub struct Set {
+    /// The column.
+    pub column: ColumnOf,
+    /// Where its value stands, if that is in the statement.
+    pub value: Option<Place>,
+    /// It is the value that the row which was to be added would have there: `excluded`.
+    pub is_added: bool,
+}
+
+impl Walk<'_, '_> {
+    /// The table that is to be changed; None where it is none that is known. Then what the name
+    /// may stand for counts as changed. `adds` where rows may be added.
+    pub fn target(&mut self, name: &Name, adds: bool) -> Option<usize> {
+        let found = self.relations(name);
+        if let [Named::Table(table)] = found.as_slice() {
+            return Some(*table);
+        }
+        self.reading.has_unknown_table |= !matches!(found.as_slice(), [Named::View(_)]);
+        for named in found {
+            match named {
+                Named::Table(table) => self.changed(table, Only::All, None, true),
+                Named::View(view) => self.change_view(view, adds),
+                Named::Sequence(sequence) => self.sequence(sequence, true),
+                Named::System => self.doubt(),
+                Named::Own => {}
+                Named::Unknown => {
+                    self.unknown.insert(name.name.clone());
+                }
+            }
+        }
+        None
+    }
+
+    /// Reads an UPDATE and returns the columns of RETURNING.
+    pub fn update(&mut self, update: &Update, outer: &Scope<'_>) -> Columns {
+        let mut scope = Scope::within(outer);
+        let mut from = From::default();
+        let tables = std::slice::from_ref(&update.table);
+        let table = self.take_target(&update.table.relation, &mut scope, false);
+        if !update.table.joins.is_empty() {
+            self.doubt();
+            self.from(tables, &mut scope, &mut from);
+        }
+        match &update.from {
+            Some(UpdateTableFromKind::AfterSet(tables)) => {
+                self.from(tables, &mut scope, &mut from);
+            }
+            Some(UpdateTableFromKind::BeforeSet(_)) => self.doubt(),
+            None => {}
+        }
+        scope.bounds = bounds_of(update.selection.as_ref(), &from, &scope, self.known);
+        let scope = scope;
+        let draws = self.reading.draws.len();
+        let set = self.assign(&update.assignments, &scope);
+        self.filters(&from, update.selection.as_ref(), &scope);
+        self.for_each_row(draws);
+        self.read_items(&scope, &[]);
+        if let Some(table) = table {
+            let root = self.known.root(table);
+            let key = bounds::key(&scope.bounds, 0, root, self.known);
+            self.updated(table, key, &set);
+        }
+        self.returned(update.returning.as_deref(), update.output.as_ref(), &scope)
+    }
+
+    /// Reads a DELETE and returns the columns of RETURNING.
+    pub fn delete(&mut self, delete: &Delete, outer: &Scope<'_>) -> Columns {
+        let (FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables)) = &delete.from;
+        let [target] = tables.as_slice() else { return self.nothing_known() };
+        let mut scope = Scope::within(outer);
+        let mut from = From::default();
+        let table = self.take_target(&target.relation, &mut scope, false);
+        if !target.joins.is_empty() || !delete.tables.is_empty() {
+            return self.nothing_known();
+        }
+        if let Some(using) = &delete.using {
+            self.from(using, &mut scope, &mut from);
+        }
+        scope.bounds = bounds_of(delete.selection.as_ref(), &from, &scope, self.known);
+        let scope = scope;
+        let draws = self.reading.draws.len();
+        self.filters(&from, delete.selection.as_ref(), &scope);
+        self.for_each_row(draws);
+        self.read_items(&scope, &[]);
+        if let Some(table) = table {
+            let root = self.known.root(table);
+            let key = bounds::key(&scope.bounds, 0, root, self.known);
+            self.changed(table, Only::All, key, true);
+        }
+        self.returned(delete.returning.as_deref(), delete.output.as_ref(), &scope)
+    }
+
+    /// What was drawn since is drawn for each row that is found; how many these are is not told.
+    fn for_each_row(&mut self, since: usize) {
+        for draw in &mut self.reading.draws[since..] {
+            (draw.count, draw.each_of) = (None, None);
+        }
+    }
+
+    fn filters(&mut self, from: &From<'_>, selection: Option<&Expr>, scope: &Scope<'_>) {
+        let conditions: Vec<&Expr> = from.conditions().chain(selection).collect();
+        conditions.into_iter().for_each(|one| self.expr(one, scope));
+    }
+
+    fn returned(
+        &mut self,
+        items: Option<&[SelectItem]>,
+        output: Option<&OutputClause>,
+        scope: &Scope<'_>,
+    ) -> Columns {
+        match output {
+            Some(OutputClause::Returning { select_items, .. }) => {
+                self.projection(select_items, scope)
+            }
+            Some(OutputClause::Output { .. }) => self.nothing_known(),
+            None => self.projection(items.unwrap_or(&[]), scope),
+        }
+    }
+
+    /// Takes in the table that is changed, as the first item.
+    fn take_target(
+        &mut self,
+        factor: &TableFactor,
+        scope: &mut Scope<'_>,
+        adds: bool,
+    ) -> Option<usize> {
+        let TableFactor::Table { name, alias, args: None, .. } = factor else {
+            self.doubt();
+            return None;
+        };
+        let Some(name) = Name::of(name) else {
+            self.doubt();
+            return None;
+        };
+        let table = self.target(&name, adds);
+        let columns = match table {
+            Some(table) => self.columns_of(table),
+            None => self.columns_of_view(&name),
+        };
+        push(scope, columns, alias.as_ref(), &name.name);
+        if let Some(item) = scope.items.last_mut() {
+            (item.table, item.is_target) = (table, true);
+        }
+        table
+    }
+
+    /// The columns of a view that is changed; none are known where the name is of no single one.
+    pub fn columns_of_view(&mut self, name: &Name) -> Columns {
+        match self.relations(name).as_slice() {
+            [Named::View(view)] => self.view(*view),
+            _ => Columns { is_open: true, ..Columns::default() },
+        }
+    }
+
+    /// Reads what is set, and returns the columns with their values, where these stand there.
+    pub fn assign(&mut self, assignments: &[Assignment], scope: &Scope<'_>) -> Vec<Set> {
+        let mut set = Vec::new();
+        for Assignment { target, value } in assignments {
+            self.expr(value, scope);
+            let names = match target {
+                AssignmentTarget::ColumnName(name) => std::slice::from_ref(name),
+                AssignmentTarget::Tuple(names) => names,
+            };
+            let values = if names.len() == 1 { vec![value] } else { row_or_one(value) };
+            let given = self.given_by(value).filter(|_| values.len() != names.len()).cloned();
+            for (at, name) in names.iter().enumerate() {
+                let name = Name::of(name).map(|name| name.name).unwrap_or_default();
+                let target = scope.items.first().and_then(|item| {
+                    item.columns.columns.iter().find(|column| column.name == name)
+                });
+                let Some(of) = target.and_then(|column| column.of) else {
+                    continue;
+                };
+                let value = values.get(at).copied().filter(|_| values.len() == names.len());
+                let shown = match value {
+                    Some(value) => Some(self.shown(value, scope)),
+                    None => given.as_ref().and_then(|given| given.columns.get(at)).cloned(),
+                };
+                let fits = |value: &&Expr| Cast::of(value).fits(self.known.family(of));
+                let place = value.filter(fits).and_then(place);
+                let is_added = value.is_some_and(|value| is_excluded(value, &name));
+                if let Some(shown) = shown {
+                    self.tell_all(of, &shown, How::Written);
+                }
+                set.push(Set { column: of, value: place, is_added });
+            }
+        }
+        set
+    }
+
+    /// Reads a MERGE and returns the columns of RETURNING.
+    pub fn merge(&mut self, merge: &Merge, outer: &Scope<'_>) -> Columns {
+        let mut scope = Scope::within(outer);
+        let mut from = From::default();
+        let table = self.take_target(&merge.table, &mut scope, true);
+        self.factor(&merge.source, &mut scope, &mut from);
+        // All rows of the source are read, and looked for among those of the target.
+        let on = std::iter::once((&*merge.on, 0..1));
+        scope.bounds = bounds::of(on.chain(from.bounding()), &scope, self.known);
+        let scope = scope;
+        let draws = self.reading.draws.len();
+        self.expr(&merge.on, &scope);
+        self.read_items(&scope, &[]);
+        let mut sets = Vec::new();
+        for clause in &merge.clauses {
+            clause.predicate.iter().for_each(|one| self.expr(one, &scope));
+            match &clause.action {
+                MergeAction::Insert(insert) => self.merge_insert(insert, table, &scope),
+                MergeAction::Update(update) => match &update.kind {
+                    MergeUpdateKind::Set(set) => sets.push(self.assign(set, &scope)),
+                    MergeUpdateKind::Wildcard => self.doubt(),
+                },
+                MergeAction::Delete { .. } | MergeAction::DoNothing { .. } => {}
+            }
+        }
+        self.for_each_row(draws);
+        if let Some(table) = table {
+            let is_of_others =
+                |clause: &MergeClause| clause.clause_kind == MergeClauseKind::NotMatchedBySource;
+            let key = bounds::key(&scope.bounds, 0, self.known.root(table), self.known);
+            let key = key.filter(|_| !merge.clauses.iter().any(is_of_others));
+            self.changed(table, Only::All, key.clone(), true);
+            for set in sets {
+                self.sets(table, Only::All, key.as_ref(), &set);
+            }
+        }
+        match &merge.output {
+            Some(output) => self.returned(None, Some(output), &scope),
+            None => Columns::default(),
+        }
+    }
+
+    fn merge_insert(&mut self, insert: &MergeInsertExpr, table: Option<usize>, scope: &Scope<'_>) {
+        let MergeInsertKind::Values(values) = &insert.kind else { return self.doubt() };
+        let rows = values.rows.iter().map(|row| row.content.as_slice()).collect::<Vec<_>>();
+        let Some(table) = table else {
+            rows.iter().flat_map(|row| *row).for_each(|one| self.expr(one, scope));
+            self.reading.has_unknown_table = true;
+            return;
+        };
+        let all = self.known.table(table).map_or(&[][..], |table| &table.columns);
+        let at = |name: Name| all.iter().position(|column| column.name == name.name);
+        let mut columns: Vec<usize> =
+            insert.columns.iter().filter_map(Name::of).filter_map(at).collect();
+        if insert.columns.is_empty() {
+            columns = (0..all.len().min(rows.first().map_or(0, |row| row.len()))).collect();
+        }
+        let mut written = Written { columns, rows, given: None, may_conflict: true };
+        self.written_values(table, &written, scope);
+        // How many rows have no match is not told.
+        written.given = Some(Columns { is_open: true, ..Columns::default() });
+        self.draw_columns(table, &written);
+        self.added(table, &written, Only::All, None);
+    }
+}
+
+/// Whether a value is that of the column in the row that was to be added.
+fn is_excluded(value: &Expr, column: &str) -> bool {
+    match value {
+        Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+            [table, own] => folded(table) == "excluded" && folded(own) == column,
+            _ => false,
+        },
+        _ => false,
+    }
+}

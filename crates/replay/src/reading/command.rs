@@ -1,0 +1,358 @@
+//! Statements one by one: queries go to the parser, other commands are told by their words.
+
+use sqlparser::ast::{Insert, SetExpr, Statement, TableObject};
+
+use super::known::{Name, Named};
+use super::names;
+use super::scope::{Columns, Scope};
+use super::session::Effect;
+use super::text::{Piece, parse, significant};
+use super::walk::Walk;
+use super::{Draw, Object, Only};
+use crate::lexer::token::{Kind, Token};
+use crate::playback::rules::statement::unquoted;
+
+/// What touches no table, or what was counted when it was declared.
+const HARMLESS: [&str; 12] = [
+    "savepoint",
+    "release",
+    "show",
+    "fetch",
+    "move",
+    "close",
+    "notify",
+    "listen",
+    "unlisten",
+    "analyze",
+    "vacuum",
+    "checkpoint",
+];
+
+/// What begins and ends a transaction.
+const BOUNDS: [&str; 6] = ["begin", "start", "commit", "end", "rollback", "abort"];
+
+/// Statements in statements beyond so many are not looked into.
+const DEPTH_MAX: u32 = 8;
+
+/// What the parser is asked for.
+const QUERIES: [&str; 7] = ["select", "insert", "update", "delete", "merge", "with", "values"];
+
+impl Walk<'_, '_> {
+    /// Reads a statement and returns the columns of its rows.
+    pub fn statement(&mut self, pieces: &[Piece<'_>], scope: &Scope<'_>) -> Columns {
+        if self.depth == DEPTH_MAX {
+            return self.nothing_known();
+        }
+        self.depth += 1;
+        let columns = self.statement_here(pieces, scope);
+        self.depth -= 1;
+        columns
+    }
+
+    fn statement_here(&mut self, pieces: &[Piece<'_>], scope: &Scope<'_>) -> Columns {
+        let told = significant(pieces);
+        let Some(first) = told.iter().find(|piece| !piece.token.is_sign("(")) else {
+            return Columns::default();
+        };
+        let word = first.token.text.to_ascii_lowercase();
+        let is_word = first.token.kind == Kind::Word;
+        match std::str::from_utf8(&word).unwrap_or_default() {
+            _ if !is_word => self.doubt(),
+            word if QUERIES.contains(&word) => return self.parsed(pieces, &told, scope),
+            "table" => {
+                let pieces = instead(pieces, "table", b"select * from");
+                return self.parsed(&pieces, &told, scope);
+            }
+            // The body of a function.
+            "return" => {
+                return self.parsed(&instead(pieces, "return", b"select"), &told, scope);
+            }
+            "explain" => return self.explained(pieces, scope),
+            "declare" => {
+                let query = behind(pieces, |token| token.is_word("for"));
+                return query.map_or_else(Columns::default, |query| self.statement(query, scope));
+            }
+            "copy" => self.copied(pieces, &told, scope),
+            "lock" => self.locked(&told),
+            "truncate" => self.truncated(&told),
+            "call" => return self.called(pieces, scope),
+            "do" => self.done(&told),
+            "prepare" if second(&told, "transaction") => self.effects.push(Effect::Commits),
+            "prepare" => self.prepared(pieces, &told),
+            "execute" => self.executed(pieces, &told, scope),
+            "deallocate" | "discard" => self.forgotten(&told),
+            "create" => self.created(pieces, &told, scope),
+            "alter" => self.altered(&told),
+            "drop" => self.dropped(&told),
+            "set" | "reset" => self.set(&told),
+            word if BOUNDS.contains(&word) => self.bounded(&told),
+            word if HARMLESS.contains(&word) => {}
+            _ => self.doubt(),
+        }
+        Columns::default()
+    }
+
+    /// A query by the parser; by the names in it where that does not know it.
+    fn parsed(&mut self, pieces: &[Piece<'_>], told: &[Piece<'_>], scope: &Scope<'_>) -> Columns {
+        let parsed = parse("", pieces, self.literals);
+        // What is given is not taken then, of those columns that have a default of that kind.
+        let is_overridden = told
+            .windows(2)
+            .any(|two| two[0].token.is_word("overriding") && two[1].token.is_word("user"));
+        let Some(statement) = parsed.filter(|_| !is_overridden) else {
+            self.by_names(told);
+            return Columns { is_open: true, ..Columns::default() };
+        };
+        match statement {
+            Statement::Query(query) => {
+                let columns = self.query(&query, scope);
+                if let SetExpr::Insert(Statement::Insert(insert)) = &*query.body {
+                    self.may_return(insert);
+                }
+                columns
+            }
+            Statement::Insert(insert) => {
+                let columns = self.insert(&insert, scope);
+                self.may_return(&insert);
+                columns
+            }
+            Statement::Update(update) => self.update(&update, scope),
+            Statement::Delete(delete) => self.delete(&delete, scope),
+            Statement::Merge(merge) => self.merge(&merge, scope),
+            _ => {
+                self.by_names(told);
+                Columns::default()
+            }
+        }
+    }
+
+    /// A RETURNING may be added to an INSERT into a table, if all that is drawn is for it.
+    fn may_return(&mut self, insert: &Insert) {
+        let TableObject::TableName(name) = &insert.table else { return };
+        let found = Name::of(name).map(|name| self.relations(&name));
+        let Some([Named::Table(table)]) = found.as_deref() else { return };
+        let root = self.known.root(*table);
+        let is_own =
+            |draw: &Draw| draw.column.is_some_and(|of| of.table == root || of.table == *table);
+        // A rule that does something else instead has to be made for RETURNING.
+        self.reading.takes_returning = insert.returning.is_none()
+            && !self.known.has_rule(root)
+            && self.reading.draws.iter().all(is_own);
+    }
+
+    fn by_names(&mut self, told: &[Piece<'_>]) {
+        let tokens: Vec<Token<'_>> = told.iter().map(|piece| piece.token).collect();
+        self.reading.is_by_names = true;
+        names::read(self, &tokens);
+        names::read_unknown(self, &tokens);
+        for three in told.windows(3) {
+            if three[0].token.is_one_of(&["nextval", "setval"]) && three[1].token.is_sign("(") {
+                let sequence = three[2].literal.map(|literal| self.literals.look(literal));
+                let sequence =
+                    sequence.and_then(|text| self.known.sequence(&unquoted(text), self.path));
+                names::draws_from(self, &three[0].token, sequence);
+            }
+        }
+        if tokens.iter().any(|token| token.is_word("into"))
+            && tokens.first().is_some_and(|token| token.is_one_of(&["select", "with"]))
+        {
+            self.doubt();
+        }
+    }
+
+    /// EXPLAIN runs what it explains with ANALYZE only.
+    fn explained(&mut self, pieces: &[Piece<'_>], scope: &Scope<'_>) -> Columns {
+        let begins = |token: &Token<'_>| token.is_one_of(&QUERIES) || token.is_word("execute");
+        let begin = pieces.iter().position(|piece| begins(&piece.token)).unwrap_or(pieces.len());
+        let (options, statement) = pieces.split_at(begin);
+        if options.iter().any(|piece| piece.token.is_one_of(&["analyze", "analyse"])) {
+            self.statement(statement, scope);
+        }
+        Columns { is_open: true, ..Columns::default() }
+    }
+
+    /// COPY of a table or of a query.
+    fn copied(&mut self, pieces: &[Piece<'_>], told: &[Piece<'_>], scope: &Scope<'_>) {
+        if told.get(1).is_some_and(|piece| piece.token.is_sign("(")) {
+            let open = pieces.iter().position(|piece| piece.token.is_sign("(")).unwrap_or(0);
+            let close = closing(pieces, open);
+            self.statement(&pieces[open + 1..close], scope);
+            return;
+        }
+        let Some((name, behind)) = name_at(told, 1) else { return self.doubt() };
+        let is_from = told[behind..].iter().any(|piece| piece.token.is_word("from"));
+        let is_program = told.iter().any(|piece| piece.token.is_word("program"));
+        if is_program {
+            self.doubt();
+        }
+        if is_from {
+            self.copied_from(&name, &told[behind..]);
+        } else {
+            self.whole(&name, scope, &[]);
+        }
+    }
+
+    /// Rows that are written from data that no text has.
+    fn copied_from(&mut self, name: &Name, rest: &[Piece<'_>]) {
+        let Some(table) = self.target(name, true) else { return };
+        let all = self.known.table(table).map_or(&[][..], |table| &table.columns);
+        let listed = rest.iter().take_while(|piece| !piece.token.is_word("from"));
+        let names: Vec<String> = listed.filter_map(|piece| text_of(&piece.token)).collect();
+        let at = |name: &String| all.iter().position(|column| column.name == *name);
+        let columns = match names.as_slice() {
+            [] => (0..all.len()).collect(),
+            names => names.iter().filter_map(at).collect(),
+        };
+        self.added_unseen(table, columns);
+    }
+
+    fn locked(&mut self, told: &[Piece<'_>]) {
+        let is_shared = told
+            .windows(2)
+            .any(|two| two[0].token.is_word("access") && two[1].token.is_word("share"));
+        let mut at = passed(told, 1, &["table"]);
+        while let Some((name, behind)) = name_at(told, passed(told, at, &["only"])) {
+            for named in self.relations(&name) {
+                match named {
+                    Named::Table(table) => self.access(table, !is_shared, Only::All, None),
+                    Named::View(view) => self.change_view(view, false),
+                    Named::Sequence(_) | Named::System | Named::Own => {}
+                    Named::Unknown => {
+                        self.unknown.insert(name.name.clone());
+                    }
+                }
+            }
+            if !told.get(behind).is_some_and(|piece| piece.token.is_sign(",")) {
+                return;
+            }
+            at = behind + 1;
+        }
+        self.doubt();
+    }
+
+    fn truncated(&mut self, told: &[Piece<'_>]) {
+        let mut at = passed(told, 1, &["table"]);
+        let has = |word: &str| told.iter().any(|piece| piece.token.is_word(word));
+        let (restarts, cascades) = (has("restart"), has("cascade"));
+        while let Some((name, behind)) = name_at(told, passed(told, at, &["only"])) {
+            // With CASCADE, those that refer are emptied; without, nothing may refer.
+            if let Some(table) = self.target(&name, false) {
+                let before = self.reading.accesses.len();
+                self.changed(table, Only::All, None, true);
+                if restarts {
+                    self.restarts(table);
+                }
+                if restarts && cascades {
+                    self.restart_all(before);
+                }
+            }
+            if !told.get(behind).is_some_and(|piece| piece.token.is_sign(",")) {
+                return;
+            }
+            at = behind + 1;
+        }
+        self.doubt();
+    }
+
+    /// The sequences of all tables begin again that were touched since.
+    fn restart_all(&mut self, since: usize) {
+        let touched = self.reading.accesses[since..].to_vec();
+        for access in touched {
+            if let Object::Table(table) = access.object {
+                self.restarts(table);
+            }
+        }
+    }
+
+    /// `CALL name(...)` does what the procedure does; its arguments are as those of a function.
+    fn called(&mut self, pieces: &[Piece<'_>], scope: &Scope<'_>) -> Columns {
+        let pieces = instead(pieces, "call", b"select");
+        let told = significant(&pieces);
+        let called = name_at(&told, 1).map(|(name, _)| self.known.functions(&name));
+        if called.is_none_or(|functions| functions.is_empty()) {
+            self.doubt();
+        }
+        self.parsed(&pieces, &told, scope)
+    }
+
+    /// DO runs a text of its own.
+    fn done(&mut self, told: &[Piece<'_>]) {
+        let language = told.iter().position(|piece| piece.token.is_word("language"));
+        let language = language.and_then(|at| told.get(at + 1));
+        let is_plpgsql = language.is_none_or(|piece| {
+            let text = piece.literal.map(|literal| unquoted(self.literals.look(literal)));
+            text.as_deref().unwrap_or(piece.token.text).eq_ignore_ascii_case(b"plpgsql")
+        });
+        let bodies: Vec<u32> = told.iter().filter_map(|piece| piece.literal).collect();
+        if !is_plpgsql || bodies.is_empty() {
+            return self.doubt();
+        }
+        self.reading.is_by_names = true;
+        for literal in bodies {
+            let body = unquoted(self.literals.look(literal));
+            let (found, ()) = self.within(&body, |walk, _| names::read_body(walk, &body));
+            self.run(&found);
+        }
+    }
+}
+
+/// With other words in the place of the first: `TABLE name` is `SELECT * FROM name`.
+fn instead<'a>(pieces: &[Piece<'a>], word: &str, words: &'a [u8]) -> Vec<Piece<'a>> {
+    let mut pieces = pieces.to_vec();
+    if let Some(first) = pieces.iter_mut().find(|piece| piece.token.is_word(word)) {
+        first.token.text = words;
+    }
+    pieces
+}
+
+/// What a token names; None where it is no name.
+pub fn text_of(token: &Token<'_>) -> Option<String> {
+    names::folded(token).map(|name| String::from_utf8_lossy(&name).into_owned())
+}
+
+/// What stands behind the first token that is such.
+fn behind<'p, 'a>(
+    pieces: &'p [Piece<'a>],
+    is_such: impl Fn(&Token<'_>) -> bool,
+) -> Option<&'p [Piece<'a>]> {
+    let at = pieces.iter().position(|piece| is_such(&piece.token))?;
+    Some(&pieces[at + 1..])
+}
+
+fn second(told: &[Piece<'_>], word: &str) -> bool {
+    told.get(1).is_some_and(|piece| piece.token.is_word(word))
+}
+
+/// The place behind any of these words.
+pub fn passed(told: &[Piece<'_>], from: usize, words: &[&str]) -> usize {
+    let rest = told.get(from..).unwrap_or_default();
+    from + rest.iter().take_while(|piece| piece.token.is_one_of(words)).count()
+}
+
+/// Where the parenthesis at a place is closed; the end where it is not.
+fn closing(pieces: &[Piece<'_>], open: usize) -> usize {
+    let mut depth = 0u32;
+    for (at, piece) in pieces.iter().enumerate().skip(open) {
+        depth += u32::from(piece.token.is_sign("("));
+        depth -= u32::from(piece.token.is_sign(")"));
+        if depth == 0 {
+            return at;
+        }
+    }
+    pieces.len()
+}
+
+/// The name at a place, and the place behind it and a star.
+pub fn name_at(told: &[Piece<'_>], mut at: usize) -> Option<(Name, usize)> {
+    let mut parts = Vec::new();
+    loop {
+        parts.push(text_of(&told.get(at)?.token)?);
+        at += 1;
+        if !told.get(at).is_some_and(|piece| piece.token.is_sign(".")) {
+            break;
+        }
+        at += 1;
+    }
+    at += usize::from(told.get(at).is_some_and(|piece| piece.token.text == b"*"));
+    Some((Name::of_parts(parts)?, at))
+}

@@ -1,0 +1,425 @@
+//! What a statement does besides: foreign keys, triggers, views, functions.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::change::Set;
+use super::insert::{Written, unseen};
+use super::known::Known;
+use super::names;
+use super::scope::{Columns, Scope};
+use super::session::Path;
+use super::text::{Literals, statements};
+use super::walk::Walk;
+use super::{Access, ColumnOf, Draw, Key, Object, Only, Place, Reading, Source};
+use crate::catalog::{ForeignKey, Function, Generated};
+use crate::lexer::form::Parts;
+
+/// What views and functions do, each read once.
+#[derive(Debug, Default)]
+pub struct Bodies {
+    views: Vec<Body>,
+    functions: Vec<Body>,
+}
+
+/// What the body of a view or function was found to do.
+#[derive(Clone, Debug, Default)]
+enum Body {
+    #[default]
+    Unread,
+    /// It is being read.
+    Begun,
+    Read(Arc<Found>),
+}
+
+/// What is found in a body.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What it does itself.
+    reading: Reading,
+    /// The columns that it gives.
+    columns: Columns,
+    /// Functions that it calls: what these do is found there, so that those that call each other
+    /// are read once each.
+    calls: BTreeSet<usize>,
+}
+
+impl Bodies {
+    /// No body of this catalogue was read so far.
+    pub fn new(known: &Known) -> Bodies {
+        Bodies {
+            views: vec![Body::Unread; known.catalog.views.len()],
+            functions: vec![Body::Unread; known.catalog.functions.len()],
+        }
+    }
+}
+
+impl Walk<'_, '_> {
+    /// Rows are added to a table.
+    pub fn added(&mut self, table: usize, written: &Written<'_>, only: Only, key: Option<Key>) {
+        self.access(table, true, only, key.clone());
+        self.takes_written(table, written, only, key.as_ref());
+        let root = self.known.root(table);
+        for foreign in self.foreign(self.known.referring(root)) {
+            let columns = self.columns(foreign.table, &foreign.columns);
+            let is_given = columns
+                .iter()
+                .any(|of| written.columns.iter().any(|&own| self.known.column(table, own) == *of));
+            if !is_given {
+                // A column that is left out is NULL, and refers to nothing.
+                continue;
+            }
+            let rows = self.rows_written(table, written, &columns);
+            self.checks(&foreign, rows);
+        }
+        self.fires(root);
+    }
+
+    /// Values of rows of a table are changed.
+    pub fn updated(&mut self, table: usize, key: Option<Key>, set: &[Set]) {
+        let root = self.known.root(table);
+        let is_set = |of: &ColumnOf| set.iter().any(|one| one.column == *of);
+        let sets_key = {
+            let mut keys = self.known.unique(root).filter(|(_, one)| one.is_key);
+            keys.any(|(_, one)| one.columns.iter().any(is_set))
+        };
+        let referred = self.foreign(self.known.referred(root));
+        let is_moved = |foreign: &ForeignKey| {
+            self.columns(foreign.parent, &foreign.parent_columns).iter().any(is_set)
+        };
+        let is_moved = referred.iter().any(is_moved);
+        let only = if sets_key || is_moved { Only::All } else { Only::Values };
+        self.access(table, true, only, key.clone());
+        self.sets(table, only, key.as_ref(), set);
+        self.fires(root);
+    }
+
+    /// What it comes to that columns are set, besides the access to rows as they were.
+    pub fn sets(&mut self, table: usize, only: Only, key: Option<&Key>, set: &[Set]) {
+        let root = self.known.root(table);
+        let is_set = |of: &ColumnOf| set.iter().any(|one| one.column == *of);
+        let is_added = |of: &ColumnOf| set.iter().any(|one| one.column == *of && one.is_added);
+        if let Some(key) = key {
+            self.access_moved(table, only, key, set);
+            self.takes_set(root, key, set);
+        }
+        for foreign in self.foreign(self.known.referring(root)) {
+            let columns = self.columns(foreign.table, &foreign.columns);
+            if columns.iter().any(is_set) && !columns.iter().all(is_added) {
+                let row = values_set(&columns, set);
+                self.checks(&foreign, row.map(|row| vec![row]));
+            }
+        }
+        for foreign in self.foreign(self.known.referred(root)) {
+            if self.columns(foreign.parent, &foreign.parent_columns).iter().any(is_set) {
+                self.reaches_children(&foreign, key, 0);
+            }
+        }
+    }
+
+    /// Where an UPDATE sets the key that its rows are bound to, it accesses those of after too.
+    fn access_moved(&mut self, table: usize, only: Only, key: &Key, set: &[Set]) {
+        let of = |of: &ColumnOf| set.iter().find(|one| one.column == *of);
+        // What the rows that are added would have, those that are there have.
+        let is_moved = |column: &ColumnOf| of(column).is_some_and(|one| !one.is_added);
+        if key.columns.iter().any(is_moved) {
+            let after = values_set(&key.columns, set);
+            let after = after.map(|row| Key { columns: key.columns.clone(), rows: vec![row] });
+            self.access(table, true, only, after);
+        }
+    }
+
+    /// Rows of a table are deleted, or anything may become of them.
+    pub fn changed(&mut self, table: usize, only: Only, key: Option<Key>, deletes: bool) {
+        self.access(table, true, only, key.clone());
+        let root = self.known.root(table);
+        self.frees(root, key.as_ref());
+        if deletes {
+            for foreign in self.foreign(self.known.referred(root)) {
+                self.reaches_children(&foreign, key.as_ref(), 0);
+            }
+        }
+        self.fires(root);
+    }
+
+    /// The parent's rows have to be there.
+    fn checks(&mut self, foreign: &ForeignKey, rows: Option<Vec<Vec<Place>>>) {
+        let columns = self.columns(foreign.parent, &foreign.parent_columns);
+        let is_exact = columns.iter().all(|&of| self.known.is_exact(of));
+        let key = rows.filter(|_| is_exact).map(|rows| Key { columns, rows });
+        let only = if foreign.is_deferrable { Only::Later } else { Only::Presence };
+        self.access(foreign.parent, false, only, key);
+    }
+
+    /// Rows that refer to what is deleted or gets another key are looked for, and changed with it.
+    fn reaches_children(&mut self, foreign: &ForeignKey, key: Option<&Key>, depth: usize) {
+        if depth > self.known.catalog.foreign_keys.len() {
+            return;
+        }
+        let parents = self.columns(foreign.parent, &foreign.parent_columns);
+        let columns = self.columns(foreign.table, &foreign.columns);
+        let key = key.filter(|key| key.columns == parents);
+        let key = key.map(|key| Key { columns, rows: key.rows.clone() });
+        let before = self.reading.accesses.len();
+        self.access(foreign.table, foreign.changes_children, Only::All, key.clone());
+        let is_new = self.reading.accesses.len() > before;
+        if foreign.changes_children && is_new {
+            let root = self.known.root(foreign.table);
+            self.frees(root, key.as_ref());
+            for further in self.foreign(self.known.referred(root)) {
+                self.reaches_children(&further, key.as_ref(), depth + 1);
+            }
+            self.fires(root);
+        }
+    }
+
+    fn foreign(&self, at: &[usize]) -> Vec<ForeignKey> {
+        at.iter().filter_map(|&at| self.known.catalog.foreign_keys.get(at)).cloned().collect()
+    }
+
+    fn columns(&self, table: usize, columns: &[usize]) -> Vec<ColumnOf> {
+        columns.iter().map(|&column| self.known.column(table, column)).collect()
+    }
+
+    /// What the triggers and the CHECK constraints of a table do.
+    fn fires(&mut self, root: usize) {
+        let functions = [self.known.triggers(root), self.known.checks(root)].concat();
+        for function in functions {
+            self.follow(function);
+        }
+    }
+
+    /// Rows are added whose values are not in the statement: to these columns by number.
+    pub fn added_unseen(&mut self, table: usize, columns: Vec<usize>) {
+        let written = unseen(columns);
+        self.draw_columns(table, &written);
+        self.added(table, &written, Only::All, None);
+    }
+
+    /// A statement is known to write to a table, and no more.
+    pub fn changed_somehow(&mut self, table: usize) {
+        let root = self.known.root(table);
+        for foreign in self.foreign(self.known.referring(root)) {
+            self.checks(&foreign, None);
+        }
+        self.changed(table, Only::All, None, true);
+    }
+
+    /// The sequences of a table are drawn from, or set.
+    pub fn draws_somehow(&mut self, table: usize) {
+        let known = self.known;
+        let columns = known.table(table).map_or(&[][..], |table| &table.columns);
+        for column in columns {
+            if let Some(Generated::Sequence(sequence)) = column.generated {
+                self.sequence(sequence, true);
+            }
+            if let Some(function) = column.default_function {
+                self.follow(function);
+            }
+        }
+    }
+
+    /// The sequences of a table begin again.
+    pub fn restarts(&mut self, table: usize) {
+        self.draws_somehow(table);
+        let columns = self.known.table(table).map_or(&[][..], |table| &table.columns);
+        for column in columns {
+            if let Some(Generated::Sequence(sequence)) = column.generated {
+                self.sets_on(Some(sequence));
+            }
+        }
+    }
+
+    /// Puts down that a sequence goes on elsewhere; None for any.
+    pub fn sets_on(&mut self, sequence: Option<usize>) {
+        if !self.reading.sets.contains(&sequence) {
+            self.reading.sets.push(sequence);
+        }
+    }
+
+    /// A view is written to: its tables are. `adds` where rows may be added.
+    pub fn change_view(&mut self, view: usize, adds: bool) {
+        let (_, read) = self.apart(|walk| walk.view(view));
+        for access in read {
+            if let Object::Table(table) = access.object {
+                self.changed_somehow(table);
+                if adds {
+                    self.draws_somehow(table);
+                }
+            }
+        }
+        let triggers = self.known.catalog.views.get(view).map(|view| &view.trigger_functions);
+        for function in triggers.cloned().unwrap_or_default() {
+            self.follow(function);
+        }
+    }
+
+    /// What a view reads, and its columns.
+    pub fn view(&mut self, view: usize) -> Columns {
+        let open = || Columns { is_open: true, ..Columns::default() };
+        let known = self.known;
+        let Some(definition) = known.catalog.views.get(view).map(|view| view.definition.as_str())
+        else {
+            return open();
+        };
+        match self.bodies.views.get(view) {
+            Some(Body::Read(found)) => {
+                let found = Arc::clone(found);
+                self.run(&found);
+                return found.columns.clone();
+            }
+            Some(Body::Unread) => {}
+            Some(Body::Begun) | None => return open(),
+        }
+        self.bodies.views[view] = Body::Begun;
+        let found = Arc::new(self.read_body(definition));
+        self.bodies.views[view] = Body::Read(Arc::clone(&found));
+        self.run(&found);
+        found.columns.clone()
+    }
+
+    /// Does what is found in a body.
+    pub fn run(&mut self, found: &Found) {
+        self.take_in(&found.reading);
+        found.calls.iter().for_each(|&function| self.follow(function));
+    }
+
+    /// What a function does that is called, and those that it calls, as far as their bodies tell.
+    pub fn follow(&mut self, function: usize) {
+        if !self.calls.insert(function) || self.is_body {
+            return;
+        }
+        let mut open = vec![function];
+        while let Some(function) = open.pop() {
+            let Some(found) = self.function_body(function) else { continue };
+            self.take_in(&found.reading);
+            open.extend(found.calls.iter().filter(|&&called| self.calls.insert(called)));
+        }
+    }
+
+    fn function_body(&mut self, function: usize) -> Option<Arc<Found>> {
+        if let Some(Body::Read(found)) = self.bodies.functions.get(function) {
+            return Some(Arc::clone(found));
+        }
+        let known = self.known;
+        let called = known.catalog.functions.get(function)?;
+        // It does the same wherever it is called.
+        let depth = std::mem::take(&mut self.depth);
+        let found = Arc::new(self.read_function(called));
+        self.depth = depth;
+        self.bodies.functions[function] = Body::Read(Arc::clone(&found));
+        Some(found)
+    }
+
+    fn read_function(&mut self, function: &Function) -> Found {
+        let has_body = !function.body.trim().is_empty();
+        let only = |touches_anything: bool| {
+            let reading = Reading { touches_anything, ..Reading::default() };
+            Found { reading, ..Found::default() }
+        };
+        match function.language.as_str() {
+            "sql" if has_body => self.read_body(without_atomic(&function.body)),
+            // A rule of a table: what is behind DO is done besides, or instead.
+            "plpgsql" | "rule" if has_body => {
+                let body = function.body.as_bytes();
+                self.within(body, |walk, _| names::read_body(walk, body)).0
+            }
+            // What is compiled works on its arguments, but for what is known to run texts.
+            "c" | "internal" => only(super::calls::runs_text(&function.name)),
+            _ => only(true),
+        }
+    }
+
+    /// Reads the statements of a body. Its values are none of the statement's.
+    fn read_body(&mut self, sql: &str) -> Found {
+        let (found, mut columns) = self.within(sql.as_bytes(), |walk, form| {
+            let mut columns = Columns::default();
+            for pieces in statements(form) {
+                columns = walk.statement(&pieces, &Scope::default());
+            }
+            columns
+        });
+        for column in &mut columns.columns {
+            (column.array, column.drawn, column.asked) = (None, None, None);
+            (column.maybe, column.inside) = (Vec::new(), Vec::new());
+            column.values.clear();
+        }
+        (columns.rows, columns.each_of) = (None, None);
+        Found { columns, ..found }
+    }
+
+    /// Reads another text, and returns what of it holds for whoever runs it.
+    pub fn within<T>(
+        &mut self,
+        sql: &[u8],
+        read: impl FnOnce(&mut Walk<'_, '_>, &[u8]) -> T,
+    ) -> (Found, T) {
+        let mut parts = Parts::default();
+        parts.take_apart(sql);
+        let mut literals = Literals::of(sql, &parts);
+        let mut walk = Walk::new(self.known, self.bodies, &mut literals, &Path::Default);
+        (walk.depth, walk.is_body) = (self.depth, true);
+        let told = read(&mut walk, parts.form());
+        let Walk { mut reading, unknown, calls, .. } = walk;
+        reading.touches_anything |= !unknown.is_empty();
+        let bare = reading.accesses.into_iter().map(|access| Access {
+            // Which key they have, and so whether it is another's, is not known any more.
+            only: if access.key.is_some() && access.only == Only::New {
+                Only::All
+            } else {
+                access.only
+            },
+            key: None,
+            ..access
+        });
+        let Reading { touches_anything, volatile, sets, .. } = reading;
+        let accesses = bare.collect();
+        let reading = Reading { accesses, touches_anything, volatile, sets, ..Reading::default() };
+        (Found { reading, columns: Columns::default(), calls }, told)
+    }
+
+    /// Values may be drawn from a sequence; how many is not told.
+    pub fn draws_unseen(&mut self, sequence: usize) {
+        let draw = Draw {
+            source: Source::Sequence(sequence),
+            column: None,
+            count: None,
+            each_of: None,
+            may_conflict: false,
+            returned: None,
+        };
+        if !self.reading.draws.contains(&draw) {
+            self.reading.draws.push(draw);
+        }
+    }
+
+    /// Takes in what a body does.
+    pub fn take_in(&mut self, reading: &Reading) {
+        for &access in &reading.accesses {
+            self.put(access);
+            if let Object::Sequence(sequence) = access.object {
+                if access.writes {
+                    self.draws_unseen(sequence);
+                }
+            }
+        }
+        reading.volatile.iter().for_each(|&volatile| self.volatile(volatile));
+        reading.sets.iter().for_each(|&sequence| self.sets_on(sequence));
+        self.reading.touches_anything |= reading.touches_anything;
+    }
+}
+
+/// The values that all of these columns are set to; None where the statement does not tell.
+pub fn values_set(columns: &[ColumnOf], set: &[Set]) -> Option<Vec<Place>> {
+    let value = |of: &ColumnOf| set.iter().find(|one| one.column == *of)?.value;
+    columns.iter().map(value).collect()
+}
+
+/// The statements of a body in the form of the SQL standard, without BEGIN ATOMIC and END.
+fn without_atomic(body: &str) -> &str {
+    let begin = "BEGIN ATOMIC";
+    let body = body.trim();
+    let is_atomic = body.get(..begin.len()).is_some_and(|own| own.eq_ignore_ascii_case(begin));
+    let inside = body.len().checked_sub("END".len()).filter(|_| is_atomic);
+    inside.and_then(|end| body.get(begin.len()..end)).unwrap_or(body)
+}

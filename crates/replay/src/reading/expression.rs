@@ -1,0 +1,351 @@
+//! Values beside columns, and functions.
+
+use sqlparser::ast::{BinaryOperator, Expr, Query, Value, WindowSpec};
+
+use super::calls::{OF_TIME, arguments, is_draw};
+use super::cast::Cast;
+use super::known::{Name, folded};
+use super::parts::{Within, children, results, within};
+use super::scope::{Column, Columns, Found, Scope};
+use super::text::{of_number, of_string};
+use super::walk::Walk;
+use super::{ColumnOf, How, Place, Use, Volatile};
+
+impl Walk<'_, '_> {
+    /// Reads an expression: values of columns in it, and what it does besides.
+    pub fn expr(&mut self, expr: &Expr, scope: &Scope<'_>) {
+        // Operators in a row are parsed into what is as deep as they are many, on the left.
+        let mut expr = expr;
+        while let Expr::BinaryOp { left, op, right } = expr {
+            if let Some(how) = how_compared(op) {
+                self.all([&**right, left], scope);
+                return self.compare(left, right, how, scope);
+            }
+            self.expr(right, scope);
+            expr = left;
+        }
+        match expr {
+            Expr::Identifier(ident) if ident.quote_style.is_none() => {
+                let name = ident.value.to_ascii_lowercase();
+                if OF_TIME.contains(&name.as_str()) && scope.column(None, &name).is_none() {
+                    self.volatile(Volatile::Time);
+                }
+            }
+            Expr::InList { expr, list, .. } => {
+                self.all([&**expr].into_iter().chain(list), scope);
+                list.iter().for_each(|one| self.compare(expr, one, How::Equal, scope));
+            }
+            Expr::InSubquery { expr, subquery, .. } => {
+                self.expr(expr, scope);
+                let columns = self.query(subquery, scope);
+                self.compare_rows(expr, &columns, scope);
+            }
+            Expr::Between { expr, low, high, .. } => {
+                self.all([&**expr, low, high], scope);
+                self.compare(expr, low, How::Bound, scope);
+                self.compare(expr, high, How::Bound, scope);
+            }
+            Expr::AnyOp { left, compare_op, right, .. }
+            | Expr::AllOp { left, compare_op, right } => {
+                self.any(left, compare_op, right, scope);
+            }
+            Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
+                self.all([&**left, right], scope);
+                self.compare(left, right, How::Equal, scope);
+            }
+            Expr::Function(function) => self.function(function, scope),
+            Expr::Subquery(query) | Expr::Exists { subquery: query, .. } => {
+                let columns = self.query(query, scope);
+                self.subqueries.insert(std::ptr::from_ref::<Query>(query).addr(), columns);
+            }
+            _ => self.parts(expr, scope),
+        }
+    }
+
+    /// Reads several expressions.
+    pub fn all<'e>(&mut self, all: impl IntoIterator<Item = &'e Expr>, scope: &Scope<'_>) {
+        all.into_iter().for_each(|one| self.expr(one, scope));
+    }
+
+    /// Reads what an expression is made of that has no rule of its own.
+    fn parts(&mut self, expr: &Expr, scope: &Scope<'_>) {
+        match children(expr) {
+            Some(parts) => self.all(parts, scope),
+            None => self.doubt(),
+        }
+        if let Expr::Case { operand: Some(operand), conditions, .. } = expr {
+            for case in conditions {
+                self.compare(operand, &case.condition, How::Equal, scope);
+            }
+        }
+    }
+
+    /// The column that an expression shows as it is, or the values that it has or may have. What is
+    /// in it was read before.
+    pub fn shown(&self, expr: &Expr, scope: &Scope<'_>) -> Column {
+        let own = plain(expr);
+        match results(expr).as_slice() {
+            [one] if std::ptr::eq(*one, own) => self.shown_as_is(expr, scope),
+            all => {
+                let mut column = Column::default();
+                for one in all {
+                    let one = self.shown_as_is(one, scope);
+                    column.maybe.extend(one.values.into_iter().chain(one.maybe));
+                    column.inside.extend(one.inside.into_iter().chain(one.array));
+                }
+                column
+            }
+        }
+    }
+
+    fn shown_as_is(&self, expr: &Expr, scope: &Scope<'_>) -> Column {
+        let cast = Cast::of(expr);
+        if let Some(place) = place(expr) {
+            return Column { values: vec![place], cast, ..Column::default() };
+        }
+        match plain(expr) {
+            own @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_)) => {
+                let mut column = column(own, scope).map(|found| found.column).unwrap_or_default();
+                column.cast = column.cast.then(cast);
+                column
+            }
+            Expr::Subquery(_) => {
+                let shown = self.value_of(expr).cloned().unwrap_or_default();
+                Column { name: String::new(), drawn: None, asked: None, ..shown }
+            }
+            Expr::Function(function) => {
+                let name = Name::of(&function.name).map(|name| name.name).unwrap_or_default();
+                let array = (name == "unnest").then(|| arguments(function)).and_then(|mut all| {
+                    let first = all.next().and_then(place);
+                    first.filter(|_| all.next().is_none())
+                });
+                let inside = match array {
+                    None if !is_draw(expr) => self.values_within(expr),
+                    _ => Vec::new(),
+                };
+                Column { name, array, inside, ..Column::default() }
+            }
+            _ => Column { inside: self.values_within(expr), ..Column::default() },
+        }
+    }
+
+    /// The columns of a subquery that was read.
+    pub fn given_by(&self, expr: &Expr) -> Option<&Columns> {
+        let Expr::Subquery(query) = plain(expr) else { return None };
+        self.subqueries.get(&std::ptr::from_ref::<Query>(query).addr())
+    }
+
+    /// The first of them: the value of the subquery.
+    fn value_of(&self, expr: &Expr) -> Option<&Column> {
+        self.given_by(expr)?.columns.first()
+    }
+
+    /// Values that stand somewhere in an expression that was read.
+    pub fn values_within(&self, expr: &Expr) -> Vec<Place> {
+        let Within { mut values, subqueries, .. } = within(expr);
+        for column in subqueries.into_iter().filter_map(|one| self.value_of(one)) {
+            values.extend(column.values.iter().chain(&column.maybe).chain(&column.inside));
+        }
+        values
+    }
+
+    /// The columns that an expression may come to, and those that it is made of in another way.
+    fn columns_of_sides(&self, expr: &Expr, scope: &Scope<'_>) -> (Vec<ColumnOf>, Vec<ColumnOf>) {
+        let (mut direct, mut hidden) = (Vec::new(), Vec::new());
+        let of = |expr: &Expr| column(expr, scope)?.column.of;
+        for one in results(expr) {
+            match one {
+                Expr::Identifier(_) | Expr::CompoundIdentifier(_) => direct.extend(of(one)),
+                Expr::Subquery(_) => direct.extend(self.value_of(one).and_then(|column| column.of)),
+                _ => hidden.extend(within(one).names.into_iter().filter_map(of)),
+            }
+        }
+        (direct, hidden)
+    }
+
+    /// Puts down the values of columns where two sides are compared that were read.
+    fn compare(&mut self, left: &Expr, right: &Expr, how: How, scope: &Scope<'_>) {
+        if let (Some(lefts), Some(rights)) = (row(left), row(right)) {
+            for (left, right) in lefts.into_iter().zip(rights) {
+                self.compare(left, right, how, scope);
+            }
+            return;
+        }
+        for (one, other) in [(left, right), (right, left)] {
+            if let (Some(_), Some(rows)) = (row(one), self.given_by(other).cloned()) {
+                return self.compare_rows(one, &rows, scope);
+            }
+        }
+        for (one, other) in [(left, right), (right, left)] {
+            self.compare_with(one, |walk| walk.shown(other, scope), how, scope);
+        }
+    }
+
+    /// Puts down values as those of the columns of an expression.
+    fn compare_with(
+        &mut self,
+        expr: &Expr,
+        shown: impl FnOnce(&Self) -> Column,
+        how: How,
+        scope: &Scope<'_>,
+    ) {
+        let (direct, hidden) = self.columns_of_sides(expr, scope);
+        if direct.iter().chain(&hidden).any(|&of| self.known.tells(of)) {
+            let shown = shown(self);
+            direct.into_iter().for_each(|of| self.tell_all(of, &shown, how));
+            hidden.into_iter().for_each(|of| self.tell_all(of, &shown, How::Inside));
+        }
+    }
+
+    /// The values of columns where an expression is looked for in rows.
+    fn compare_rows(&mut self, expr: &Expr, rows: &Columns, scope: &Scope<'_>) {
+        for (one, column_of_rows) in row_or_one(expr).into_iter().zip(&rows.columns) {
+            self.compare_with(one, |_| column_of_rows.clone(), How::Equal, scope);
+            if column_of_rows.of.is_some() {
+                let shown = self.shown(one, scope);
+                self.same(column_of_rows, &shown, How::Equal);
+            }
+        }
+    }
+
+    /// Puts down the values that one column has as those of a column of a table.
+    pub fn same(&mut self, table: &Column, values: &Column, how: How) {
+        if let Some(of) = table.of {
+            self.tell_all(of, values, how);
+        }
+    }
+
+    /// Puts down all values of something as those of a column.
+    pub fn tell_all(&mut self, column: ColumnOf, values: &Column, how: How) {
+        for &place in values.values.iter().chain(&values.maybe) {
+            self.tell(Use { column, place, how });
+        }
+        if let Some(place) = values.array {
+            self.tell(Use { column, place, how: array_or(how) });
+        }
+        for &place in &values.inside {
+            self.tell(Use { column, place, how: How::Inside });
+        }
+    }
+
+    /// `left = ANY (right)`.
+    fn any(&mut self, left: &Expr, op: &BinaryOperator, right: &Expr, scope: &Scope<'_>) {
+        let right = plain(right);
+        self.expr(left, scope);
+        if let Expr::Subquery(query) = right {
+            let columns = self.query(query, scope);
+            return self.compare_rows(left, &columns, scope);
+        }
+        self.expr(right, scope);
+        let how = how_compared(op).unwrap_or(How::Bound);
+        if let Expr::Array(array) = right {
+            return array.elem.iter().for_each(|one| self.compare(left, one, how, scope));
+        }
+        let elements = |walk: &Self| match place(right) {
+            Some(place) => Column { array: Some(place), ..Column::default() },
+            None => Column { inside: walk.values_within(right), ..Column::default() },
+        };
+        self.compare_with(left, elements, how, scope);
+    }
+
+    /// Puts down a use, if its column is of those that are told.
+    pub fn tell(&mut self, one: Use) {
+        if self.known.tells(one.column) {
+            self.put_use(one);
+        }
+    }
+
+    fn put_use(&mut self, one: Use) {
+        if self.told.insert(one) {
+            self.reading.uses.push(one);
+        }
+    }
+
+    /// Puts down that something tells something else each time.
+    pub fn volatile(&mut self, volatile: Volatile) {
+        if !self.reading.volatile.contains(&volatile) {
+            self.reading.volatile.push(volatile);
+        }
+    }
+
+    /// Reads a window.
+    pub fn window(&mut self, window: &WindowSpec, scope: &Scope<'_>) {
+        self.all(&window.partition_by, scope);
+        self.all(window.order_by.iter().map(|one| &one.expr), scope);
+    }
+}
+
+/// How a value stands where it is compared by an operator; None where nothing is compared.
+fn how_compared(op: &BinaryOperator) -> Option<How> {
+    use BinaryOperator as Op;
+    match op {
+        Op::Eq | Op::NotEq => Some(How::Equal),
+        Op::Lt | Op::LtEq | Op::Gt | Op::GtEq => Some(How::Bound),
+        // OPERATOR(pg_catalog.=)
+        Op::PGCustomBinaryOperator(name) => match name.last()?.as_str() {
+            "=" | "<>" => Some(How::Equal),
+            "<" | "<=" | ">" | ">=" => Some(How::Bound),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn array_or(how: How) -> How {
+    if matches!(how, How::Bound | How::Inside) { how } else { How::Array }
+}
+
+/// An expression without parentheses and casts around it.
+pub fn plain(mut expr: &Expr) -> &Expr {
+    while let Expr::Nested(inner) | Expr::Cast { expr: inner, .. } = expr {
+        expr = inner;
+    }
+    expr
+}
+
+/// Where the value stands that an expression is, but for casts.
+pub fn place(expr: &Expr) -> Option<Place> {
+    let value = match plain(expr) {
+        Expr::Value(value) => &value.value,
+        Expr::TypedString(string) => &string.value.value,
+        _ => return None,
+    };
+    match value {
+        Value::Number(number, _) => of_number(number).map(Place::Literal),
+        Value::SingleQuotedString(string) => of_string(string).map(Place::Literal),
+        Value::Placeholder(name) => {
+            let number: u32 = name.strip_prefix('$')?.parse().ok()?;
+            number.checked_sub(1).map(Place::Parameter)
+        }
+        _ => None,
+    }
+}
+
+/// The column that an expression names.
+pub fn column(expr: &Expr, scope: &Scope<'_>) -> Option<Found> {
+    match plain(expr) {
+        Expr::Identifier(name) => scope.column(None, &folded(name)),
+        Expr::CompoundIdentifier(parts) => {
+            let [.., table, name] = parts.as_slice() else { return None };
+            scope.column(Some(&folded(table)), &folded(name))
+        }
+        _ => None,
+    }
+}
+
+/// The expressions of a row: `(a, b)`, `ROW(a, b)`.
+pub fn row(expr: &Expr) -> Option<Vec<&Expr>> {
+    match plain(expr) {
+        Expr::Tuple(all) => Some(all.iter().collect()),
+        Expr::Function(function) => {
+            let name = Name::of(&function.name)?;
+            (name.name == "row").then(|| arguments(function).collect())
+        }
+        _ => None,
+    }
+}
+
+/// The expressions of a row, or the one that it is.
+pub fn row_or_one(expr: &Expr) -> Vec<&Expr> {
+    row(expr).unwrap_or_else(|| vec![expr])
+}

@@ -1,0 +1,245 @@
+//! What rows come from: tables, joins, functions, and the names that stand for them.
+
+use std::ops::Range;
+
+use sqlparser::ast::{
+    Expr, Join, JoinConstraint, JoinOperator, LockClause, TableAlias, TableFactor, TableWithJoins,
+};
+
+use super::calls::argument;
+use super::expression::place;
+use super::known::{Name, Named, folded};
+use super::scope::{Column, Columns, Item, Scope};
+use super::walk::Walk;
+use super::{Access, Only};
+
+/// What is in FROM, and what it has to fulfil.
+#[derive(Default)]
+pub struct From<'a> {
+    /// Conditions of joins, and for which items they bind keys.
+    conditions: Vec<(&'a Expr, Range<usize>)>,
+}
+
+impl<'a> From<'a> {
+    /// The conditions of the joins, and for which items they bind keys.
+    pub fn bounding(&self) -> impl Iterator<Item = (&'a Expr, Range<usize>)> {
+        self.conditions.iter().cloned()
+    }
+
+    /// The conditions alone.
+    pub fn conditions(&self) -> impl Iterator<Item = &'a Expr> {
+        self.conditions.iter().map(|(condition, _)| *condition)
+    }
+}
+
+impl Walk<'_, '_> {
+    /// Takes in what is in FROM.
+    pub fn from<'a>(
+        &mut self,
+        tables: &'a [TableWithJoins],
+        scope: &mut Scope<'_>,
+        from: &mut From<'a>,
+    ) {
+        for table in tables {
+            let begin = scope.items.len();
+            self.factor(&table.relation, scope, from);
+            for join in &table.joins {
+                self.join(join, begin, scope, from);
+            }
+        }
+    }
+
+    fn join<'a>(
+        &mut self,
+        join: &'a Join,
+        begin: usize,
+        scope: &mut Scope<'_>,
+        from: &mut From<'a>,
+    ) {
+        use JoinOperator as By;
+        let middle = scope.items.len();
+        self.factor(&join.relation, scope, from);
+        let (left, right) = (begin..middle, middle..scope.items.len());
+        let (constraint, bound) = match &join.join_operator {
+            By::Join(on) | By::Inner(on) | By::CrossJoin(on) => (on, begin..scope.items.len()),
+            // Rows of the side that may be missing are those that fulfil it; of the other, all.
+            By::Left(on) | By::LeftOuter(on) => (on, right),
+            By::Right(on) | By::RightOuter(on) => (on, left),
+            By::FullOuter(on) => (on, 0..0),
+            _ => return self.doubt(),
+        };
+        if let JoinConstraint::On(on) = constraint {
+            from.conditions.push((on, bound));
+        }
+    }
+
+    /// Takes in a table, or what stands for one.
+    pub fn factor<'a>(
+        &mut self,
+        factor: &'a TableFactor,
+        scope: &mut Scope<'_>,
+        from: &mut From<'a>,
+    ) {
+        match factor {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                match Name::of(name) {
+                    Some(name) => self.named_item(&name, alias.as_ref(), scope),
+                    None => self.doubt(),
+                };
+            }
+            TableFactor::Derived { subquery, alias, .. } => {
+                let (columns, read) = self.apart(|walk| walk.query(subquery, scope));
+                push(scope, columns, alias.as_ref(), "");
+                is_behind(scope, read);
+            }
+            TableFactor::NestedJoin { table_with_joins, alias } => {
+                let begin = scope.items.len();
+                self.from(std::slice::from_ref(table_with_joins), scope, from);
+                if let Some(alias) = alias {
+                    for item in &mut scope.items[begin..] {
+                        item.alias = folded(&alias.name);
+                    }
+                }
+            }
+            _ => self.rows_of_function(factor, scope),
+        }
+    }
+
+    /// Takes in what a name in FROM stands for.
+    fn named_item(&mut self, name: &Name, alias: Option<&TableAlias>, scope: &mut Scope<'_>) {
+        if let Some(columns) = name.schema.is_none().then(|| scope.named(&name.name)).flatten() {
+            let columns = columns.clone();
+            return push(scope, columns, alias, &name.name);
+        }
+        let found = self.relations(name);
+        if let [Named::Table(table)] = found.as_slice() {
+            let columns = self.columns_of(*table);
+            push(scope, columns, alias, &name.name);
+            if let Some(item) = scope.items.last_mut() {
+                item.table = Some(*table);
+            }
+            return;
+        }
+        let (columns, read) = self.apart(|walk| walk.touch_all(name, &found));
+        push(scope, columns, alias, &name.name);
+        is_behind(scope, read);
+    }
+
+    /// Reads all that a name may stand for where that is no single table.
+    fn touch_all(&mut self, name: &Name, found: &[Named]) -> Columns {
+        let open = Columns { is_open: true, ..Columns::default() };
+        self.reading.has_unknown_table |= found.len() > 1;
+        for named in found {
+            match named {
+                Named::Table(table) => self.access(*table, false, Only::All, None),
+                Named::View(view) => {
+                    let columns = self.view(*view);
+                    if found.len() == 1 {
+                        return columns;
+                    }
+                }
+                Named::Sequence(sequence) => self.sequence(*sequence, false),
+                Named::System => {}
+                Named::Own => self.reading.has_unknown_table = true,
+                Named::Unknown => {
+                    self.reading.has_unknown_table = true;
+                    self.unknown.insert(name.name.clone());
+                }
+            }
+        }
+        open
+    }
+
+    /// A table that is read as a whole: `TABLE name`, COPY.
+    pub fn whole(&mut self, name: &Name, scope: &Scope<'_>, locks: &[LockClause]) -> Columns {
+        let mut own = Scope::within(scope);
+        self.named_item(name, None, &mut own);
+        self.read_items(&own, locks);
+        own.items.pop().map(|item| item.columns).unwrap_or_default()
+    }
+
+    /// The columns of a table.
+    pub fn columns_of(&self, table: usize) -> Columns {
+        let columns = self.known.table(table).map_or(&[][..], |table| &table.columns);
+        let columns = columns.iter().enumerate().map(|(at, column)| Column {
+            name: column.name.clone(),
+            of: Some(self.known.column(table, at)),
+            ..Column::default()
+        });
+        Columns { columns: columns.collect(), ..Columns::default() }
+    }
+
+    /// Takes in rows that a function gives, or anything else that is no table.
+    pub fn rows_of_function(&mut self, factor: &TableFactor, scope: &mut Scope<'_>) {
+        let mut columns = Columns { is_open: true, ..Columns::default() };
+        match factor {
+            TableFactor::Table { name, args: Some(list), alias, .. } => {
+                let name = Name::of(name);
+                self.all(list.args.iter().filter_map(argument), scope);
+                let first = list.args.iter().find_map(argument);
+                let Some(name) = name else { return self.doubt() };
+                if self.call(&name, first) {
+                    self.hand(list.args.iter().filter_map(argument));
+                }
+                push(scope, columns, alias.as_ref(), &name.name);
+            }
+            TableFactor::Function { name, args, alias, .. } => {
+                self.all(args.iter().filter_map(argument), scope);
+                let name = Name::of(name).unwrap_or(Name { schema: None, name: String::new() });
+                if self.call(&name, args.iter().find_map(argument)) {
+                    self.hand(args.iter().filter_map(argument));
+                }
+                push(scope, columns, alias.as_ref(), &name.name);
+            }
+            TableFactor::UNNEST { alias, array_exprs, .. } => {
+                self.all(array_exprs, scope);
+                let arrays = array_exprs.iter().map(place);
+                columns.columns = arrays
+                    .map(|array| Column { name: "unnest".to_owned(), array, ..Column::default() })
+                    .collect();
+                columns.each_of = array_exprs.first().and_then(place);
+                columns.is_open = false;
+                if let ([one], Some(alias)) = (columns.columns.as_mut_slice(), alias) {
+                    one.name = folded(&alias.name);
+                }
+                push(scope, columns, alias.as_ref(), "unnest");
+            }
+            TableFactor::TableFunction { expr, alias } => {
+                self.expr(expr, scope);
+                push(scope, columns, alias.as_ref(), "");
+            }
+            TableFactor::JsonTable { json_expr, alias, .. }
+            | TableFactor::OpenJsonTable { json_expr, alias, .. } => {
+                self.expr(json_expr, scope);
+                push(scope, columns, alias.as_ref(), "");
+            }
+            _ => self.doubt(),
+        }
+    }
+}
+
+/// Gives columns the names that an alias has for them.
+pub fn rename(columns: &mut Columns, alias: &TableAlias) {
+    for (at, named) in alias.columns.iter().enumerate() {
+        match columns.columns.get_mut(at) {
+            Some(column) => column.name = folded(&named.name),
+            None => columns.columns.push(Column { name: folded(&named.name), ..Column::default() }),
+        }
+    }
+}
+
+/// Puts what gives rows into a scope.
+pub fn push(scope: &mut Scope<'_>, mut columns: Columns, alias: Option<&TableAlias>, name: &str) {
+    if let Some(alias) = alias {
+        rename(&mut columns, alias);
+    }
+    let alias = alias.map_or_else(|| name.to_owned(), |alias| folded(&alias.name));
+    scope.items.push(Item { alias, columns, table: None, behind: Vec::new(), is_target: false });
+}
+
+/// Tells what is read for the item that was put into a scope last.
+fn is_behind(scope: &mut Scope<'_>, read: Vec<Access>) {
+    if let Some(item) = scope.items.last_mut() {
+        item.behind = read;
+    }
+}

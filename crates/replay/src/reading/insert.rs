@@ -1,0 +1,355 @@
+//! INSERT: rows that are added, and what the server makes for them.
+
+use sqlparser::ast::{
+    ConflictTarget, Expr, Insert, OnConflict, OnConflictAction, OnInsert, Query, SetExpr,
+    TableObject,
+};
+
+use super::calls::is_draw;
+use super::cast::Cast;
+use super::change::Set;
+use super::expression::place;
+use super::known::{Name, folded};
+use super::scope::{Column, Columns, Item, Scope};
+use super::walk::Walk;
+use super::{ColumnOf, Draw, How, Key, Only, Place, Source};
+use crate::catalog::Generated;
+
+/// Rows that are written to a table.
+pub struct Written<'a> {
+    /// The columns, by number.
+    pub columns: Vec<usize>,
+    /// Rows of VALUES.
+    pub rows: Vec<&'a [Expr]>,
+    /// What a query gives instead.
+    pub given: Option<Columns>,
+    /// Whether rows that are there may be taken instead.
+    pub may_conflict: bool,
+}
+
+impl Walk<'_, '_> {
+    /// Reads an INSERT and returns the columns of RETURNING.
+    pub fn insert(&mut self, insert: &Insert, outer: &Scope<'_>) -> Columns {
+        let is_other = insert.or.is_some()
+            || insert.overwrite
+            || insert.replace_into
+            || !insert.assignments.is_empty()
+            || insert.partitioned.is_some();
+        let TableObject::TableName(name) = &insert.table else { return self.nothing_known() };
+        let Some(name) = Name::of(name).filter(|_| !is_other) else { return self.nothing_known() };
+        let alias = insert.table_alias.as_ref().map(|alias| folded(&alias.alias));
+        let Some(table) = self.target(&name, true) else {
+            let columns = self.columns_of_view(&name);
+            self.rest_of_insert(insert, columns, outer);
+            return Columns { is_open: true, ..Columns::default() };
+        };
+        let conflict = match &insert.on {
+            Some(OnInsert::OnConflict(conflict)) => Some(conflict),
+            Some(_) => return self.nothing_known(),
+            None => None,
+        };
+        let draws = self.reading.draws.len();
+        let names = insert.columns.iter().filter_map(Name::of).map(|name| name.name);
+        let mut written = self.written(table, names, insert.source.as_deref(), outer);
+        written.may_conflict = conflict.is_some();
+        self.draw_columns(table, &written);
+        let scope = self.scope_of_target(table, alias.unwrap_or(name.name), outer);
+        self.insert_rows(table, &written, conflict, &scope);
+        let mut returned = self.projection(insert.returning.as_deref().unwrap_or(&[]), &scope);
+        for column in &mut returned.columns {
+            let of = column.of;
+            let drawn = self.reading.draws[draws..]
+                .iter()
+                .position(|draw| draw.column.is_some() && draw.column == of);
+            column.drawn = drawn.map(|at| draws + at);
+        }
+        returned
+    }
+
+    pub fn nothing_known(&mut self) -> Columns {
+        self.doubt();
+        Columns { is_open: true, ..Columns::default() }
+    }
+
+    /// What an INSERT reads besides where it is into no table that is known, and the values of
+    /// columns in it where it is into a view.
+    fn rest_of_insert(&mut self, insert: &Insert, columns: Columns, outer: &Scope<'_>) {
+        if let Some(source) = &insert.source {
+            let given = self.query(source, outer);
+            let names = insert.columns.iter().filter_map(Name::of).map(|name| name.name);
+            let named = |name: String| columns.columns.iter().find(|column| column.name == name);
+            let written: Vec<Option<&Column>> = match insert.columns.is_empty() {
+                true => columns.columns.iter().map(Some).collect(),
+                false => names.map(named).collect(),
+            };
+            for (column, values) in written.into_iter().zip(&given.columns) {
+                column.into_iter().for_each(|column| self.same(column, values, How::Written));
+            }
+        }
+        let item = Item {
+            alias: String::new(),
+            columns,
+            table: None,
+            behind: Vec::new(),
+            is_target: true,
+        };
+        let scope = Scope { items: vec![item], ..Scope::within(outer) };
+        self.projection(insert.returning.as_deref().unwrap_or(&[]), &scope);
+        if let Some(OnInsert::OnConflict(conflict)) = &insert.on {
+            self.conflict_parts(conflict, &scope);
+        }
+    }
+
+    fn scope_of_target<'o>(&self, table: usize, alias: String, outer: &'o Scope<'o>) -> Scope<'o> {
+        let columns = self.columns_of(table);
+        let item = Item { alias, columns, table: Some(table), behind: Vec::new(), is_target: true };
+        Scope { items: vec![item], ..Scope::within(outer) }
+    }
+
+    /// What is written, and the values of columns in it.
+    fn written<'a>(
+        &mut self,
+        table: usize,
+        names: impl Iterator<Item = String>,
+        source: Option<&'a Query>,
+        outer: &Scope<'_>,
+    ) -> Written<'a> {
+        let all = self.known.table(table).map_or(&[][..], |table| &table.columns);
+        let at = |name: &String| all.iter().position(|column| column.name == *name);
+        let names: Vec<String> = names.collect();
+        let is_named = !names.is_empty();
+        let mut columns: Vec<usize> = names.iter().filter_map(at).collect();
+        if columns.len() < names.len() {
+            // The catalogue is of another state of the table.
+            self.doubt();
+        }
+        let mut written =
+            Written { columns: Vec::new(), rows: Vec::new(), given: None, may_conflict: false };
+        let Some(source) = source else {
+            // DEFAULT VALUES.
+            written.rows.push(&[]);
+            return written;
+        };
+        let width = match (&source.with, &*source.body) {
+            (None, SetExpr::Values(values)) => {
+                written.rows = values.rows.iter().map(|row| row.content.as_slice()).collect();
+                written.rows.first().map_or(0, |row| row.len())
+            }
+            _ => {
+                let given = self.query(source, outer);
+                let width = if given.is_open { all.len() } else { given.columns.len() };
+                written.given = Some(given);
+                width
+            }
+        };
+        if !is_named {
+            columns = (0..all.len().min(width)).collect();
+        }
+        written.columns = columns;
+        self.written_values(table, &written, outer);
+        written
+    }
+
+    pub fn written_values(&mut self, table: usize, written: &Written<'_>, outer: &Scope<'_>) {
+        for row in &written.rows {
+            for (&column, value) in written.columns.iter().zip(*row) {
+                let draws = self.reading.draws.len();
+                self.expr(value, outer);
+                let of = self.known.column(table, column);
+                let shown = self.shown(value, outer);
+                self.tell_all(of, &shown, How::Written);
+                if is_draw(value) && self.reading.draws.len() == draws + 1 {
+                    self.draws_for(of, draws);
+                }
+            }
+        }
+        let Some(given) = &written.given else { return };
+        for (&column, shown) in written.columns.iter().zip(&given.columns) {
+            let of = self.known.column(table, column);
+            self.tell_all(of, shown, How::Written);
+            let draw = shown.drawn.and_then(|at| self.reading.draws.get_mut(at));
+            // What another INSERT drew is that one's; it is told to this one by the server.
+            if let Some(draw) = draw.filter(|draw| draw.column.is_none()) {
+                draw.column = Some(of);
+                (draw.count, draw.each_of) = (given.rows, given.each_of);
+            }
+        }
+    }
+
+    /// The draw at a place is for a column; the same in several rows is one of as many values.
+    fn draws_for(&mut self, of: ColumnOf, at: usize) {
+        let draws = &mut self.reading.draws;
+        draws[at].column = Some(of);
+        let source = draws[at].source;
+        let mut earlier = draws[..at].iter_mut();
+        let known = earlier.find(|draw| draw.column == Some(of) && draw.source == source);
+        if let Some(known) = known {
+            known.count = known.count.map(|count| count + 1);
+            draws.truncate(at);
+        }
+    }
+
+    /// The values that the server makes for columns that are given none.
+    pub fn draw_columns(&mut self, table: usize, written: &Written<'_>) {
+        let Some(columns) = self.known.table(table).map(|table| &table.columns) else { return };
+        for (at, column) in columns.iter().enumerate() {
+            if column.generated.is_none() && column.default_function.is_none() {
+                continue;
+            }
+            let place = written.columns.iter().position(|&of| of == at);
+            let count = match place {
+                Some(place) => written.defaults(place),
+                None => Some(written.count()),
+            };
+            let Some((count, each_of)) = count else { continue };
+            if let Some(function) = column.default_function {
+                self.follow(function);
+            }
+            let Some(generated) = column.generated else { continue };
+            let source = match generated {
+                Generated::Sequence(sequence) => {
+                    self.sequence(sequence, true);
+                    Source::Sequence(sequence)
+                }
+                Generated::Random => Source::Random,
+                Generated::Time => Source::Time,
+            };
+            let column = Some(self.known.column(table, at));
+            let may_conflict = written.may_conflict;
+            let draw = Draw { source, column, count, each_of, may_conflict, returned: None };
+            self.reading.draws.push(draw);
+        }
+    }
+
+    /// Puts down which rows an INSERT adds.
+    fn insert_rows(
+        &mut self,
+        table: usize,
+        written: &Written<'_>,
+        conflict: Option<&OnConflict>,
+        scope: &Scope<'_>,
+    ) {
+        let Some(conflict) = conflict else {
+            let key = self.key_written(table, written, None);
+            let only = self.only_written(table, written);
+            return self.added(table, written, only, key);
+        };
+        let set = self.conflict_parts(conflict, scope);
+        let target = match &conflict.conflict_target {
+            Some(ConflictTarget::Columns(names)) => {
+                let found = names.iter().map(|name| scope.column(None, &folded(name))?.column.of);
+                found.collect::<Option<Vec<_>>>()
+            }
+            _ => None,
+        };
+        let key = match target {
+            Some(target) => self.key_written(table, written, Some(&target)),
+            None => None,
+        };
+        self.added(table, written, Only::All, key.clone());
+        self.sets(table, Only::All, key.as_ref(), &set);
+    }
+
+    /// Reads what becomes of rows that are there, and returns the columns that are set.
+    pub fn conflict_parts(&mut self, conflict: &OnConflict, scope: &Scope<'_>) -> Vec<Set> {
+        let OnConflictAction::DoUpdate(update) = &conflict.action else { return Vec::new() };
+        let mut excluded = scope.clone();
+        if let Some(mut item) = scope.items.first().cloned() {
+            item.alias = "excluded".to_owned();
+            item.columns.is_open = false;
+            item.table = None;
+            excluded.items.push(item);
+        }
+        let set = self.assign(&update.assignments, &excluded);
+        update.selection.iter().for_each(|one| self.expr(one, &excluded));
+        set
+    }
+
+    /// The key of which rows of VALUES have all values; `target` where it has to be that one.
+    pub fn key_written(
+        &self,
+        table: usize,
+        written: &Written<'_>,
+        target: Option<&[ColumnOf]>,
+    ) -> Option<Key> {
+        let root = self.known.root(table);
+        let is_target = |key: &Vec<ColumnOf>| {
+            target.is_none_or(|target| {
+                key.len() == target.len() && key.iter().all(|of| target.contains(of))
+            })
+        };
+        self.known.keys(root).filter(is_target).find_map(|columns| {
+            let is_exact = columns.iter().all(|&of| self.known.is_exact(of));
+            let rows = is_exact.then(|| self.rows_written(table, written, &columns)).flatten()?;
+            Some(Key { columns, rows })
+        })
+    }
+
+    /// The values of columns in rows that are written.
+    pub fn rows_written(
+        &self,
+        table: usize,
+        written: &Written<'_>,
+        columns: &[ColumnOf],
+    ) -> Option<Vec<Vec<Place>>> {
+        let at = |of: &ColumnOf| {
+            written.columns.iter().position(|&own| self.known.column(table, own) == *of)
+        };
+        let places = columns.iter().map(at).collect::<Option<Vec<usize>>>()?;
+        match &written.given {
+            None => {
+                let value = |row: &[Expr], (&at, &of): (&usize, &ColumnOf)| {
+                    let value = row.get(at)?;
+                    place(value).filter(|_| Cast::of(value).fits(self.known.family(of)))
+                };
+                let row =
+                    |row: &&[Expr]| places.iter().zip(columns).map(|one| value(row, one)).collect();
+                written.rows.iter().map(row).collect()
+            }
+            Some(given) => {
+                let count = usize::try_from(given.rows?).ok()?;
+                let value = |(&at, &of): (&usize, &ColumnOf), row: usize| {
+                    let given = given.columns.get(at)?;
+                    let is_told = given.cast.fits(self.known.family(of));
+                    (is_told && given.values.len() == count).then(|| given.values[row])
+                };
+                let row =
+                    |row: usize| places.iter().zip(columns).map(|one| value(one, row)).collect();
+                (0..count).map(row).collect()
+            }
+        }
+    }
+}
+
+/// Rows of which only the columns are known.
+pub fn unseen<'a>(columns: Vec<usize>) -> Written<'a> {
+    let given = Some(Columns { is_open: true, ..Columns::default() });
+    Written { columns, rows: Vec::new(), given, may_conflict: false }
+}
+
+impl Written<'_> {
+    /// How many rows: the number, or the array of which each element is one.
+    pub fn count(&self) -> (Option<u32>, Option<Place>) {
+        match &self.given {
+            Some(given) => (given.rows, given.each_of),
+            None => (u32::try_from(self.rows.len()).ok(), None),
+        }
+    }
+
+    /// How many rows have DEFAULT in the column at a place; None where none has.
+    fn defaults(&self, place: usize) -> Option<(Option<u32>, Option<Place>)> {
+        let rows = self.rows.iter().filter(|row| row.get(place).is_some_and(is_default));
+        let count = rows.count();
+        (count > 0).then(|| (u32::try_from(count).ok(), None))
+    }
+}
+
+/// Whether a value is DEFAULT.
+pub fn is_default(value: &Expr) -> bool {
+    match value {
+        Expr::Identifier(name) => {
+            name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default")
+        }
+        _ => false,
+    }
+}

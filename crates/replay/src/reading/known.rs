@@ -1,0 +1,392 @@
+//! The catalogue by names, and which of its columns and keys matter.
+
+use std::collections::{HashMap, HashSet};
+
+use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+
+use super::ColumnOf;
+use super::cast::Family;
+use super::session::Path;
+use crate::catalog::{Catalog, Generated, Table};
+
+/// What a name of a table stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A table.
+    Table(usize),
+    /// A view.
+    View(usize),
+    /// A sequence, which can be read as a table.
+    Sequence(usize),
+    /// Something of the system's.
+    System,
+    /// Something temporary.
+    Own,
+    /// Nothing that the catalogue has.
+    Unknown,
+}
+
+/// A name with the schema before it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Name {
+    /// The schema; None where the search path says it.
+    pub schema: Option<String>,
+    /// The name itself.
+    pub name: String,
+}
+
+/// What no two rows of a table may have the same of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unique {
+    /// Columns that it depends on.
+    pub columns: Vec<ColumnOf>,
+    /// Columns of which rows that are in each other's way have the same values.
+    pub equal: Vec<ColumnOf>,
+    /// It is a key: rows are in each other's way if they have the same values, none of them NULL.
+    pub is_key: bool,
+}
+
+/// The catalogue, and what was found out about it.
+#[derive(Debug)]
+pub struct Known {
+    /// The catalogue.
+    pub catalog: Catalog,
+    relations: HashMap<String, Vec<(String, Named)>>,
+    functions: HashMap<String, Vec<usize>>,
+    /// Columns of which the values are told as uses.
+    told: HashSet<ColumnOf>,
+    /// Foreign keys by the table that refers, partitions counting as their parent.
+    referring: HashMap<usize, Vec<usize>>,
+    /// Foreign keys by the table that is referred to.
+    referred: HashMap<usize, Vec<usize>>,
+    /// Functions that the triggers of a table and of its partitions call.
+    triggers: HashMap<usize, Vec<usize>>,
+    /// The same of its CHECK constraints, and of its row security policies.
+    checks: HashMap<usize, Vec<usize>>,
+    policies: HashMap<usize, Vec<usize>>,
+    /// What keeps rows apart, and by table (a root) which of it is that one's.
+    unique: Vec<Unique>,
+    unique_of: HashMap<usize, Vec<usize>>,
+}
+
+impl Known {
+    /// What a catalogue tells.
+    pub fn new(catalog: Catalog) -> Known {
+        let mut known = Known {
+            relations: HashMap::new(),
+            functions: HashMap::new(),
+            told: HashSet::new(),
+            referring: HashMap::new(),
+            referred: HashMap::new(),
+            triggers: HashMap::new(),
+            checks: HashMap::new(),
+            policies: HashMap::new(),
+            unique: Vec::new(),
+            unique_of: HashMap::new(),
+            catalog,
+        };
+        known.name_all();
+        known.relate();
+        known.keep_apart();
+        known.tell();
+        known
+    }
+
+    fn name_all(&mut self) {
+        let catalog = &self.catalog;
+        let tables = catalog.tables.iter().enumerate();
+        let tables = tables.map(|(at, table)| (&table.name, &table.schema, Named::Table(at)));
+        let views = catalog.views.iter().enumerate();
+        let views = views.map(|(at, view)| (&view.name, &view.schema, Named::View(at)));
+        let sequences = catalog.sequences.iter().enumerate();
+        let sequences = sequences.map(|(at, one)| (&one.name, &one.schema, Named::Sequence(at)));
+        for (name, schema, named) in tables.chain(views).chain(sequences) {
+            self.relations.entry(name.clone()).or_default().push((schema.clone(), named));
+        }
+        for (at, function) in catalog.functions.iter().enumerate() {
+            self.functions.entry(function.name.clone()).or_default().push(at);
+        }
+    }
+
+    fn relate(&mut self) {
+        for (at, key) in self.catalog.foreign_keys.iter().enumerate() {
+            self.referring.entry(self.root(key.table)).or_default().push(at);
+            self.referred.entry(self.root(key.parent)).or_default().push(at);
+        }
+        for (at, table) in self.catalog.tables.iter().enumerate() {
+            let root = self.root(at);
+            self.triggers.entry(root).or_default().extend(&table.trigger_functions);
+            self.checks.entry(root).or_default().extend(&table.check_functions);
+            self.policies.entry(root).or_default().extend(&table.policy_functions);
+        }
+        for by_table in [&mut self.triggers, &mut self.checks, &mut self.policies] {
+            for functions in by_table.values_mut() {
+                functions.sort_unstable();
+                functions.dedup();
+            }
+        }
+    }
+
+    /// What keeps rows apart; of a partition as if it were of all that it is a part of.
+    fn keep_apart(&mut self) {
+        for (at, table) in self.catalog.tables.iter().enumerate() {
+            let of = |numbers: &[usize]| {
+                let mut columns: Vec<ColumnOf> =
+                    numbers.iter().map(|&column| self.column(at, column)).collect();
+                columns.sort_unstable();
+                columns
+            };
+            let every: Vec<usize> = (0..table.columns.len()).collect();
+            let keys = table.unique_keys.iter().filter(|key| !key.is_empty());
+            let keys = keys.map(|key| Unique { columns: of(key), equal: of(key), is_key: true });
+            let others = table.other_uniqueness.iter().map(|other| {
+                let on = if other.columns.is_empty() { &every } else { &other.columns };
+                Unique { columns: of(on), equal: of(&other.equal), is_key: false }
+            });
+            let all: Vec<Unique> = keys.chain(others).collect();
+            let own = self.unique_of.entry(self.root(at)).or_default();
+            for one in all {
+                if !own.iter().any(|&known| self.unique[known] == one) {
+                    own.push(self.unique.len());
+                    self.unique.push(one);
+                }
+            }
+        }
+    }
+
+    /// Generated columns, those of keys, and all that refer to such.
+    fn tell(&mut self) {
+        for (at, table) in self.catalog.tables.iter().enumerate() {
+            for column in 0..table.columns.len() {
+                let generated = table.columns[column].generated;
+                let is_generated =
+                    matches!(generated, Some(Generated::Sequence(_) | Generated::Random));
+                if is_generated || table.unique_keys.iter().flatten().any(|&of| of == column) {
+                    self.told.insert(self.column(at, column));
+                }
+            }
+        }
+        for key in &self.catalog.foreign_keys {
+            let own = key.columns.iter().map(|&column| (key.table, column));
+            let parents = key.parent_columns.iter().map(|&column| (key.parent, column));
+            for (table, column) in own.chain(parents) {
+                self.told.insert(self.column(table, column));
+            }
+        }
+    }
+
+    /// The table that a partition or a child is a part of; a table itself where it is none.
+    pub fn root(&self, table: usize) -> usize {
+        let tables = &self.catalog.tables;
+        let mut root = table;
+        // A catalogue that goes round in circles is no catalogue; it is left after a turn.
+        for _ in 0..tables.len() {
+            let Some(parent) = tables.get(root).and_then(|table| table.parent) else { break };
+            root = parent;
+        }
+        root
+    }
+
+    /// The column as that of the root of its table, where that has it.
+    pub fn column(&self, table: usize, column: usize) -> ColumnOf {
+        let root = self.root(table);
+        if root != table {
+            let name = self.table(table).and_then(|table| table.columns.get(column));
+            let in_root = name.and_then(|own| {
+                let columns = &self.table(root)?.columns;
+                columns.iter().position(|column| column.name == own.name)
+            });
+            if let Some(column) = in_root {
+                return ColumnOf { table: root, column };
+            }
+        }
+        ColumnOf { table, column }
+    }
+
+    /// A table by its place.
+    pub fn table(&self, table: usize) -> Option<&Table> {
+        self.catalog.tables.get(table)
+    }
+
+    /// Whether values of a column are told as uses.
+    pub fn tells(&self, column: ColumnOf) -> bool {
+        self.told.contains(&column)
+    }
+
+    /// Foreign keys of a table (a root).
+    pub fn referring(&self, table: usize) -> &[usize] {
+        self.referring.get(&table).map_or(&[], Vec::as_slice)
+    }
+
+    /// Foreign keys that refer to a table (a root).
+    pub fn referred(&self, table: usize) -> &[usize] {
+        self.referred.get(&table).map_or(&[], Vec::as_slice)
+    }
+
+    /// Functions that the triggers of a table (a root) and of its partitions call.
+    pub fn triggers(&self, table: usize) -> &[usize] {
+        self.triggers.get(&table).map_or(&[], Vec::as_slice)
+    }
+
+    /// Functions that stand for the CHECK constraints of a table (a root).
+    pub fn checks(&self, table: usize) -> &[usize] {
+        self.checks.get(&table).map_or(&[], Vec::as_slice)
+    }
+
+    /// Functions that stand for the row security policies of a table (a root).
+    pub fn policies(&self, table: usize) -> &[usize] {
+        self.policies.get(&table).map_or(&[], Vec::as_slice)
+    }
+
+    /// What keeps the rows of a table (a root) apart, each with its number.
+    pub fn unique(&self, table: usize) -> impl Iterator<Item = (usize, &Unique)> {
+        let own = self.unique_of.get(&table).map_or(&[][..], Vec::as_slice);
+        own.iter().filter_map(|&number| Some((number, self.unique.get(number)?)))
+    }
+
+    /// The keys of a table (a root), unique ones first: columns of it.
+    pub fn keys(&self, table: usize) -> impl Iterator<Item = Vec<ColumnOf>> {
+        let unique = self.table(table).map_or(&[][..], |table| &table.unique_keys);
+        let unique = unique.iter().map(move |key| (table, key));
+        let foreign = self.referring(table).iter();
+        let foreign = foreign.filter_map(|&at| self.catalog.foreign_keys.get(at));
+        let foreign = foreign.map(|key| (key.table, &key.columns));
+        unique
+            .chain(foreign)
+            .map(move |(table, key)| key.iter().map(|&column| self.column(table, column)).collect())
+    }
+
+    /// What values of a column are, where two are the same only if they are written alike, as
+    /// numbers or letter by letter.
+    pub fn family(&self, of: ColumnOf) -> Option<Family> {
+        let column = self.table(of.table)?.columns.get(of.column)?;
+        Family::of(&column.type_name).filter(|_| !column.is_nondeterministic)
+    }
+
+    /// Whether two values of a column are the same only if they are written alike.
+    pub fn is_exact(&self, column: ColumnOf) -> bool {
+        self.family(column).is_some()
+    }
+
+    /// What a name of a table stands for: by its schema, by the search path, or wherever there is
+    /// one. Several where that cannot be told.
+    pub fn relations(&self, name: &Name, path: &Path) -> Vec<Named> {
+        let all = self.relations.get(&name.name).map_or(&[][..], Vec::as_slice);
+        let found: Vec<Named> = match &name.schema {
+            Some(schema) => {
+                let of_schema = all.iter().filter(|(of, _)| of == schema);
+                of_schema.map(|(_, named)| named.clone()).collect()
+            }
+            None => {
+                let path = match path {
+                    Path::Default => self.catalog.search_path.as_slice(),
+                    Path::Set(schemas) => schemas,
+                    Path::Unknown => &[],
+                };
+                let of = |schema| all.iter().find(|(of, _)| of == schema);
+                match path.iter().find_map(of) {
+                    Some((_, named)) => vec![named.clone()],
+                    None => all.iter().map(|(_, named)| named.clone()).collect(),
+                }
+            }
+        };
+        if !found.is_empty() {
+            return found;
+        }
+        let of_system = |schema: &str| schema == "information_schema" || schema.starts_with("pg_");
+        if name.schema.as_deref() == Some("pg_temp") {
+            return vec![Named::Own];
+        }
+        let is_system = match &name.schema {
+            Some(schema) => of_system(schema),
+            None => of_system(&name.name),
+        };
+        vec![if is_system { Named::System } else { Named::Unknown }]
+    }
+
+    /// Whether there is a schema of a name.
+    pub fn is_schema(&self, name: &str) -> bool {
+        let mut schemas = self.relations.values().flatten().map(|(schema, _)| schema);
+        name == "information_schema" || schemas.any(|schema| schema == name)
+    }
+
+    /// All that a name may stand for, whatever its schema.
+    pub fn everywhere(&self, name: &str) -> impl Iterator<Item = &Named> {
+        self.relations.get(name).into_iter().flatten().map(|(_, named)| named)
+    }
+
+    /// Functions of a name; those of the system are none.
+    pub fn functions(&self, name: &Name) -> Vec<usize> {
+        let all = self.functions.get(&name.name).map_or(&[][..], Vec::as_slice);
+        let is_of = |at: &usize| match &name.schema {
+            Some(schema) => self.catalog.functions.get(*at).is_some_and(|f| f.schema == *schema),
+            None => true,
+        };
+        all.iter().copied().filter(is_of).collect()
+    }
+
+    /// Whether a table (a root) or a partition of it has a rewrite rule, which may do something
+    /// else instead.
+    pub fn has_rule(&self, table: usize) -> bool {
+        let mut functions = self.triggers(table).iter();
+        functions.any(|&at| self.catalog.functions.get(at).is_some_and(|f| f.language == "rule"))
+    }
+
+    /// Whether a function has a body that may do anything; one that is compiled works on what it is
+    /// given.
+    pub fn is_interpreted(&self, function: usize) -> bool {
+        let function = self.catalog.functions.get(function);
+        function.is_some_and(|one| !matches!(one.language.as_str(), "c" | "internal"))
+    }
+
+    /// The table that a text in quotes names.
+    pub fn table_of(&self, text: &[u8], path: &Path) -> Option<usize> {
+        match self.named_by(text, path)?.as_slice() {
+            [Named::Table(at)] => Some(*at),
+            _ => None,
+        }
+    }
+
+    /// The sequence that a text in quotes names, as `nextval` takes it.
+    pub fn sequence(&self, text: &[u8], path: &Path) -> Option<usize> {
+        match self.named_by(text, path)?.as_slice() {
+            [Named::Sequence(at)] => Some(*at),
+            _ => None,
+        }
+    }
+
+    fn named_by(&self, text: &[u8], path: &Path) -> Option<Vec<Named>> {
+        let tokens = crate::lexer::significant(text);
+        let names: Vec<String> = tokens
+            .iter()
+            .filter_map(super::names::folded)
+            .map(|name| String::from_utf8_lossy(&name).into_owned())
+            .collect();
+        Some(self.relations(&Name::of_parts(names)?, path))
+    }
+}
+
+impl Name {
+    /// The name of its parts; a database before them is left out.
+    pub fn of_parts(mut parts: Vec<String>) -> Option<Name> {
+        let name = parts.pop()?;
+        Some(Name { schema: parts.pop(), name })
+    }
+
+    /// A name as the parser has it.
+    pub fn of(name: &ObjectName) -> Option<Name> {
+        let part = |part: &ObjectNamePart| match part {
+            ObjectNamePart::Identifier(ident) => Some(folded(ident)),
+            ObjectNamePart::Function(_) => None,
+        };
+        Name::of_parts(name.0.iter().map(part).collect::<Option<Vec<String>>>()?)
+    }
+}
+
+/// A name as PostgreSQL folds it.
+pub fn folded(ident: &Ident) -> String {
+    match ident.quote_style {
+        Some(_) => ident.value.clone(),
+        None => ident.value.to_ascii_lowercase(),
+    }
+}

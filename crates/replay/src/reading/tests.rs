@@ -1,0 +1,47 @@
+//! Tests of the reading of statements.
+
+mod corpora;
+mod fuzz;
+mod sessions;
+mod told;
+
+use super::*;
+use crate::catalog::Catalog;
+use crate::lexer::form::Parts;
+
+/// A shop's catalogue: serial, identity, uuid and composite keys, partitions, triggers.
+fn catalog() -> Catalog {
+    serde_json::from_str(include_str!("tests/catalog.json")).unwrap()
+}
+
+fn parts(sql: &str) -> Parts {
+    let mut parts = Parts::default();
+    parts.take_apart(sql.as_bytes());
+    parts
+}
+
+/// Each statement of a file, with what is told of it in the lines below, which are indented.
+fn cases(file: &str) -> Vec<(String, String)> {
+    let blocks = file.split("\n\n").map(|block| {
+        let is_told = |line: &&str| line.starts_with("    ");
+        let (told, sql): (Vec<&str>, Vec<&str>) = block.lines().partition(is_told);
+        let told = told.iter().map(|line| format!("{}\n", line.trim_end())).collect();
+        (sql.join("\n").trim().to_owned(), told)
+    });
+    blocks.filter(|(sql, _)| !sql.is_empty()).collect()
+}
+
+#[test]
+fn statements_are_read_as_a_person_reads_them() {
+    let cases = cases(include_str!("tests/statements.txt"));
+    assert!(cases.len() > 100);
+    let mut reader = Reader::new(&catalog());
+    let mut others = String::new();
+    for (sql, expected) in cases {
+        let told = told::told(&sql, &reader.read(sql.as_bytes(), &parts(&sql)));
+        if told != expected {
+            others += &format!("{sql}\n{told}\n");
+        }
+    }
+    assert!(others.is_empty(), "read otherwise:\n\n{others}");
+}

@@ -1,0 +1,293 @@
+//! The statements of a form, and the text of each that the parser takes.
+//!
+//! In that text each literal has a stand-in of its own, so that the parsed statement tells where
+//! in the form a value stands.
+
+use std::collections::BTreeSet;
+use std::thread;
+
+use sqlparser::ast::Statement;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+
+use crate::lexer::form::Parts;
+use crate::lexer::token::{Kind, Token, Tokens};
+
+/// Numbers that stand for literals begin here; no statement counts so far.
+const FIRST_NUMBER: u64 = 7_000_000_000_000;
+
+/// Operators in a row beyond so many are not parsed: what the parser makes of them is as deep.
+const CHAIN_MAX: u32 = 1000;
+
+/// Longer ones are parsed on a stack of their own: the parser needs up to 40 KB for a bracket.
+const CHAIN_SHORT: u32 = 10;
+
+/// The size of that stack; what is not used of it costs nothing.
+const STACK_BYTES: usize = 32 << 20;
+
+/// A token of a form, and which literal it stands for.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// The token; a gap where a literal is.
+    pub token: Token<'a>,
+    /// The literal's place.
+    pub literal: Option<u32>,
+}
+
+/// The literals of a text, and which of them were looked at.
+pub struct Literals<'a> {
+    texts: Vec<&'a [u8]>,
+    seen: BTreeSet<u32>,
+}
+
+/// What kind of literal stands somewhere; texts of one form may differ in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Sort {
+    /// A number, perhaps with a sign.
+    Number = b'0',
+    /// A string of any kind.
+    Text = b'\'',
+    /// NULL, TRUE, FALSE.
+    Constant = b'n',
+    /// A comment.
+    Comment = b'c',
+}
+
+impl Sort {
+    /// The sort of a literal by its first byte.
+    pub fn of(literal: &[u8]) -> Sort {
+        match literal {
+            [b'0'..=b'9' | b'.', ..] => Sort::Number,
+            [b'-', b'-', ..] | [b'/', ..] => Sort::Comment,
+            [b'-', ..] => Sort::Number,
+            [b'n' | b'N' | b't' | b'T' | b'f' | b'F', second, ..] if *second != b'\'' => {
+                Sort::Constant
+            }
+            _ => Sort::Text,
+        }
+    }
+}
+
+impl<'a> Literals<'a> {
+    /// The literals of a text that was taken apart.
+    pub fn of(sql: &'a [u8], parts: &Parts) -> Literals<'a> {
+        let texts = parts.literals().map(|range| sql.get(range).unwrap_or_default()).collect();
+        Literals { texts, seen: BTreeSet::new() }
+    }
+
+    /// What a literal is made of. The reading is then of texts with the same one only.
+    pub fn look(&mut self, literal: u32) -> &'a [u8] {
+        self.seen.insert(literal);
+        self.texts.get(literal as usize).copied().unwrap_or_default()
+    }
+
+    /// The literals that were looked at.
+    pub fn seen(&self) -> impl Iterator<Item = u32> {
+        self.seen.iter().copied()
+    }
+
+    fn sort(&self, literal: u32) -> Sort {
+        Sort::of(self.texts.get(literal as usize).copied().unwrap_or_default())
+    }
+}
+
+/// The statements of a form, without comments and hints; empty ones are left out.
+pub fn statements(form: &[u8]) -> Vec<Vec<Piece<'_>>> {
+    let (mut statements, mut statement) = (Vec::new(), Vec::new());
+    let (mut literals, mut depth) = (0u32, 0u32);
+    for token in Tokens::of(form) {
+        let is_gap = matches!(token.kind, Kind::Gap | Kind::CommentGap);
+        let literal = is_gap.then_some(literals);
+        literals += u32::from(is_gap);
+        match token.kind {
+            Kind::CommentGap | Kind::Hint | Kind::Comment => {
+                let token = Token { kind: Kind::Space, text: b" " };
+                statement.push(Piece { token, literal: None });
+                continue;
+            }
+            Kind::Sign if token.text == b"(" => depth += 1,
+            Kind::Sign if token.text == b")" => depth = depth.saturating_sub(1),
+            Kind::Sign if token.text == b";" && depth == 0 => {
+                statements.push(std::mem::take(&mut statement));
+                continue;
+            }
+            _ => {}
+        }
+        statement.push(Piece { token, literal });
+    }
+    statements.push(statement);
+    statements.retain(|pieces| pieces.iter().any(|piece| piece.token.kind != Kind::Space));
+    statements
+}
+
+/// The pieces that mean something.
+pub fn significant<'a>(pieces: &[Piece<'a>]) -> Vec<Piece<'a>> {
+    pieces.iter().filter(|piece| piece.token.kind != Kind::Space).copied().collect()
+}
+
+/// The statement of these pieces, behind what is put before them; None where the parser does not
+/// know it, or it would be too deep for that.
+pub fn parse(before: &str, pieces: &[Piece<'_>], literals: &Literals<'_>) -> Option<Statement> {
+    let chain = longest_chain(pieces);
+    if chain > CHAIN_MAX {
+        return None;
+    }
+    let text = before.to_owned() + &parsable(pieces, literals);
+    let parse = || {
+        let parsed = Parser::parse_sql(&PostgreSqlDialect {}, &text).ok()?;
+        let [statement] = <[Statement; 1]>::try_from(parsed).ok()?;
+        Some(statement)
+    };
+    if chain <= CHAIN_SHORT {
+        return parse();
+    }
+    thread::scope(|scope| {
+        let builder = thread::Builder::new().stack_size(STACK_BYTES);
+        builder.spawn_scoped(scope, parse).ok()?.join().ok()?
+    })
+}
+
+/// The text that the parser takes.
+fn parsable(pieces: &[Piece<'_>], literals: &Literals<'_>) -> String {
+    let mut text = String::with_capacity(pieces.len() * 8);
+    let told = significant(pieces);
+    let mut at = 0;
+    for piece in pieces {
+        let is_space = piece.token.kind == Kind::Space;
+        at += usize::from(!is_space);
+        if !is_space && is_unknown(&told, at - 1) {
+            text.push(' ');
+            continue;
+        }
+        match piece.literal {
+            Some(literal) => {
+                text.push(' ');
+                text.push_str(&stand_in(literal, literals.sort(literal)));
+                text.push(' ');
+            }
+            None => text.push_str(&String::from_utf8_lossy(piece.token.text)),
+        }
+    }
+    text
+}
+
+/// Whether a token is of what the parser does not know, and what is the same without: OVERRIDING
+/// SYSTEM VALUE, the ONLY of tables, the NO KEY and KEY of row locks, UESCAPE and its character,
+/// SYMMETRIC. WHERE CURRENT OF is of one row, but of which is not told.
+fn is_unknown(told: &[Piece<'_>], at: usize) -> bool {
+    let is = |place: Option<usize>, words: &[&str]| {
+        let piece = place.and_then(|place| told.get(place));
+        piece.is_some_and(|piece| piece.token.is_one_of(words))
+    };
+    let (before, next) = (at.checked_sub(1), Some(at + 1));
+    let Some(piece) = told.get(at).filter(|piece| piece.literal.is_none()) else { return false };
+    let word = piece.token;
+    if word.kind == Kind::Text {
+        return is(before, &["uescape"]);
+    }
+    let sides = ["system", "user"];
+    let of_cursor = [("where", 0), ("current", 1), ("of", 2)];
+    let is_of_cursor = of_cursor.iter().any(|&(own, place)| {
+        let first = at.checked_sub(place);
+        word.is_word(own)
+            && is(first, &["where"])
+            && is(first.map(|first| first + 1), &["current"])
+            && is(first.map(|first| first + 2), &["of"])
+    });
+    let is_cursor = is(before, &["of"])
+        && is(at.checked_sub(2), &["current"])
+        && is(at.checked_sub(3), &["where"]);
+    // What is touched of a table alone is touched of it with its children.
+    let is_only = word.is_word("only")
+        && (is(before, &["update", "from", "join", "using"])
+            || before.is_some_and(|before| told[before].token.is_sign(",")))
+        && told
+            .get(at + 1)
+            .is_some_and(|next| matches!(next.token.kind, Kind::Word | Kind::QuotedName));
+    is_of_cursor
+        || is_cursor
+        || is_only
+        || word.is_word("uescape")
+        || word.is_word("overriding") && is(next, &sides)
+        || word.is_one_of(&sides) && is(before, &["overriding"])
+        || word.is_word("value") && is(at.checked_sub(2), &["overriding"])
+        || word.is_one_of(&["symmetric", "asymmetric"]) && is(before, &["between"])
+        || word.is_word("no") && is(before, &["for"]) && is(next, &["key"])
+        || word.is_word("key") && is(before, &["for", "no"]) && is(next, &["update", "share"])
+}
+
+fn stand_in(literal: u32, sort: Sort) -> String {
+    match sort {
+        Sort::Number => (FIRST_NUMBER + u64::from(literal)).to_string(),
+        _ => format!("'~{literal}~'"),
+    }
+}
+
+/// The literal that a parsed number stands for.
+pub fn of_number(number: &str) -> Option<u32> {
+    number.parse::<u64>().ok()?.checked_sub(FIRST_NUMBER)?.try_into().ok()
+}
+
+/// The literal that a parsed string stands for.
+pub fn of_string(string: &str) -> Option<u32> {
+    string.strip_prefix('~')?.strip_suffix('~')?.parse().ok()
+}
+
+/// How many operators there are at most between two commas or brackets, those of the brackets
+/// around counted.
+fn longest_chain(pieces: &[Piece<'_>]) -> u32 {
+    let (mut open, mut here, mut sum, mut longest) = (Vec::new(), 0u32, 0u32, 0u32);
+    for piece in pieces {
+        let token = piece.token;
+        match token.kind {
+            Kind::Sign if matches!(token.text, b"(" | b"[") => {
+                open.push(here + 1);
+                (here, sum) = (0, sum + 1);
+                longest = longest.max(sum);
+            }
+            Kind::Sign if matches!(token.text, b")" | b"]") => {
+                // A bracket makes what is behind it deeper as well: a[1][2].
+                sum = sum.saturating_sub(here);
+                here = open.pop().unwrap_or(0);
+            }
+            Kind::Sign if token.text == b"," => {
+                sum -= here.min(sum);
+                here = 0;
+            }
+            Kind::Operator | Kind::Word | Kind::Sign if is_link(&token) => {
+                (here, sum) = (here + 1, sum + 1);
+                longest = longest.max(sum);
+            }
+            _ => {}
+        }
+    }
+    longest
+}
+
+/// Whether a token makes what is parsed deeper.
+fn is_link(token: &Token<'_>) -> bool {
+    const WORDS: [&str; 16] = [
+        "select",
+        "case",
+        "and",
+        "or",
+        "not",
+        "union",
+        "except",
+        "intersect",
+        "is",
+        "in",
+        "like",
+        "ilike",
+        "between",
+        "similar",
+        "at",
+        "collate",
+    ];
+    match token.kind {
+        Kind::Operator => true,
+        Kind::Sign => matches!(token.text, b"::" | b"[" | b":"),
+        _ => token.is_one_of(&WORDS),
+    }
+}

@@ -1,0 +1,544 @@
+//! Queries, from the tables that they read to the columns that they give.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use sqlparser::ast::{
+    Cte, Distinct, Expr, GroupByExpr, Ident, LimitClause, LockClause, NamedWindowExpr, OrderBy,
+    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
+    Values, With,
+};
+
+use super::bounds::{self, Bound};
+use super::calls::{OF_TIME, is_draw};
+use super::cast::Cast;
+use super::consequence::Bodies;
+use super::expression::{place, plain};
+use super::from::{From, rename};
+use super::known::{Known, Name, Named, folded};
+use super::scope::{Column, Columns, Scope};
+use super::session::{Effect, Path};
+use super::text::Literals;
+use super::{Access, Ask, Key, Object, Only, Place, Reading, Source, Use};
+
+/// A statement that is being read.
+pub struct Walk<'w, 'l> {
+    /// The catalogue.
+    pub known: &'w Known,
+    /// What views and functions do.
+    pub bodies: &'w mut Bodies,
+    /// The literals of the text.
+    pub literals: &'w mut Literals<'l>,
+    /// What was found.
+    pub reading: Reading,
+    /// The uses among it.
+    pub told: HashSet<Use>,
+    /// Statements that are within others: how many are being read.
+    pub depth: u32,
+    /// What the subqueries give that were read, by their addresses.
+    pub subqueries: HashMap<usize, Columns>,
+    /// Names of tables that the catalogue does not have.
+    pub unknown: BTreeSet<String>,
+    /// What becomes of what the session has.
+    pub effects: Vec<Effect>,
+    /// Where names without a schema are looked for.
+    pub path: &'w Path,
+    /// It is a body: what it calls is told, and read by whoever runs it.
+    pub is_body: bool,
+    /// Functions that it calls.
+    pub calls: BTreeSet<usize>,
+}
+
+impl<'w, 'l> Walk<'w, 'l> {
+    /// Begins to read a text with these literals.
+    pub fn new(
+        known: &'w Known,
+        bodies: &'w mut Bodies,
+        literals: &'w mut Literals<'l>,
+        path: &'w Path,
+    ) -> Walk<'w, 'l> {
+        let (reading, told, subqueries, unknown, effects, calls) = Default::default();
+        let (depth, is_body) = (0, false);
+        Walk {
+            known,
+            bodies,
+            literals,
+            reading,
+            told,
+            depth,
+            subqueries,
+            unknown,
+            effects,
+            path,
+            is_body,
+            calls,
+        }
+    }
+
+    /// What a name of a table stands for.
+    pub fn relations(&self, name: &Name) -> Vec<Named> {
+        self.known.relations(name, self.path)
+    }
+}
+
+impl Walk<'_, '_> {
+    /// Reads a query and returns its columns.
+    pub fn query(&mut self, query: &Query, outer: &Scope<'_>) -> Columns {
+        let mut scope = Scope::within(outer);
+        if let Some(with) = &query.with {
+            self.with(with, &mut scope);
+        }
+        let mut columns = self.set_expr(&query.body, &scope, query.order_by.as_ref(), &query.locks);
+        self.limits(query, &scope);
+        if query.order_by.is_some() {
+            self.lose_order(&mut columns);
+        }
+        if query.limit_clause.is_some() || query.fetch.is_some() {
+            (columns.rows, columns.each_of) = (None, None);
+        }
+        let is_other = query.for_clause.is_some()
+            || query.settings.is_some()
+            || query.format_clause.is_some()
+            || !query.pipe_operators.is_empty();
+        if is_other {
+            self.doubt();
+        }
+        columns
+    }
+
+    /// Ends a statement that gives rows with these columns: which of them hold what was drawn, and
+    /// what is drawn of which nothing else is told.
+    pub fn finish(&mut self, columns: &Columns) {
+        for (at, column) in columns.columns.iter().enumerate() {
+            let draw = column.drawn.and_then(|draw| self.reading.draws.get_mut(draw));
+            let at = u32::try_from(at).ok();
+            if let Some(draw) = draw {
+                draw.returned = draw.returned.or(at);
+            }
+            let ask = column.asked.zip(at);
+            self.reading.asks.extend(ask.map(|(sequence, returned)| Ask { sequence, returned }));
+        }
+        for access in self.reading.accesses.clone() {
+            let Object::Sequence(sequence) = access.object else { continue };
+            let source = Source::Sequence(sequence);
+            let is_told = self.reading.draws.iter().any(|draw| draw.source == source);
+            if access.writes && !is_told {
+                self.draws_unseen(sequence);
+            }
+        }
+    }
+
+    /// What cannot be told may be anything.
+    pub fn doubt(&mut self) {
+        self.reading.touches_anything = true;
+    }
+
+    /// Reads what WITH names.
+    pub fn with(&mut self, with: &With, scope: &mut Scope<'_>) {
+        for Cte { alias, query, .. } in &with.cte_tables {
+            let name = folded(&alias.name);
+            if with.recursive {
+                let open = Columns { is_open: true, ..Columns::default() };
+                scope.named.push((name.clone(), open));
+            }
+            let mut columns = self.query(query, scope);
+            rename(&mut columns, alias);
+            scope.named.push((name, columns));
+        }
+    }
+
+    fn limits(&mut self, query: &Query, scope: &Scope<'_>) {
+        match &query.limit_clause {
+            Some(LimitClause::LimitOffset { limit, offset, limit_by }) => {
+                let offset = offset.iter().map(|offset| &offset.value);
+                limit.iter().chain(offset).chain(limit_by).for_each(|one| self.expr(one, scope));
+            }
+            Some(LimitClause::OffsetCommaLimit { offset, limit }) => {
+                [offset, limit].into_iter().for_each(|one| self.expr(one, scope));
+            }
+            None => {}
+        }
+        if let Some(quantity) = query.fetch.as_ref().and_then(|fetch| fetch.quantity.as_ref()) {
+            self.expr(quantity, scope);
+        }
+    }
+
+    fn set_expr(
+        &mut self,
+        body: &SetExpr,
+        scope: &Scope<'_>,
+        order: Option<&OrderBy>,
+        locks: &[LockClause],
+    ) -> Columns {
+        match body {
+            SetExpr::Select(select) => self.select(select, scope, order, locks),
+            SetExpr::Query(query) => {
+                if !locks.is_empty() {
+                    self.doubt();
+                }
+                self.query(query, scope)
+            }
+            SetExpr::SetOperation { left, right, .. } => {
+                let left = self.set_expr(left, scope, None, &[]);
+                let right = self.set_expr(right, scope, None, &[]);
+                self.order(order, scope);
+                union(left, right)
+            }
+            SetExpr::Values(values) => self.values(values, scope),
+            SetExpr::Insert(statement)
+            | SetExpr::Update(statement)
+            | SetExpr::Delete(statement)
+            | SetExpr::Merge(statement) => self.change(statement, scope),
+            SetExpr::Table(table) => {
+                let parts = [&table.schema_name, &table.table_name];
+                let parts = parts.into_iter().flatten().map(|part| part.to_ascii_lowercase());
+                let name = Name::of_parts(parts.collect());
+                name.map_or_else(Columns::default, |name| self.whole(&name, scope, locks))
+            }
+        }
+    }
+
+    /// A statement that changes rows, within a query.
+    fn change(&mut self, statement: &Statement, scope: &Scope<'_>) -> Columns {
+        match statement {
+            Statement::Insert(insert) => self.insert(insert, scope),
+            Statement::Update(update) => self.update(update, scope),
+            Statement::Delete(delete) => self.delete(delete, scope),
+            Statement::Merge(merge) => self.merge(merge, scope),
+            _ => {
+                self.doubt();
+                Columns { is_open: true, ..Columns::default() }
+            }
+        }
+    }
+
+    fn order(&mut self, order: Option<&OrderBy>, scope: &Scope<'_>) {
+        if let Some(OrderBy { kind: OrderByKind::Expressions(all), .. }) = order {
+            all.iter().for_each(|one| self.expr(&one.expr, scope));
+        }
+    }
+
+    /// Rows of VALUES: each column has the values that stand in it.
+    pub fn values(&mut self, values: &Values, scope: &Scope<'_>) -> Columns {
+        let width = values.rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
+        values.rows.iter().flat_map(|row| &row.content).for_each(|one| self.expr(one, scope));
+        let mut columns = vec![Column::default(); width];
+        for (at, column) in columns.iter_mut().enumerate() {
+            column.name = format!("column{}", at + 1);
+            let places = values.rows.iter().map(|row| place(row.content.get(at)?));
+            let casts = values.rows.iter().filter_map(|row| row.content.get(at)).map(Cast::of);
+            column.cast = casts.reduce(Cast::or).unwrap_or_default();
+            if let Some(places) = places.collect::<Option<Vec<_>>>() {
+                column.values = places;
+                continue;
+            }
+            for value in values.rows.iter().filter_map(|row| row.content.get(at)) {
+                let shown = self.shown(value, scope);
+                column.maybe.extend(shown.values.into_iter().chain(shown.maybe));
+                column.inside.extend(shown.inside.into_iter().chain(shown.array));
+            }
+        }
+        let rows = u32::try_from(values.rows.len()).ok();
+        Columns { columns, rows, ..Columns::default() }
+    }
+
+    fn select(
+        &mut self,
+        select: &Select,
+        outer: &Scope<'_>,
+        order: Option<&OrderBy>,
+        locks: &[LockClause],
+    ) -> Columns {
+        let mut scope = Scope::within(outer);
+        let mut from = From::default();
+        self.from(&select.from, &mut scope, &mut from);
+        scope.bounds = bounds_of(select.selection.as_ref(), &from, &scope, self.known);
+        let scope = scope;
+        let draws = self.reading.draws.len();
+        self.order(order, &scope);
+        self.clauses(select, &scope);
+        from.conditions().for_each(|condition| self.expr(condition, &scope));
+        let mut columns = self.projection(&select.projection, &scope);
+        (columns.rows, columns.each_of) = count_of(select, &scope, &columns);
+        // A call is made for each row.
+        for draw in &mut self.reading.draws[draws..] {
+            (draw.count, draw.each_of) = (columns.rows, columns.each_of);
+        }
+        if scope.items.len() > 1 || is_of_other_rows(select) {
+            self.lose_order(&mut columns);
+        }
+        self.read_items(&scope, locks);
+        columns
+    }
+
+    /// Rows are not those any more that gave these columns, or in another order: of what was drawn
+    /// for several of them, which is whose is not told.
+    fn lose_order(&self, columns: &mut Columns) {
+        for column in &mut columns.columns {
+            let is_one =
+                |&at: &usize| self.reading.draws.get(at).is_some_and(|d| d.count == Some(1));
+            column.drawn = column.drawn.filter(is_one);
+            column.asked = None;
+        }
+    }
+
+    /// What a SELECT has besides its columns and tables.
+    fn clauses(&mut self, select: &Select, scope: &Scope<'_>) {
+        if let Some(Distinct::On(on)) = &select.distinct {
+            on.iter().for_each(|one| self.expr(one, scope));
+        }
+        let filters = select.selection.iter().chain(&select.having).chain(&select.qualify);
+        filters.for_each(|one| self.expr(one, scope));
+        match &select.group_by {
+            GroupByExpr::Expressions(all, _) => all.iter().for_each(|one| self.expr(one, scope)),
+            GroupByExpr::All(_) => {}
+        }
+        for window in &select.named_window {
+            if let NamedWindowExpr::WindowSpec(window) = &window.1 {
+                self.window(window, scope);
+            }
+        }
+        if let Some(into) = &select.into {
+            let name = into.targets.first().filter(|_| into.temporary).and_then(name_of);
+            match name {
+                Some(name) => self.makes(&name),
+                None => self.doubt(),
+            }
+        }
+        let is_other = select.prewhere.is_some()
+            || !select.connect_by.is_empty()
+            || !select.lateral_views.is_empty();
+        if is_other {
+            self.doubt();
+        }
+    }
+
+    /// The columns of a SELECT or of RETURNING.
+    pub fn projection(&mut self, items: &[SelectItem], scope: &Scope<'_>) -> Columns {
+        let mut given = Columns::default();
+        for item in items {
+            match item {
+                SelectItem::UnnamedExpr(expr) => {
+                    given.columns.push(self.given(expr, None, scope));
+                }
+                SelectItem::ExprWithAlias { expr, alias } => {
+                    given.columns.push(self.given(expr, Some(alias), scope));
+                }
+                SelectItem::Wildcard(_) => {
+                    for item in &scope.items {
+                        take_all(&mut given, &item.columns);
+                    }
+                    given.is_open |= scope.items.is_empty();
+                }
+                SelectItem::QualifiedWildcard(kind, _) => match kind {
+                    SelectItemQualifiedWildcardKind::ObjectName(name) => {
+                        let name = Name::of(name).map(|name| name.name).unwrap_or_default();
+                        let item = scope.items.iter().find(|item| item.alias == name);
+                        match item {
+                            Some(item) => take_all(&mut given, &item.columns),
+                            None => given.is_open = true,
+                        }
+                    }
+                    SelectItemQualifiedWildcardKind::Expr(expr) => {
+                        self.expr(expr, scope);
+                        given.is_open = true;
+                    }
+                },
+                SelectItem::ExprWithAliases { .. } => self.doubt(),
+            }
+        }
+        given
+    }
+
+    /// A column that an expression gives.
+    fn given(&mut self, expr: &Expr, alias: Option<&Ident>, scope: &Scope<'_>) -> Column {
+        let draws = self.reading.draws.len();
+        self.expr(expr, scope);
+        let mut column = self.shown(expr, scope);
+        if is_draw(expr) && self.reading.draws.len() == draws + 1 {
+            column.drawn = Some(draws);
+        }
+        column.asked = self.asked(expr);
+        if let Some(alias) = alias {
+            column.name = folded(alias);
+        }
+        column
+    }
+
+    /// Accounts for the tables in FROM that are read.
+    pub fn read_items(&mut self, scope: &Scope<'_>, locks: &[LockClause]) {
+        for (at, item) in scope.items.iter().enumerate().filter(|(_, item)| !item.is_target) {
+            let is_locked = locks.iter().any(|lock| {
+                let of = lock.of.as_ref().and_then(Name::of);
+                of.is_none_or(|of| of.name == item.alias)
+            });
+            let Some(table) = item.table else {
+                // Of a view or a query, the rows that it is made of are locked.
+                let read = item.behind.iter().filter(|_| is_locked);
+                for access in read.filter(|access| matches!(access.object, Object::Table(_))) {
+                    self.put(Access { writes: true, only: Only::All, ..*access });
+                }
+                continue;
+            };
+            let key = bounds::key(&scope.bounds, at, self.known.root(table), self.known);
+            // FOR UPDATE keeps out the check of a foreign key too.
+            self.access(table, is_locked, Only::All, key);
+        }
+    }
+
+    /// Puts down that rows of a table are touched, and what its policies for that do.
+    pub fn access(&mut self, table: usize, writes: bool, only: Only, key: Option<Key>) {
+        let key = key.and_then(|key| self.key(key));
+        let root = self.known.root(table);
+        self.put(Access { object: Object::Table(root), writes, only, key });
+        if !matches!(only, Only::Presence | Only::Later) {
+            for function in self.known.policies(root).to_vec() {
+                self.follow(function);
+            }
+        }
+    }
+
+    /// Puts down what is done to what keeps rows apart.
+    pub fn unique(&mut self, number: usize, writes: bool, key: Option<Key>) {
+        let key = key.and_then(|key| self.key(key));
+        self.put(Access { object: Object::Unique(number), writes, only: Only::All, key });
+    }
+
+    /// Reads something, and returns besides what it touches.
+    pub fn apart<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> (T, Vec<Access>) {
+        let before = std::mem::take(&mut self.reading.accesses);
+        let found = read(self);
+        let own = std::mem::replace(&mut self.reading.accesses, before);
+        own.iter().for_each(|&access| self.put(access));
+        (found, own)
+    }
+
+    /// Puts down that a sequence is read or drawn from.
+    pub fn sequence(&mut self, sequence: usize, writes: bool) {
+        let object = Object::Sequence(sequence);
+        self.put(Access { object, writes, only: Only::All, key: None });
+    }
+
+    /// Puts down an access, once.
+    pub fn put(&mut self, access: Access) {
+        if !self.reading.accesses.contains(&access) {
+            self.reading.accesses.push(access);
+        }
+    }
+
+    fn key(&mut self, key: Key) -> Option<u16> {
+        let known = self.reading.keys.iter().position(|known| *known == key);
+        let at = known.unwrap_or_else(|| {
+            self.reading.keys.push(key);
+            self.reading.keys.len() - 1
+        });
+        u16::try_from(at).ok()
+    }
+}
+
+/// The name that an expression is.
+fn name_of(expr: &Expr) -> Option<Name> {
+    match expr {
+        Expr::Identifier(name) => Name::of_parts(vec![folded(name)]),
+        Expr::CompoundIdentifier(parts) => Name::of_parts(parts.iter().map(folded).collect()),
+        _ => None,
+    }
+}
+
+/// Keys that the conditions of a statement bind.
+pub fn bounds_of(
+    selection: Option<&Expr>,
+    from: &From<'_>,
+    scope: &Scope<'_>,
+    known: &Known,
+) -> Vec<Bound> {
+    let everything = 0..scope.items.len();
+    let selection = selection.map(|selection| (selection, everything));
+    let conditions = selection.into_iter().chain(from.bounding());
+    bounds::of(conditions, scope, known)
+}
+
+/// How many rows a SELECT gives, where that stands in it.
+fn count_of(select: &Select, scope: &Scope<'_>, given: &Columns) -> (Option<u32>, Option<Place>) {
+    match scope.items.as_slice() {
+        _ if is_reduced(select) => (None, None),
+        [] => match given.columns.iter().find_map(|column| column.array) {
+            Some(array) => (None, Some(array)),
+            None => (Some(1), None),
+        },
+        [item] => (item.columns.rows, item.columns.each_of),
+        _ => (None, None),
+    }
+}
+
+/// Whether rows may be other ones than those of the item in FROM.
+fn is_reduced(select: &Select) -> bool {
+    is_filtered(select) || select.projection.iter().any(has_aggregate)
+}
+
+/// Whether rows may be other ones than those of the item in FROM, or in another order, but not
+/// because one is made of several.
+fn is_of_other_rows(select: &Select) -> bool {
+    let is_window = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            matches!(plain(expr), Expr::Function(function) if function.over.is_some())
+        }
+        _ => false,
+    };
+    is_filtered(select) || select.projection.iter().any(is_window)
+}
+
+fn is_filtered(select: &Select) -> bool {
+    let is_grouped = match &select.group_by {
+        GroupByExpr::Expressions(all, _) => !all.is_empty(),
+        GroupByExpr::All(_) => true,
+    };
+    is_grouped || select.selection.is_some() || select.having.is_some() || select.distinct.is_some()
+}
+
+/// Whether a column may be made of several rows, or of none: a call of what is not known to give
+/// one for each.
+fn has_aggregate(item: &SelectItem) -> bool {
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+        return false;
+    };
+    match plain(expr) {
+        Expr::Function(function) => {
+            let name = Name::of(&function.name).map(|name| name.name).unwrap_or_default();
+            !is_draw(expr) && name != "unnest" && !OF_TIME.contains(&name.as_str())
+        }
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) => false,
+        other => place(other).is_none(),
+    }
+}
+
+fn take_all(given: &mut Columns, from: &Columns) {
+    given.columns.extend(from.columns.iter().cloned());
+    given.is_open |= from.is_open;
+}
+
+fn union(mut left: Columns, right: Columns) -> Columns {
+    for (at, column) in left.columns.iter_mut().enumerate() {
+        let other = right.columns.get(at);
+        if other.and_then(|other| other.of) != column.of {
+            column.of = None;
+        }
+        column.inside.extend(column.array.take());
+        (column.drawn, column.asked) = (None, None);
+        column.cast = column.cast.or(other.map(|other| other.cast).unwrap_or_default());
+        match other {
+            Some(other) if !other.values.is_empty() && !column.values.is_empty() => {
+                column.values.extend(&other.values);
+            }
+            Some(other) => {
+                column.maybe.append(&mut column.values);
+                column.maybe.extend(&other.values);
+            }
+            None => {}
+        }
+        if let Some(other) = other {
+            column.maybe.extend(&other.maybe);
+            column.inside.extend(other.inside.iter().chain(&other.array));
+        }
+    }
+    Columns { rows: left.rows.zip(right.rows).map(|(a, b)| a + b), each_of: None, ..left }
+}

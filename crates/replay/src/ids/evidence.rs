@@ -1,0 +1,145 @@
+//! What the log has to say of where a sequence stood.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::anchor::{Anchor, Evidence, Fit, Pair, Uncounted, Use};
+use super::infer::OfSequence;
+use super::scan::{Count, NOBODY, NONE};
+
+impl OfSequence<'_> {
+    pub(super) fn anchor(&self) -> Anchor {
+        let anchor = self.anchor_by(&self.ids);
+        let first_new = self.ids.partition_point(|&(rank, _)| rank < 0);
+        if anchor.fit != Fit::NotShown || self.told.next_value.is_none() || first_new == 0 {
+            return anchor;
+        }
+        // Rows that were there before, as the catalogue has it, hide what sessions draw themselves
+        // where they use many. Without them that shows, if the catalogue is right; if it is not,
+        // what is left does not agree with it.
+        self.anchor_by(&self.ids[first_new..])
+    }
+
+    /// What these ids say.
+    fn anchor_by(&self, ids: &[(i64, u32)]) -> Anchor {
+        let (mut pairs, drew_before) = self.own_pairs(ids);
+        let exact = self.exact();
+        for (place, drawing) in self.drawings.iter().enumerate() {
+            if let Some(&rank) = exact.get(&drawing.first_slot).filter(|_| drawing.slots > 0) {
+                pairs.insert(place, self.pair(place, rank, 0, 0));
+            }
+        }
+        let mut pairs: Vec<Pair> = pairs.into_values().collect();
+        pairs.sort_unstable_by_key(|pair| pair.drawing);
+        Anchor::of(&Evidence {
+            pairs: &pairs,
+            uses: &self.uses(),
+            uncounted: &self.uncounted(),
+            befores: &self.drawings.iter().map(|drawing| drawing.before()).collect::<Vec<_>>(),
+            drew_before,
+            is_told: self.told.next_value.is_some(),
+        })
+    }
+
+    /// What sessions used after they had drawn, as if it were their own: ids that follow on a
+    /// drawing are of it, or where they are more than it drew, of it and those before it. Beside
+    /// these, how many ids were used first by sessions that had drawn.
+    fn own_pairs(&self, used: &[(i64, u32)]) -> (HashMap<usize, Pair>, usize) {
+        let places = self.places();
+        let mut ids: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
+        let mut drew_before = 0;
+        for &(rank, id) in used {
+            let used = &self.scan.used[id as usize];
+            drew_before += usize::from(used.first.latest != NONE);
+            let latest = used.uses().map(|at| at.latest).find(|&latest| latest != NONE);
+            if let Some(&drawing) = latest.and_then(|latest| places.get(&latest)) {
+                // They come in the order of their ranks.
+                ids.entry(drawing).or_default().push(rank);
+            }
+        }
+        let rows = self.rows_of_sessions();
+        let mut pairs = HashMap::new();
+        for (drawing, ranks) in ids {
+            let slots = self.drawings[drawing].slots as usize;
+            if ranks.len() <= slots {
+                // The least may be any of the first rows, unless all of them are used.
+                let before = (slots - ranks.len()) as i64;
+                pairs.entry(drawing).or_insert(self.pair(drawing, ranks[0], 0, before));
+                continue;
+            }
+            let own = rows.get(&self.drawings[drawing].session).map_or(&[][..], Vec::as_slice);
+            let end = own.partition_point(|&(place, _)| place <= drawing);
+            let Some(begin) = end.checked_sub(ranks.len()) else { continue };
+            for (&(place, row), &rank) in own[begin..end].iter().zip(&ranks) {
+                pairs.entry(place).or_insert(self.pair(place, rank, i64::from(row), 0));
+            }
+        }
+        (pairs, drew_before)
+    }
+
+    /// What each session drew: the drawing, and the row of it.
+    fn rows_of_sessions(&self) -> HashMap<u32, Vec<(usize, u32)>> {
+        let mut rows: HashMap<u32, Vec<(usize, u32)>> = HashMap::new();
+        for (place, drawing) in self.drawings.iter().enumerate() {
+            if drawing.count == Count::Known && drawing.class != NOBODY {
+                let own = rows.entry(drawing.session).or_default();
+                own.extend((0..drawing.slots).map(|row| (place, row)));
+            }
+        }
+        rows
+    }
+
+    /// What an id says that is a row of a drawing, or one of so many behind it.
+    fn pair(&self, drawing: usize, rank: i64, row: i64, rows_behind: i64) -> Pair {
+        let (least, most) = (self.windows.least[drawing], self.windows.most[drawing]);
+        let rank = rank - row;
+        let ahead = (rank - most - rows_behind, rank - least);
+        Pair { drawing, ahead, by_order: rank - self.counted()[drawing] }
+    }
+
+    /// By how much ids are ahead at least, as each had been drawn when it was used.
+    fn uses(&self) -> Vec<Use> {
+        let of = |&(rank, id): &(i64, u32)| {
+            let deadline = self.deadline(id);
+            let ahead_min = rank + 1 - self.windows.drawn_by(deadline);
+            Use { deadline, ahead_min }
+        };
+        let mut uses: Vec<Use> = self.ids.iter().filter(|(rank, _)| *rank >= 0).map(of).collect();
+        uses.sort_unstable_by_key(|one| one.deadline);
+        uses
+    }
+
+    /// The time by which an id was known.
+    pub(super) fn deadline(&self, id: u32) -> u64 {
+        let used = &self.scan.used[id as usize];
+        used.uses().map(|at| at.deadline).min().unwrap_or(0)
+    }
+
+    /// What may have been drawn before each drawing beside what is counted.
+    fn uncounted(&self) -> Vec<Uncounted> {
+        let mut events: Vec<(u64, Uncounted)> = Vec::new();
+        for drawing in &self.drawings {
+            match drawing.count {
+                Count::Known => {}
+                Count::Failed => {
+                    let failed = i64::from(drawing.slots);
+                    events.push((drawing.after, Uncounted { failed, unknown: 0 }));
+                }
+                Count::Unknown => {
+                    events.push((drawing.after, Uncounted { failed: 0, unknown: 1 }));
+                }
+            }
+        }
+        let obscure = self.scan.obscure.iter();
+        events.extend(obscure.map(|&(after, _)| (after, Uncounted { failed: 0, unknown: 1 })));
+        events.sort_unstable_by_key(|(after, _)| *after);
+        let mut sums = vec![Uncounted::default()];
+        let mut sum = Uncounted::default();
+        for (_, more) in &events {
+            sum.failed += more.failed;
+            sum.unknown += more.unknown;
+            sums.push(sum);
+        }
+        let until = |before: u64| events.partition_point(|(after, _)| *after < before);
+        self.drawings.iter().map(|drawing| sums[until(drawing.before())]).collect()
+    }
+}

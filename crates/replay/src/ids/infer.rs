@@ -1,0 +1,379 @@
+//! Which draw gave which id: the levels of evidence, put together.
+
+use std::collections::{HashMap, HashSet};
+
+use super::anchor::{Anchor, Fit, rank};
+use super::in_order::{InOrder, Own, OwnSlots};
+use super::pattern::{self, Case, Habit, Habits};
+use super::proof::{Proof, Slot, Wanted};
+use super::scan::{Count, Drawing, NOBODY, NONE, Scan, Used};
+use super::windows::Windows;
+use crate::catalog::{Catalog, Sequence};
+use crate::reading::Source;
+
+/// How it is known which draw gave an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// It was captured as it came back.
+    Exact,
+    /// No other draw can have given it.
+    Proved,
+    /// Others could have, but all that are proved of its kind are of one pattern.
+    ByPattern,
+}
+
+/// Why it is not known which draw gave an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// Several draws can have given it.
+    SeveralDraws,
+    /// It is of a row of several, and nobody knows which.
+    WhichRow,
+    /// No draw can have given it by the time of its first use.
+    NotDrawn,
+    /// Random values have no order: it may be of any draw, or of none.
+    Random,
+    /// Where the sequence stood when the log began is not known, or other than the catalogue says.
+    SequenceElsewhere,
+    /// The sequence does not give its values in the order of the draws: sessions take several at
+    /// once, it is changed by others, it begins again, or the trace is not in the order of a log.
+    NoOrder,
+    /// Its values come from more than one sequence.
+    SeveralSources,
+    /// Several draws gave it, as its sequence began again.
+    GivenAgain,
+}
+
+impl Reason {
+    /// Its name: the word that a record has.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::SeveralDraws => "several_draws",
+            Reason::WhichRow => "which_row",
+            Reason::NotDrawn => "not_drawn",
+            Reason::Random => "random",
+            Reason::SequenceElsewhere => "sequence_elsewhere",
+            Reason::NoOrder => "no_order",
+            Reason::SeveralSources => "several_sources",
+            Reason::GivenAgain => "given_again",
+        }
+    }
+}
+
+/// What is known of an id that was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A slot gave it.
+    Slot(u32, Level),
+    /// It is none of those that were drawn: it was there before.
+    NotGenerated,
+    /// It is not known, and so many draws can have given it.
+    Unresolved(Reason, u32),
+}
+
+/// What the log shows of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stood {
+    /// The sequence.
+    pub sequence: u32,
+    /// What the target would give next, if it tells.
+    pub next_value_target: Option<i64>,
+    /// What the log's first draw gave, if the log shows it.
+    pub next_value_log: Option<i64>,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Inferred {
+    /// For each id that was used.
+    pub found: Vec<Found>,
+    /// Sequences of which ids are used.
+    pub stood: Vec<Stood>,
+    /// What pairs of texts do.
+    pub habits: Vec<(pattern::Pair, Habit)>,
+}
+
+impl Inferred {
+    /// What follows from a pass over a trace.
+    pub fn of(scan: &mut Scan, catalog: &Catalog) -> Inferred {
+        scan.clock.finish();
+        for drawing in &mut scan.drawings {
+            drawing.after = drawing.after.max(scan.clock.told_before(drawing.start_us));
+        }
+        let nothing = |used: &Used| match scan.classes.all[used.class as usize].source {
+            Source::Sequence(_) => Found::Unresolved(Reason::NotDrawn, 0),
+            Source::Random | Source::Time => Found::Unresolved(Reason::Random, 0),
+        };
+        let mut inferred =
+            Inferred { found: scan.used.iter().map(nothing).collect(), ..Inferred::default() };
+        for (sequence, told) in (0..).zip(&catalog.sequences) {
+            if scan.classes.of_sequence(sequence as usize).next().is_some() {
+                OfSequence::new(scan, sequence, told).infer(&mut inferred);
+            }
+        }
+        for (used, found) in scan.used.iter().zip(&mut inferred.found) {
+            let Some(&slot) = scan.exact.get(&(used.class, used.id)) else { continue };
+            let sequence = match scan.classes.all[used.class as usize].source {
+                Source::Sequence(sequence) => Some(sequence),
+                Source::Random | Source::Time => None,
+            };
+            // Where a sequence began again, what was not captured may be the same id.
+            let may_be_again = sequence.is_some_and(|sequence| {
+                let begins_again = scan.is_set(sequence as u32) || catalog.cycles(sequence);
+                begins_again && scan.not_captured.contains(&(sequence as u32))
+            });
+            *found = if may_be_again || scan.given_again.contains(&(used.class, used.id)) {
+                Found::Unresolved(Reason::GivenAgain, 0)
+            } else {
+                Found::Slot(slot, Level::Exact)
+            };
+        }
+        inferred
+    }
+}
+
+/// What is known of one sequence.
+pub(super) struct OfSequence<'a> {
+    pub(super) scan: &'a Scan,
+    sequence: u32,
+    pub(super) told: &'a Sequence,
+    /// Statements that drew from it.
+    pub(super) drawings: Vec<&'a Drawing>,
+    /// Ids of its classes by their ranks, with their places among those that were used.
+    pub(super) ids: Vec<(i64, u32)>,
+    /// Ids that it never gives.
+    strangers: Vec<u32>,
+    pub(super) windows: Windows,
+}
+
+impl<'a> OfSequence<'a> {
+    fn new(scan: &'a Scan, sequence: u32, told: &'a Sequence) -> OfSequence<'a> {
+        let drawings: Vec<&Drawing> =
+            scan.drawings.iter().filter(|drawing| drawing.sequence == sequence).collect();
+        let (mut ids, mut strangers) = (Vec::new(), Vec::new());
+        for (place, used) in (0..).zip(&scan.used) {
+            let source = scan.classes.all[used.class as usize].source;
+            if source != Source::Sequence(sequence as usize) {
+                continue;
+            }
+            match rank(used.id, told.next_value.unwrap_or(0), told.increment) {
+                Some(rank) => ids.push((rank, place)),
+                None => strangers.push(place),
+            }
+        }
+        ids.sort_unstable();
+        let windows = Windows::of(&drawings);
+        OfSequence { scan, sequence, told, drawings, ids, strangers, windows }
+    }
+
+    fn infer(&self, inferred: &mut Inferred) {
+        let next_value_target = self.told.next_value;
+        let mut stood = Stood { sequence: self.sequence, next_value_target, next_value_log: None };
+        for &id in &self.strangers {
+            inferred.found[id as usize] = Found::Unresolved(Reason::NotDrawn, 0);
+        }
+        if let Some((reason, keeps_old)) = self.refused() {
+            self.refuse(reason, keeps_old, inferred);
+            inferred.stood.push(stood);
+            return;
+        }
+        let anchor = self.anchor();
+        let further = match anchor.fit {
+            Fit::Same => Some(0),
+            Fit::Elsewhere(further) => Some(further),
+            Fit::NotShown => None,
+        };
+        let from = next_value_target.unwrap_or(0);
+        stood.next_value_log = further.map(|further| from + further * self.told.increment);
+        inferred.stood.push(stood);
+        match anchor.fit {
+            Fit::Elsewhere(_) if next_value_target.is_some() => {
+                self.refuse(Reason::SequenceElsewhere, false, inferred);
+            }
+            _ => self.find(&anchor, inferred),
+        }
+    }
+
+    /// Why nothing can be said of its ids, and whether those below its next value are old for all
+    /// that.
+    fn refused(&self) -> Option<(Reason, bool)> {
+        if self.scan.is_set(self.sequence) || self.told.cycles {
+            return Some((Reason::NoOrder, false));
+        }
+        let is_foreign = |drawing: &Drawing| {
+            let class = self.scan.classes.all.get(drawing.class as usize);
+            let own = Source::Sequence(self.sequence as usize);
+            class.is_some_and(|class| class.source == own) && drawing.sequence != self.sequence
+        };
+        if self.scan.drawings.iter().any(is_foreign) {
+            return Some((Reason::SeveralSources, true));
+        }
+        let has_order = self.told.cache <= 1 && self.scan.clock.is_in_order();
+        (!has_order).then_some((Reason::NoOrder, true))
+    }
+
+    fn refuse(&self, reason: Reason, keeps_old: bool, inferred: &mut Inferred) {
+        for &(rank, id) in &self.ids {
+            let is_old = keeps_old && rank < 0 && self.told.next_value.is_some();
+            inferred.found[id as usize] =
+                if is_old { Found::NotGenerated } else { Found::Unresolved(reason, 0) };
+        }
+    }
+
+    /// Places of its drawings by their places among all.
+    pub(super) fn places(&self) -> HashMap<u32, usize> {
+        let all = (0..).zip(&self.scan.drawings);
+        let own = all.filter(|(_, drawing)| drawing.sequence == self.sequence);
+        own.enumerate().map(|(place, (global, _))| (global, place)).collect()
+    }
+
+    /// Ranks of slots whose ids were captured.
+    pub(super) fn exact(&self) -> HashMap<u32, i64> {
+        if self.scan.exact.is_empty() {
+            return HashMap::new();
+        }
+        let from = self.told.next_value.unwrap_or(0);
+        let conflicting: HashSet<u32> = self
+            .drawings
+            .iter()
+            .filter(|drawing| drawing.may_conflict)
+            .flat_map(|drawing| drawing.first_slot..drawing.first_slot + drawing.slots)
+            .collect();
+        let exact = self.scan.exact.iter();
+        exact
+            .filter_map(|(&(class, id), &slot)| {
+                let source = self.scan.classes.all[class as usize].source;
+                let is_own = source == Source::Sequence(self.sequence as usize)
+                    && !conflicting.contains(&slot);
+                is_own.then(|| rank(id, from, self.told.increment).map(|rank| (slot, rank)))?
+            })
+            .collect()
+    }
+
+    /// Proves what can be proved, learns from it, and says what follows for each id.
+    fn find(&self, anchor: &Anchor, inferred: &mut Inferred) {
+        let (slots, first_slots, globals) = self.slots(anchor);
+        let mut wanted: Vec<Wanted> = Vec::with_capacity(self.ids.len());
+        for &(rank, id) in &self.ids {
+            let used = &self.scan.used[id as usize];
+            wanted.push(Wanted { rank, deadline: self.deadline(id), class: used.class });
+        }
+        let mut proof = Proof::new(&slots, &wanted);
+        proof.follow();
+        let is_proved: Vec<bool> = proof.given.iter().map(|&slot| slot != NONE).collect();
+        let cases = self.cases(anchor, &first_slots);
+        let habits = Habits::of(&cases, &proof);
+        for &(slot, id) in &habits.claims {
+            proof.settle(slot, id);
+        }
+        proof.follow();
+        let in_order = self.in_order(anchor, &slots, &first_slots, &cases, &habits, &proof);
+        for &(slot, id) in &in_order.claims {
+            proof.settle(slot, id);
+        }
+        proof.follow();
+        let least = slots.iter().map(|slot| slot.least).min().unwrap_or(i64::MAX);
+        for (place, &(rank, id)) in self.ids.iter().enumerate() {
+            let given = proof.given[place];
+            inferred.found[id as usize] = if given != NONE {
+                let level = if is_proved[place] { Level::Proved } else { Level::ByPattern };
+                Found::Slot(globals[given as usize], level)
+            } else if rank < least {
+                Found::NotGenerated
+            } else {
+                let left = proof.left(place as u32);
+                Found::Unresolved(self.reason(&proof, &habits, place as u32), left)
+            };
+        }
+        let Habits { mut by_pair, .. } = habits;
+        by_pair.extend(in_order.by_pair.into_iter().filter(|(_, habit)| habit.is_trusted()));
+        inferred.habits.extend(by_pair);
+    }
+
+    fn reason(&self, proof: &Proof<'_>, habits: &Habits, id: u32) -> Reason {
+        if habits.which_row.contains(&id) {
+            Reason::WhichRow
+        } else if proof.left(id) == 0 && !proof.is_tainted(id) {
+            Reason::NotDrawn
+        } else {
+            Reason::SeveralDraws
+        }
+    }
+
+    /// What follows where sessions use their own, but not what they drew last.
+    fn in_order(
+        &self,
+        anchor: &Anchor,
+        slots: &[Slot],
+        first_slots: &[u32],
+        cases: &[Case],
+        habits: &Habits,
+        proof: &Proof<'_>,
+    ) -> InOrder {
+        let mut own_slots = OwnSlots::new();
+        let mut expected = vec![None; slots.len()];
+        for (place, drawing) in self.drawings.iter().enumerate() {
+            if drawing.count != Count::Known || drawing.class == NOBODY {
+                continue;
+            }
+            let is_sure = anchor.most[place] == Some(anchor.least[place]);
+            for row in 0..drawing.slots {
+                let slot = first_slots[place] + row;
+                let rank = self.counted()[place] + i64::from(row) + anchor.least[place];
+                expected[slot as usize] = is_sure.then_some(rank);
+                for class in self.scan.classes_of(drawing) {
+                    own_slots.entry((drawing.session, class)).or_default().push(slot);
+                }
+            }
+        }
+        let is_open = |case: &&Case| {
+            let habit = habits.by_pair.get(&case.pair);
+            case.is_first && habit.is_some_and(|habit| !habit.is_trusted())
+        };
+        let own = |case: &Case| Own {
+            whose: (case.session, case.pair.class),
+            id: case.id,
+            pair: case.pair,
+        };
+        let mut ids: Vec<Own> = cases.iter().filter(is_open).map(own).collect();
+        ids.sort_by_key(|own| own.id);
+        InOrder::of(&ids, &own_slots, &expected, proof)
+    }
+
+    /// What each slot may have given; the first slot of each drawing; and what number it has among
+    /// all slots.
+    fn slots(&self, anchor: &Anchor) -> (Vec<Slot>, Vec<u32>, Vec<u32>) {
+        let exact = self.exact();
+        let (mut slots, mut first_slots, mut globals) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, drawing) in self.drawings.iter().enumerate() {
+            first_slots.push(slots.len() as u32);
+            let least = self.windows.least[place] + anchor.least[place];
+            let most = anchor.most[place].map(|most| self.windows.most[place] + most);
+            let slot = Slot {
+                least,
+                most,
+                after: drawing.after,
+                class: drawing.class,
+                is_doubtful: drawing.count != Count::Known,
+            };
+            if slot.is_doubtful {
+                let most = most.map(|most| most + i64::from(drawing.slots));
+                slots.push(Slot { most, ..slot });
+                globals.push(NONE);
+                continue;
+            }
+            for row in 0..drawing.slots {
+                let global = drawing.first_slot + row;
+                let known = exact.get(&global).copied();
+                let row = i64::from(row);
+                slots.push(Slot {
+                    least: known.unwrap_or(least + row),
+                    most: known.or(most.map(|most| most + row)),
+                    ..slot
+                });
+                globals.push(global);
+            }
+        }
+        (slots, first_slots, globals)
+    }
+}

@@ -1,0 +1,274 @@
+//! What a playback has to know of ids: which statements draw some that are used, and which use is
+//! of which draw. It is made in one pass over the trace, before anything is sent.
+//!
+//! Memory: while it is made, some 100 bytes for each statement that draws, 40 for each value that
+//! it draws and 250 for each id that is used; afterwards 50 for each id and 40 for each statement
+//! that draws one.
+
+use std::collections::{HashMap, HashSet};
+
+use super::classes::{Class, Classes};
+use super::infer::{Found, Inferred, Stood};
+use super::pattern::{Habit, Pair};
+use super::reach::Reach;
+use super::scan::{Count, Drawing, Scan, Seen, TextPlace};
+use super::values::{Id, Spelled};
+use crate::catalog::Catalog;
+use crate::lexer::form::Parts;
+use crate::reading::{ColumnOf, Place, Reader, Reading, SessionNames};
+use crate::trace::{Columns, TraceError, TraceReader, Traced};
+
+/// Texts that are kept to be told.
+const TEXTS_MAX: usize = 2_000;
+
+/// A statement whose values are used by others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// Its place in the trace.
+    pub number: u64,
+    /// Its session.
+    pub session: u32,
+    /// The first of its slots, and how many it has.
+    pub first_slot: u32,
+    /// How many values it drew.
+    pub slots: u32,
+    /// Its class; [`super::scan::NONE`] where any of a sequence's may be meant.
+    pub class: u32,
+    /// The column that they were for; None where they went to the client alone.
+    pub column: Option<ColumnOf>,
+    /// Where among the columns of the result they come back.
+    pub returned: Option<u32>,
+}
+
+/// All that is known of the ids of a trace.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Columns that hold the same ids.
+    pub classes: Classes,
+    /// Statements that draw what is used, in the order of the trace, and of their slots.
+    pub drawn: Vec<Drawn>,
+    /// All slots.
+    pub slots: u32,
+    /// By class: draws in the trace.
+    pub draws: Vec<u64>,
+    /// Texts that get a RETURNING: they draw what is used and return nothing.
+    pub returning: HashSet<u64>,
+    /// What the trace shows of sequences.
+    pub stood: Vec<Stood>,
+    /// What pairs of texts do.
+    pub habits: Vec<(Pair, Habit)>,
+    /// Texts that draw or use, by their number.
+    pub texts: Vec<TextPlace>,
+    /// What texts look like without their values.
+    pub shown: HashMap<u64, String>,
+    /// Texts of which only the names were understood.
+    pub not_understood: u64,
+    places: Vec<HashMap<Id, u32>>,
+    found: Vec<Found>,
+    reach: Vec<Reach>,
+}
+
+impl Plan {
+    /// A plan for the sessions of a trace that are played.
+    ///
+    /// # Errors
+    ///
+    /// When the trace cannot be read or does not hold what it says.
+    pub fn of(
+        trace: &TraceReader,
+        is_played: &[bool],
+        catalog: &Catalog,
+    ) -> Result<Plan, TraceError> {
+        let mut pass = Pass::new(catalog, is_played.len());
+        let mut statements = trace.statements(Columns::All);
+        let mut number = 0;
+        while let Some(traced) = statements.next_statement()? {
+            if is_played[traced.statement.session.0 as usize] {
+                pass.take(number, &traced);
+            }
+            number += 1;
+        }
+        Ok(pass.finish(catalog))
+    }
+
+    /// A plan for statements of one session.
+    #[cfg(test)]
+    pub fn of_statements(catalog: &Catalog, statements: &[Traced<'_>]) -> Plan {
+        let mut pass = Pass::new(catalog, 1);
+        for (number, traced) in (0..).zip(statements) {
+            pass.take(number, traced);
+        }
+        pass.finish(catalog)
+    }
+
+    /// What is known of an id of a class; None for one that is not in the trace.
+    pub fn found(&self, class: u32, id: Id) -> Option<Found> {
+        let place = self.places.get(class as usize)?.get(&id)?;
+        self.found.get(*place as usize).copied()
+    }
+
+    /// Whether an id of a class may have been drawn in the trace, as far as is known.
+    pub fn may_be_drawn(&self, class: u32, id: Id) -> bool {
+        match self.found(class, id) {
+            Some(found) => found != Found::NotGenerated,
+            None => self.reach.get(class as usize).is_some_and(|reach| reach.holds(id)),
+        }
+    }
+
+    /// The statement that a slot is of.
+    pub fn of_slot(&self, slot: u32) -> Option<&Drawn> {
+        let place = self.drawn.partition_point(|drawn| drawn.first_slot <= slot);
+        let drawn = self.drawn.get(place.checked_sub(1)?)?;
+        (slot - drawn.first_slot < drawn.slots).then_some(drawn)
+    }
+
+    /// What a statement draws.
+    pub fn at(&self, number: u64) -> &[Drawn] {
+        let begin = self.drawn.partition_point(|drawn| drawn.number < number);
+        let length = self.drawn[begin..].partition_point(|drawn| drawn.number == number);
+        &self.drawn[begin..begin + length]
+    }
+
+    /// A class by its number.
+    pub fn class(&self, class: u32) -> Option<&Class> {
+        self.classes.all.get(class as usize)
+    }
+}
+
+/// What stands at a place of a statement.
+pub fn spelled<'a>(
+    place: Place,
+    sql: &'a [u8],
+    parts: &Parts,
+    parameters: &'a [Option<Vec<u8>>],
+) -> Option<Spelled<'a>> {
+    match place {
+        Place::Literal(literal) => {
+            let text = sql.get(parts.literals().nth(literal as usize)?)?;
+            Some(Spelled { text, is_literal: true })
+        }
+        Place::Parameter(parameter) => {
+            let text = parameters.get(parameter as usize)?.as_deref()?;
+            Some(Spelled { text, is_literal: false })
+        }
+    }
+}
+
+/// A pass over a trace.
+struct Pass {
+    reader: Reader,
+    sessions: Vec<SessionNames>,
+    parts: Parts,
+    scan: Scan,
+    shown: HashMap<u64, String>,
+    takes_returning: HashSet<u64>,
+    not_understood: HashSet<u64>,
+}
+
+impl Pass {
+    fn new(catalog: &Catalog, sessions: usize) -> Pass {
+        Pass {
+            reader: Reader::new(catalog),
+            sessions: vec![SessionNames::default(); sessions],
+            parts: Parts::default(),
+            scan: Scan::new(Classes::of(catalog), sessions),
+            shown: HashMap::new(),
+            takes_returning: HashSet::new(),
+            not_understood: HashSet::new(),
+        }
+    }
+
+    fn take(&mut self, number: u64, traced: &Traced<'_>) {
+        let Traced { statement, fingerprint, text, .. } = traced;
+        let session = statement.session.0;
+        self.parts.take_apart(statement.sql);
+        let names = &mut self.sessions[session as usize];
+        let reading = self.reader.read_in(names, statement.sql, &self.parts);
+        self.note_text(&reading, *fingerprint, text);
+        let seen = Seen {
+            number,
+            session,
+            start_us: statement.start_us,
+            duration_us: statement.duration_us,
+            error: statement.error,
+            fingerprint: *fingerprint,
+            reading: &reading,
+            returned: statement.returned,
+            rows: statement.rows.filter(|_| traced.statements == 1),
+        };
+        let Pass { scan, parts, .. } = self;
+        scan.take(&seen, |place| spelled(place, statement.sql, parts, statement.parameters));
+    }
+
+    fn note_text(&mut self, reading: &Reading, fingerprint: u64, text: &[u8]) {
+        if reading.is_by_names {
+            self.not_understood.insert(fingerprint);
+        }
+        let is_of_ids = !reading.draws.is_empty() || !reading.uses.is_empty();
+        if is_of_ids && self.shown.len() < TEXTS_MAX {
+            let shown = || String::from_utf8_lossy(text).into_owned();
+            self.shown.entry(fingerprint).or_insert_with(shown);
+        }
+        if reading.takes_returning && !reading.draws.is_empty() {
+            self.takes_returning.insert(fingerprint);
+        }
+    }
+
+    fn finish(self, catalog: &Catalog) -> Plan {
+        let Pass { mut scan, shown, takes_returning, not_understood, .. } = self;
+        let inferred = Inferred::of(&mut scan, catalog);
+        let mut is_used = vec![false; scan.slots as usize];
+        for found in &inferred.found {
+            if let Found::Slot(slot, _) = found {
+                is_used[*slot as usize] = true;
+            }
+        }
+        let reach = Reach::of(&scan, catalog, |sequence| {
+            let stood = inferred.stood.iter().find(|one| one.sequence as usize == sequence)?;
+            let log = stood.next_value_log.or(stood.next_value_target)?;
+            let target = stood.next_value_target.unwrap_or(log);
+            let is_down = catalog.sequences.get(sequence)?.increment < 0;
+            Some(if is_down { log.max(target) } else { log.min(target) })
+        });
+        let mut plan = Plan {
+            reach,
+            slots: scan.slots,
+            draws: vec![0; scan.classes.all.len()],
+            stood: inferred.stood,
+            habits: inferred.habits,
+            shown,
+            not_understood: not_understood.len() as u64,
+            found: inferred.found,
+            ..Plan::default()
+        };
+        for drawing in &scan.drawings {
+            for class in scan.classes_of(drawing) {
+                plan.draws[class as usize] += u64::from(drawing.slots);
+            }
+            let slots = drawing.first_slot as usize..(drawing.first_slot + drawing.slots) as usize;
+            if drawing.count == Count::Known && is_used[slots].iter().any(|&used| used) {
+                plan.drawn.push(drawn(drawing));
+                let fingerprint = scan.texts[drawing.text as usize].fingerprint;
+                if drawing.returned.is_none() && takes_returning.contains(&fingerprint) {
+                    plan.returning.insert(fingerprint);
+                }
+            }
+        }
+        plan.classes = scan.classes;
+        plan.texts = scan.texts;
+        plan.places = scan.places;
+        plan
+    }
+}
+
+fn drawn(drawing: &Drawing) -> Drawn {
+    Drawn {
+        number: drawing.number,
+        session: drawing.session,
+        first_slot: drawing.first_slot,
+        slots: drawing.slots,
+        class: drawing.class,
+        column: drawing.column,
+        returned: drawing.returned,
+    }
+}

@@ -1,0 +1,183 @@
+//! The prepared statements of a connection.
+//!
+//! What a session has parsed is known by its name, with a hash of its text: a trace may hold a
+//! million of them. At most [`NAMES_MAX`] are kept on the server, those that were used last: logs
+//! do not tell when a client closes one, and some clients never use a name twice.
+
+use std::collections::HashMap;
+
+use twox_hash::XxHash64;
+
+use super::types;
+use crate::captured::Protocol;
+use crate::lexer::class::Class;
+use crate::lexer::token::{Kind, Token, Tokens};
+use crate::playback::answer::Tag;
+use crate::playback::item::Item;
+use crate::playback::wire;
+
+/// Names that a session keeps; more than the caches of clients hold (pgjdbc 256, Rails 1,000).
+pub const NAMES_MAX: usize = 1_024;
+
+/// A prepared statement.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// Hash of its text; None where the server's may be another, or none.
+    text: Option<u64>,
+    used: u64,
+}
+
+/// The prepared statements of one connection, and what the statement on its way does to them.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    known: HashMap<Box<[u8]>, Known>,
+    uses: u64,
+    /// The name that is on its way; empty for none.
+    name: Vec<u8>,
+    /// Hash of its text, where it is being parsed.
+    parsing: Option<u64>,
+    /// The only name that a DEALLOCATE on its way forgets.
+    deallocated: Option<Vec<u8>>,
+}
+
+impl Prepared {
+    /// Notes what is on its way, and appends what has to come before its `Bind`.
+    ///
+    /// The statement without a name is parsed each time, as clients do that have no name for it
+    /// (libpq, pgjdbc): a log does not tell whether it was.
+    pub fn send(&mut self, item: &Item, out: &mut Vec<u8>) {
+        self.name.clear();
+        self.parsing = None;
+        self.deallocated = None;
+        if item.class == Class::Prepared && item.statements == 1 {
+            self.deallocated = deallocated(&item.sql);
+        }
+        if item.protocol != Protocol::Extended {
+            return;
+        }
+        if item.prepared.is_empty() {
+            return parse(item, out);
+        }
+        self.name.extend_from_slice(&item.prepared);
+        self.uses += 1;
+        let text = XxHash64::oneshot(0, &item.sql);
+        match self.known.get_mut(&*item.prepared) {
+            Some(known) if known.text == Some(text) => {
+                known.used = self.uses;
+                return;
+            }
+            Some(_) => self.close(&item.prepared, out),
+            None => self.make_room(out),
+        }
+        parse(item, out);
+        self.parsing = Some(text);
+    }
+
+    /// The server has parsed what is on its way.
+    pub fn parsed(&mut self) {
+        if let Some(text) = self.parsing.take() {
+            let known = Known { text: Some(text), used: self.uses };
+            self.known.insert(self.name.as_slice().into(), known);
+        }
+    }
+
+    /// A command was completed, by which statements may be forgotten.
+    #[inline]
+    pub fn completed(&mut self, tag: &Tag) {
+        match tag.words() {
+            b"DEALLOCATE ALL" | b"DISCARD ALL" => self.known.clear(),
+            b"DEALLOCATE" => match self.deallocated.take() {
+                Some(name) => drop(self.known.remove(&*name)),
+                // One of several statements: any name may be meant.
+                None => self.known.values_mut().for_each(|known| known.text = None),
+            },
+            _ => {}
+        }
+    }
+
+    /// The statement on its way failed. Where the server's idea of its name is another than ours,
+    /// or its result has changed its type, it is closed and parsed again the next time.
+    pub fn failed(&mut self, sqlstate: [u8; 5]) {
+        if matches!(&sqlstate, b"26000" | b"42P05" | b"0A000") && !self.name.is_empty() {
+            let known = Known { text: None, used: self.uses };
+            self.known.insert(self.name.as_slice().into(), known);
+        }
+    }
+
+    /// Names that are kept.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    fn make_room(&mut self, out: &mut Vec<u8>) {
+        if self.known.len() < NAMES_MAX {
+            return;
+        }
+        let oldest = self.known.iter().min_by_key(|(_, known)| known.used);
+        if let Some(name) = oldest.map(|(name, _)| name.clone()) {
+            self.close(&name, out);
+        }
+    }
+
+    fn close(&mut self, name: &[u8], out: &mut Vec<u8>) {
+        self.known.remove(name);
+        wire::close_statement(out, name);
+    }
+}
+
+fn parse(item: &Item, out: &mut Vec<u8>) {
+    let types = types::types(&item.sql, &item.parameters);
+    wire::parse(out, &item.prepared, &item.sql, &types);
+}
+
+/// The name in a DEALLOCATE; None for ALL and for what is no DEALLOCATE.
+pub(crate) fn deallocated(sql: &[u8]) -> Option<Vec<u8>> {
+    let is_silent = |kind| matches!(kind, Kind::Space | Kind::Comment | Kind::Hint);
+    let mut tokens = Tokens::of(sql).filter(|token| !is_silent(token.kind));
+    tokens.next().filter(|first| first.is_word("deallocate"))?;
+    let mut name = tokens.next()?;
+    // PREPARE is a word that may be left out, and a name as well.
+    if name.is_word("prepare") {
+        name = tokens.next().filter(|next| !next.is_sign(";")).unwrap_or(name);
+    }
+    (!name.is_word("all")).then(|| plain_name(&name))
+}
+
+/// A name as the server knows it: without quotes, or in lower case where it has none.
+fn plain_name(token: &Token<'_>) -> Vec<u8> {
+    let quoted = token.text.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+    let Some(quoted) = quoted else { return token.text.to_ascii_lowercase() };
+    let mut name = Vec::with_capacity(quoted.len());
+    let mut bytes = quoted.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        name.push(byte);
+        if byte == b'"' {
+            bytes.next_if_eq(&b'"');
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_deallocate_is_found() {
+        for (sql, name) in [
+            ("DEALLOCATE s_1", Some("s_1")),
+            ("/* c */ deallocate PREPARE S_1;", Some("s_1")),
+            ("DEALLOCATE \"S_1\"", Some("S_1")),
+            ("DEALLOCATE \"a\"\"b\"", Some("a\"b")),
+            ("DEALLOCATE prepare", Some("prepare")),
+            ("DEALLOCATE prepare ;", Some("prepare")),
+            ("DEALLOCATE ALL", None),
+            ("DEALLOCATE PREPARE ALL", None),
+            ("DEALLOCATE", None),
+            ("EXECUTE s_1", None),
+        ] {
+            assert_eq!(deallocated(sql.as_bytes()).as_deref(), name.map(str::as_bytes), "{sql}");
+        }
+    }
+}

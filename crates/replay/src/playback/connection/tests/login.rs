@@ -1,0 +1,159 @@
+//! How a client comes in, and what keeps it out.
+
+use super::*;
+
+/// What a server says first, and what a client with this password makes of it and says to it.
+fn greeted(password: Option<&str>, messages: &[u8]) -> (Connection, Vec<Said>, Vec<u8>) {
+    let mut out = Vec::new();
+    let mut connection = Connection::new(&Login { password, ..who() }, &mut out);
+    out.clear();
+    let said = said(&mut connection, messages, &mut out);
+    (connection, said, out)
+}
+
+fn refusal(said: &[Said]) -> &ServerError {
+    match said {
+        [Said::Refused(error)] => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_client_says_who_it_is_and_has_nothing_converted() {
+    let mut out = Vec::new();
+    Connection::new(&who(), &mut out);
+    let told =
+        b"user\0ada\0database\0sea\0application_name\0seatrial\0client_encoding\0SQL_ASCII\0\0";
+    let mut expected = ((told.len() + 8) as u32).to_be_bytes().to_vec();
+    expected.extend_from_slice(&[0, 3, 0, 0]);
+    expected.extend_from_slice(told);
+    assert_eq!(out, expected);
+    out.clear();
+    Connection::new(&Login { read_only: true, options: Some("-c a=b"), ..who() }, &mut out);
+    assert!(out.ends_with(b"\0default_transaction_read_only\0on\0options\0-c a=b\0\0"));
+}
+
+#[test]
+fn a_password_is_given_in_clear_text_and_by_md5_as_asked() {
+    let (_, said, out) = greeted(Some("secret"), &asked(3, b""));
+    assert_eq!((said.len(), words(&out)), (0, vec!["p secret".to_owned()]));
+    let (_, said, out) = greeted(Some("secret"), &asked(5, b"salt"));
+    // md5(md5("secret" + "ada") + "salt"), by md5sum.
+    assert_eq!(words(&out), ["p md5020da75c9b0640aabc4609320fe23b45"]);
+    assert_eq!(said, []);
+    let (mut connection, _, mut out) = greeted(Some("secret"), &asked(5, b"salt"));
+    assert_eq!(super::said(&mut connection, &welcome(), &mut out), [Said::Ready]);
+}
+
+#[test]
+fn without_a_password_the_sentence_says_where_to_put_it() {
+    for message in [asked(3, b""), asked(5, b"salt"), asked(10, b"SCRAM-SHA-256\0\0")] {
+        let (connection, said, out) = greeted(None, &message);
+        let error = refusal(&said);
+        assert_eq!(&error.sqlstate, b"28P01");
+        assert!(error.message.contains("\"ada\"") && error.message.contains("PGPASSWORD"));
+        assert!(out.is_empty() && !connection.is_ready());
+    }
+}
+
+/// Begins SCRAM: the connection, and the nonce that the client has drawn.
+fn begun() -> (Connection, String) {
+    let offered = asked(10, b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0");
+    let (connection, said, out) = greeted(Some("secret"), &offered);
+    assert!(said.is_empty());
+    // A nonce may have any sign in it but a comma.
+    let first = String::from_utf8_lossy(&out[Head::BYTES..]);
+    let (mechanism, nonce) = first.split_once("n,,n=,r=").unwrap();
+    assert!(mechanism.starts_with("SCRAM-SHA-256\0"));
+    (connection, nonce.to_owned())
+}
+
+#[test]
+fn scram_goes_on_with_a_server_that_knows_the_clients_nonce() {
+    let (mut connection, nonce) = begun();
+    let first = format!("r={nonce}more,s=c2FsdHNhbHQ=,i=4096");
+    let mut out = Vec::new();
+    assert_eq!(said(&mut connection, &asked(11, first.as_bytes()), &mut out), []);
+    assert!(words(&out)[0].starts_with(&format!("p c=biws,r={nonce}more,p=")));
+    // A signature that somebody made who does not know the password.
+    let guess = b"v=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    let found = said(&mut connection, &asked(12, guess), &mut out);
+    assert!(refusal(&found).message.contains("SCRAM"), "{found:?}");
+}
+
+#[test]
+fn scram_ends_where_the_server_does_not_prove_itself() {
+    let (mut connection, nonce) = begun();
+    let found = said(&mut connection, &welcome(), &mut Vec::new());
+    assert!(refusal(&found).message.contains("without a proof"), "{found:?}");
+    let first = asked(11, format!("r=other{nonce},s=c2FsdA==,i=4096").as_bytes());
+    let (mut connection, _) = begun();
+    let found = said(&mut connection, &first, &mut Vec::new());
+    assert!(refusal(&found).message.contains("SCRAM"), "{found:?}");
+    let (_, said, _) = greeted(Some("secret"), &asked(12, b"v=AAAA"));
+    assert!(refusal(&said).message.contains("SASL"), "{said:?}");
+}
+
+#[test]
+fn a_way_in_that_is_not_known_is_named() {
+    let ways = [(2, "Kerberos"), (7, "GSSAPI"), (9, "SSPI"), (10, "SASL"), (99, "no name")];
+    for (way, name) in ways {
+        let (_, said, out) = greeted(Some("secret"), &asked(way, b"OAUTHBEARER\0\0"));
+        let error = refusal(&said);
+        assert!(error.message.contains(name) && error.message.contains("pg_hba.conf"));
+        assert!(out.is_empty());
+    }
+}
+
+#[test]
+fn a_server_that_wants_encryption_is_refused_with_what_to_do() {
+    for words in ["no pg_hba.conf entry, no encryption", "SSL connection is required"] {
+        let (_, said, _) = greeted(None, &error("FATAL", "28000", words));
+        let error = refusal(&said);
+        assert!(error.message.starts_with(words) && error.message.contains("hostnossl"));
+    }
+    let (_, said, _) = greeted(None, &error("FATAL", "53300", "too many clients already"));
+    assert_eq!(refusal(&said).message, "too many clients already");
+}
+
+#[test]
+fn a_server_that_cannot_speak_yet_is_heard_all_the_same() {
+    // Without a length: of the time before version 3 of the protocol.
+    let old = b"Ecould not fork new process for connection: no memory\n\0";
+    let (_, said, _) = greeted(None, old);
+    assert_eq!(refusal(&said).message, "could not fork new process for connection: no memory");
+    let (mut connection, said, _) = greeted(None, b"");
+    assert_eq!(said, []);
+    let half = &old[..20];
+    assert_eq!(connection.take_in(half, &mut Vec::new(), &mut Vec::new()), 0);
+    match connection.hung_up(b"") {
+        Said::Refused(error) => assert!(error.message.contains("before it let the client in")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_no_server_of_postgresql_is_told_at_its_first_bytes() {
+    let others: [&[u8]; 5] =
+        [b"HTTP/1", b"SSH-2.0", b"J\0\0\0\x0a", b"Z\0\0\0\x05", b"R\0\x10\0\0"];
+    for bytes in others {
+        let (connection, said, _) = greeted(None, bytes);
+        assert!(matches!(&said[..], [Said::NotUnderstood(why)] if why.contains("port")));
+        assert!(!connection.is_ready());
+    }
+}
+
+#[test]
+fn a_newer_server_may_negotiate_and_give_a_longer_key() {
+    let key = [&[0, 0, 0, 9][..], &[5; 32]].concat();
+    let messages = [
+        from_server(b'v', &[0, 3, 0, 0, 0, 0, 0, 0]),
+        asked(0, b""),
+        from_server(b'N', b"SNOTICE\0\0"),
+        from_server(b'K', &key),
+        ready(b'I'),
+    ];
+    let (connection, said, _) = greeted(None, &messages.concat());
+    assert_eq!(said, [Said::Ready]);
+    assert_eq!((connection.process_id(), connection.secret_key().len()), (9, 32));
+}

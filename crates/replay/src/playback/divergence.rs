@@ -1,0 +1,381 @@
+//! Rows, command tags and commits against what the capture and the text say.
+//!
+//! PostgreSQL's own logs hardly ever tell how many rows there were. What can be known without:
+//! an UPDATE or DELETE that touches no row, and a SELECT that returns none, are counted; in a wrong
+//! or empty database nearly all of them are such. Whether a statement reads or writes is told by
+//! the tag that it was answered with, so that EXECUTE counts as what it executes.
+//!
+//! A tag is held against the text (`COMMIT` answered by `ROLLBACK`: the transaction had failed).
+//! Where the capture, too, has an error in that transaction, nothing can be said, and the tag is
+//! not compared.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::answer::Answer;
+use super::item::Item;
+use super::played::{ClassRows, Commits, Rows, RowsExample};
+use super::survey::ends_in_commit;
+use crate::captured::{Protocol, SessionId};
+use crate::lexer;
+use crate::lexer::class::Class;
+use crate::lexer::token::{Kind, Token};
+use crate::log::sql::for_each_statement;
+
+/// Queries whose differences are told apart; those of others are counted only.
+const EXAMPLES_HELD_MAX: usize = 256;
+
+/// Differences that are handed out.
+const EXAMPLES_TOLD_MAX: usize = 32;
+
+/// What a text lets expect of its answer; the same for all statements of a fingerprint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expectation {
+    /// What the tag begins with; None where the text does not tell.
+    tag: Option<&'static str>,
+    /// Its last command ends a transaction well.
+    is_commit: bool,
+}
+
+/// First words of statements, and what their tags begin with.
+const TAGS: [(&str, &str); 45] = [
+    ("select", "SELECT"),
+    ("values", "SELECT"),
+    ("table", "SELECT"),
+    ("insert", "INSERT"),
+    ("update", "UPDATE"),
+    ("delete", "DELETE"),
+    ("merge", "MERGE"),
+    ("copy", "COPY"),
+    ("begin", "BEGIN"),
+    ("start", "START TRANSACTION"),
+    ("commit", "COMMIT"),
+    ("end", "COMMIT"),
+    ("rollback", "ROLLBACK"),
+    ("abort", "ROLLBACK"),
+    ("savepoint", "SAVEPOINT"),
+    ("release", "RELEASE"),
+    ("prepare", "PREPARE"),
+    ("deallocate", "DEALLOCATE"),
+    ("declare", "DECLARE CURSOR"),
+    ("fetch", "FETCH"),
+    ("move", "MOVE"),
+    ("close", "CLOSE CURSOR"),
+    ("call", "CALL"),
+    ("do", "DO"),
+    ("set", "SET"),
+    ("reset", "RESET"),
+    ("show", "SHOW"),
+    ("explain", "EXPLAIN"),
+    ("lock", "LOCK TABLE"),
+    ("listen", "LISTEN"),
+    ("unlisten", "UNLISTEN"),
+    ("notify", "NOTIFY"),
+    ("discard", "DISCARD"),
+    ("truncate", "TRUNCATE TABLE"),
+    ("vacuum", "VACUUM"),
+    ("analyze", "ANALYZE"),
+    ("analyse", "ANALYZE"),
+    ("alter", "ALTER"),
+    ("drop", "DROP"),
+    ("comment", "COMMENT"),
+    ("grant", "GRANT"),
+    ("revoke", "REVOKE"),
+    ("refresh", "REFRESH MATERIALIZED VIEW"),
+    ("reindex", "REINDEX"),
+    ("checkpoint", "CHECKPOINT"),
+];
+
+impl Expectation {
+    /// The text of a statement's fingerprint, and what it lets expect.
+    pub fn of(sql: &[u8]) -> (String, Expectation) {
+        let (fingerprint, _) = lexer::fingerprint(sql);
+        let is_commit = ends_in_commit(fingerprint.text.as_bytes());
+        let mut expectation = Expectation { tag: None, is_commit };
+        for_each_statement(sql, |statement| {
+            let tokens = lexer::significant(statement);
+            if tokens.iter().any(|token| !token.is_sign(";")) {
+                expectation.tag = tag(&tokens);
+            }
+        });
+        (fingerprint.text, expectation)
+    }
+
+    fn is_met_by(self, told: &[u8]) -> Option<bool> {
+        let tag = self.tag.filter(|_| !told.is_empty())?;
+        Some(told.starts_with(tag.as_bytes()))
+    }
+}
+
+/// What the tag of a statement begins with.
+fn tag(statement: &[Token<'_>]) -> Option<&'static str> {
+    let mut tokens = statement.iter().filter(|token| token.kind != Kind::Hint);
+    let first = tokens.find(|token| !token.is_sign("("))?;
+    TAGS.iter().find(|(word, _)| first.is_word(word)).map(|&(_, tag)| tag)
+}
+
+/// Which differences of a query belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Differs {
+    Rows,
+    Tag,
+}
+
+/// Rows, tags and commits as far as they are known.
+#[derive(Debug, Default)]
+pub struct Divergence {
+    rows: Rows,
+    commits: Commits,
+    /// In which transaction a session's last error of the capture was.
+    captured_failed: HashMap<SessionId, u64>,
+    examples: HashMap<(Differs, u64), RowsExample>,
+    by_class: BTreeMap<Class, ClassRows>,
+}
+
+impl Divergence {
+    /// Takes in that the capture has an error for a statement.
+    pub fn captured_error(&mut self, item: &Item) {
+        self.captured_failed.insert(item.session, item.transaction);
+    }
+
+    /// Takes in that a statement that was sent failed, in the capture, now, or both.
+    pub fn errors(&mut self, item: &Item, has_failed: bool) {
+        let class = self.by_class.entry(item.class).or_default();
+        class.expected_errors += u64::from(item.error.is_some());
+        class.observed_errors += u64::from(has_failed);
+    }
+
+    /// Takes in a statement that was answered well.
+    #[inline]
+    pub fn take(&mut self, item: &Item, answer: &Answer, expected: Expectation) {
+        if item.protocol != Protocol::Fetch {
+            self.count_empty(item, answer);
+        }
+        if item.rows.is_some() && item.error.is_none() {
+            self.compare_rows(item, answer);
+        }
+        if expected.is_commit {
+            self.commits.committed += u64::from(answer.tag.commits());
+            self.commits.rolled_back += u64::from(!answer.tag.commits());
+        }
+        match expected.is_met_by(answer.tag.words()) {
+            Some(true) => self.rows.tags_compared += 1,
+            Some(false) => self.tag_differs(item, answer),
+            None => {}
+        }
+    }
+
+    #[inline]
+    fn count_empty(&mut self, item: &Item, answer: &Answer) {
+        let is_empty = u64::from(answer.rows == Some(0));
+        match answer.tag.words() {
+            b"SELECT" if item.class != Class::Ddl => {
+                self.rows.reads += 1;
+                self.rows.empty_reads += is_empty;
+            }
+            b"UPDATE" | b"DELETE" => {
+                self.rows.writes += 1;
+                self.rows.empty_writes += is_empty * u64::from(item.rows.is_none());
+            }
+            _ => {}
+        }
+    }
+
+    fn compare_rows(&mut self, item: &Item, answer: &Answer) {
+        self.rows.compared += 1;
+        let class = self.by_class.entry(item.class).or_default();
+        class.compared += 1;
+        class.expected_rows = class.expected_rows.saturating_add(item.rows.unwrap_or(0));
+        class.observed_rows = class.observed_rows.saturating_add(answer.rows.unwrap_or(0));
+        class.different += u64::from(item.rows != answer.rows);
+        if item.rows == answer.rows {
+            self.rows.equal += 1;
+        } else {
+            self.note(Differs::Rows, item, answer);
+        }
+    }
+
+    #[cold]
+    fn tag_differs(&mut self, item: &Item, answer: &Answer) {
+        let failed = self.captured_failed.get(&item.session);
+        if failed.is_some_and(|&transaction| transaction == item.transaction) {
+            return;
+        }
+        self.rows.tags_compared += 1;
+        self.rows.tags_different += 1;
+        self.note(Differs::Tag, item, answer);
+    }
+
+    #[cold]
+    fn note(&mut self, differs: Differs, item: &Item, answer: &Answer) {
+        let key = (differs, item.fingerprint);
+        if let Some(example) = self.examples.get_mut(&key) {
+            example.count += 1;
+        } else if self.examples.len() < EXAMPLES_HELD_MAX {
+            let example = RowsExample {
+                text: super::tally::queries::shown(&lexer::fingerprint(&item.sql).0.text),
+                captured: item.rows.filter(|_| differs == Differs::Rows),
+                rows: answer.rows,
+                tag: String::from_utf8_lossy(answer.tag.words()).into_owned(),
+                count: 1,
+                number: item.number,
+            };
+            self.examples.insert(key, example);
+        }
+    }
+
+    /// All of it; `commits_captured` is what a pass over the trace counted.
+    pub fn finish(self, commits_captured: u64) -> (Commits, Rows) {
+        let mut examples: Vec<RowsExample> = self.examples.into_values().collect();
+        examples.sort_by_key(|example| (std::cmp::Reverse(example.count), example.number));
+        examples.truncate(EXAMPLES_TOLD_MAX);
+        let commits = Commits { captured: commits_captured, ..self.commits };
+        let named = self.by_class.into_iter();
+        let by_class = named.map(|(class, rows)| (class.name().to_owned(), rows)).collect();
+        (commits, Rows { examples, by_class, ..self.rows })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::Tag;
+    use super::*;
+
+    fn item(sql: &str) -> Item {
+        let (fingerprint, _) = lexer::fingerprint(sql.as_bytes());
+        Item {
+            number: 3,
+            session: SessionId(1),
+            start_us: 0,
+            duration_us: None,
+            protocol: Protocol::Simple,
+            prepared: Vec::new(),
+            sql: sql.as_bytes().to_vec(),
+            parameters: Vec::new(),
+            transaction: 5,
+            class: fingerprint.class,
+            fingerprint: fingerprint.hash,
+            statements: fingerprint.statements,
+            rows: None,
+            error: None,
+        }
+    }
+
+    fn take(divergence: &mut Divergence, item: &Item, tag: &str, rows: Option<u64>) {
+        let answer = Answer { tag: Tag::of(tag.as_bytes()), rows, ..Answer::default() };
+        divergence.take(item, &answer, Expectation::of(&item.sql).1);
+    }
+
+    #[test]
+    fn an_empty_database_is_known_by_what_finds_nothing() {
+        let mut divergence = Divergence::default();
+        let mut all = |sql, tag, rows| take(&mut divergence, &item(sql), tag, Some(rows));
+        all("update t set a = 1", "UPDATE 0", 0);
+        all("delete from t", "DELETE 3", 3);
+        all("execute change(1)", "UPDATE 0", 0);
+        all("select 1", "SELECT 0", 0);
+        all("values (1)", "SELECT 1", 1);
+        all("insert into t select 1 where false", "INSERT 0 0", 0);
+        all("create table t as select 1", "SELECT 0", 0);
+        all("fetch c", "FETCH 0", 0);
+        let (_, rows) = divergence.finish(0);
+        assert_eq!((rows.writes, rows.empty_writes), (3, 2));
+        assert_eq!((rows.reads, rows.empty_reads), (2, 1));
+        assert_eq!((rows.tags_different, rows.compared), (0, 0));
+    }
+
+    #[test]
+    fn rows_are_compared_where_the_capture_tells() {
+        let mut divergence = Divergence::default();
+        for (captured, rows) in [(Some(2), 2), (Some(2), 0), (Some(1), 5), (None, 9)] {
+            let item = Item { rows: captured, ..item("update t set a = 7") };
+            take(&mut divergence, &item, "UPDATE 2", Some(rows));
+        }
+        let failed = Item { rows: Some(0), error: Some(*b"23505"), ..item("update t set a = 7") };
+        take(&mut divergence, &failed, "UPDATE 2", Some(2));
+        let (_, rows) = divergence.finish(0);
+        assert_eq!((rows.compared, rows.equal, rows.empty_writes), (3, 1, 0));
+        let [example] = &rows.examples[..] else { panic!("one query") };
+        assert_eq!((example.captured, example.rows, example.count), (Some(2), Some(0), 2));
+        assert_eq!(example.text, "update t set a = $1");
+        let expected = ClassRows {
+            compared: 3,
+            expected_rows: 5,
+            observed_rows: 7,
+            different: 2,
+            ..ClassRows::default()
+        };
+        assert_eq!(rows.by_class, [("update".to_owned(), expected)].into());
+    }
+
+    #[test]
+    fn errors_are_told_by_class() {
+        let mut divergence = Divergence::default();
+        let failed = Item { error: Some(*b"23505"), ..item("insert into t values (1)") };
+        divergence.errors(&failed, true);
+        divergence.errors(&failed, false);
+        divergence.errors(&item("insert into t values (2)"), true);
+        divergence.errors(&item("select 1"), true);
+        let (_, rows) = divergence.finish(0);
+        let told = |class: &str| {
+            let class = rows.by_class[class];
+            (class.expected_errors, class.observed_errors, class.compared)
+        };
+        assert_eq!((told("insert"), told("select")), ((2, 2, 0), (0, 1, 0)));
+    }
+
+    #[test]
+    fn a_commit_that_is_answered_by_rollback_is_none() {
+        let mut divergence = Divergence::default();
+        for (sql, tag) in [
+            ("commit", "COMMIT"),
+            ("END;", "COMMIT"),
+            ("commit", "ROLLBACK"),
+            ("rollback", "ROLLBACK"),
+            ("insert into t values (1); commit", "COMMIT"),
+        ] {
+            take(&mut divergence, &item(sql), tag, None);
+        }
+        let (commits, rows) = divergence.finish(9);
+        let told = (commits.captured, commits.committed, commits.rolled_back);
+        assert_eq!(told, (9, 3, 1));
+        assert_eq!((rows.tags_compared, rows.tags_different), (5, 1));
+        assert_eq!((rows.examples[0].tag.as_str(), rows.examples[0].count), ("ROLLBACK", 1));
+    }
+
+    /// Where the transaction had failed in the capture, too, nobody knows what came of its COMMIT.
+    #[test]
+    fn a_transaction_that_failed_in_the_capture_may_roll_back() {
+        let mut divergence = Divergence::default();
+        divergence.captured_error(&item("insert into t values (1)"));
+        take(&mut divergence, &item("commit"), "ROLLBACK", None);
+        let next = Item { transaction: 6, ..item("commit") };
+        take(&mut divergence, &next, "ROLLBACK", None);
+        let (commits, rows) = divergence.finish(1);
+        assert_eq!((commits.rolled_back, rows.tags_different, rows.tags_compared), (2, 1, 1));
+    }
+
+    #[test]
+    fn a_tag_follows_from_the_text() {
+        for (sql, tag) in [
+            ("(select 1)", "SELECT"),
+            ("start transaction read only", "START TRANSACTION"),
+            ("prepare transaction 'x'", "PREPARE TRANSACTION"),
+            ("commit prepared 'x'", "COMMIT PREPARED"),
+            ("set constraints all deferred", "SET CONSTRAINTS"),
+            ("close all", "CLOSE CURSOR ALL"),
+            ("select 1; update t set a = 1;;", "UPDATE"),
+            ("alter table t add b int", "ALTER TABLE"),
+        ] {
+            let expected = Expectation::of(sql.as_bytes()).1;
+            assert_eq!(expected.is_met_by(tag.as_bytes()), Some(true), "{sql}");
+            assert_eq!(expected.is_met_by(b"WRONG"), Some(false), "{sql}");
+        }
+        // What WITH, CREATE and an empty text come to is not told by their first word.
+        for sql in ["with a as (select 1) select 2", "create table t as select 1", ";", "nonsense"]
+        {
+            assert_eq!(Expectation::of(sql.as_bytes()).1.is_met_by(b"SELECT"), None, "{sql}");
+        }
+        // A portal that has more rows tells no tag.
+        assert_eq!(Expectation::of(b"select 1").1.is_met_by(b""), None);
+    }
+}

@@ -1,0 +1,204 @@
+//! A socket to the server, and what is on its way through it.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::playback::spec::ServerSpec;
+
+/// Where the server listens.
+#[derive(Clone, Debug)]
+pub enum Address {
+    /// By a socket in the file system.
+    Unix(SocketAddrUnix),
+    /// By TCP.
+    Tcp(SocketAddr),
+}
+
+impl Address {
+    /// The address of a server; a host's name is looked up once.
+    ///
+    /// # Errors
+    ///
+    /// When the name is not known, or the folder's is too long for a socket.
+    pub fn of(server: &ServerSpec) -> io::Result<Address> {
+        if server.host.starts_with('/') {
+            let path = Path::new(&server.host).join(format!(".s.PGSQL.{}", server.port));
+            return Ok(Address::Unix(SocketAddrUnix::new(path)?));
+        }
+        let mut found = (server.host.as_str(), server.port).to_socket_addrs()?;
+        let first = found.next().ok_or_else(|| io::Error::other("the name has no address"))?;
+        Ok(Address::Tcp(first))
+    }
+}
+
+/// Whether a connection is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Connected {
+    /// It is, and takes bytes.
+    Yes,
+    /// It will be, or fail, when the socket becomes writable.
+    Soon,
+    /// The server's queue is full: try again.
+    Later,
+}
+
+/// A socket that never waits, and what it has not taken yet.
+#[derive(Debug)]
+pub struct Link {
+    socket: OwnedFd,
+    data: u64,
+    unsent: Vec<u8>,
+    is_connected: bool,
+    watches_for_room: bool,
+    /// The beginning of a message.
+    pub input: Vec<u8>,
+}
+
+impl Link {
+    /// Opens a connection whose events bear `data`, with `first` as its first bytes; None when the
+    /// server's queue is full.
+    ///
+    /// # Errors
+    ///
+    /// When there is no server, or no socket to be had.
+    pub fn open(
+        address: &Address,
+        epoll: &OwnedFd,
+        data: u64,
+        first: &[u8],
+    ) -> io::Result<Option<Link>> {
+        let family = match address {
+            Address::Unix(_) => AddressFamily::UNIX,
+            Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
+            Address::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
+        };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+        let connected = match connect(&socket, address)? {
+            Connected::Later => return Ok(None),
+            connected => connected,
+        };
+        let mut link = Link {
+            socket,
+            data,
+            unsent: Vec::new(),
+            is_connected: connected == Connected::Yes,
+            watches_for_room: connected == Connected::Soon,
+            input: Vec::new(),
+        };
+        let flags = link.flags();
+        epoll::add(epoll, &link.socket, EventData::new_u64(data), flags)?;
+        if link.is_connected {
+            link.send(epoll, first)?;
+        } else {
+            link.unsent.extend_from_slice(first);
+        }
+        Ok(Some(link))
+    }
+
+    fn flags(&self) -> EventFlags {
+        if self.watches_for_room { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN }
+    }
+
+    /// Sends bytes; what the socket does not take now goes when there is room.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is gone.
+    pub fn send(&mut self, epoll: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if !self.unsent.is_empty() || !self.is_connected {
+            self.unsent.extend_from_slice(bytes);
+            return Ok(());
+        }
+        let sent = write(&self.socket, bytes)?;
+        if sent < bytes.len() {
+            self.unsent.extend_from_slice(&bytes[sent..]);
+            self.watch(epoll, true)?;
+        }
+        Ok(())
+    }
+
+    /// The socket has room: sends what is left.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is gone, or was not to be had.
+    pub fn room(&mut self, epoll: &OwnedFd) -> io::Result<()> {
+        if !self.is_connected {
+            net::sockopt::socket_error(&self.socket)??;
+            self.is_connected = true;
+        }
+        let sent = write(&self.socket, &self.unsent)?;
+        self.unsent.drain(..sent);
+        if self.unsent.is_empty() { self.watch(epoll, false) } else { Ok(()) }
+    }
+
+    /// Reads what came: None when nothing did, 0 bytes when the server hung up.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is gone.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match rustix::io::read(&self.socket, buffer) {
+            Ok(read) => Ok(Some(read)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn watch(&mut self, epoll: &OwnedFd, for_room: bool) -> io::Result<()> {
+        if self.watches_for_room != for_room {
+            self.watches_for_room = for_room;
+            let data = EventData::new_u64(self.data);
+            epoll::modify(epoll, &self.socket, data, self.flags())?;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Begins to connect a socket that never waits.
+pub(crate) fn connect(socket: &OwnedFd, address: &Address) -> io::Result<Connected> {
+    let connected = match address {
+        Address::Unix(path) => net::connect(socket, path),
+        Address::Tcp(at) => {
+            net::sockopt::set_tcp_nodelay(socket, true)?;
+            net::sockopt::set_socket_keepalive(socket, true)?;
+            net::connect(socket, at)
+        }
+    };
+    match connected {
+        Ok(()) => Ok(Connected::Yes),
+        Err(Errno::INPROGRESS | Errno::INTR) => Ok(Connected::Soon),
+        Err(Errno::AGAIN) => Ok(Connected::Later),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sends as much as the socket takes: how much that was.
+pub(crate) fn write(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match net::send(socket, &bytes[sent..], net::SendFlags::NOSIGNAL) {
+            Ok(written) => sent += written,
+            Err(Errno::AGAIN) => break,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(sent)
+}

@@ -1,0 +1,332 @@
+//! Who touched what last, and so: for whom the next one that touches it waits.
+//!
+//! A database has tables, a table has rows that keys tell apart. Who touches a row passes through
+//! its table and the database: on its way it waits for those who touched the whole of these, and
+//! where it is at home for all who conflict with it there.
+//!
+//! A table has a facet for each set of columns by which statements name rows. Who names rows by
+//! them is at home in one of the facet's cells, anybody else in the whole of the facet. Each
+//! statement is in all facets, and asks one: whoever conflicts with it is there, in the same cell
+//! or in the whole.
+//!
+//! Whoever waited for all that there was stands for all of it from then on. Where many would
+//! wait for the same many, there is a [meeting](super::graph) that waits for these once.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::graph::{Because, Graph, NodeId};
+use super::touch::{Columns, Deed, Object, Touch, Touches};
+
+/// Those who are waited for one by one; more of them meet.
+const APART_MAX: usize = 4;
+
+/// Those who are looked through for such as are done.
+const LOOKED_THROUGH: usize = 32;
+
+/// Facets of a table; further keys count as any rows.
+const FACETS_MAX: usize = 8;
+
+/// Whoever did one kind of deed. Most often that is one, for whom nothing is allocated.
+#[derive(Clone, Debug)]
+struct Crowd {
+    one: NodeId,
+    others: Option<Box<Others>>,
+}
+
+/// Those besides the one.
+#[derive(Clone, Debug, Default)]
+struct Others {
+    members: Vec<NodeId>,
+    looked_through: usize,
+}
+
+impl Default for Crowd {
+    fn default() -> Crowd {
+        Crowd { one: NodeId::NOBODY, others: None }
+    }
+}
+
+impl Crowd {
+    fn others(&self) -> &[NodeId] {
+        self.others.as_ref().map_or(&[], |others| &others.members)
+    }
+
+    fn members(&self) -> impl Iterator<Item = NodeId> {
+        let one = Some(self.one).filter(|&one| one != NodeId::NOBODY);
+        one.into_iter().chain(self.others().iter().copied())
+    }
+
+    fn join(&mut self, graph: &Graph, node: NodeId) {
+        if self.one == node || self.others().last() == Some(&node) {
+            return;
+        }
+        if !graph.is_alive(self.one) {
+            self.one = node;
+            return;
+        }
+        let others = self.others.get_or_insert_default();
+        if others.members.len() >= LOOKED_THROUGH.max(others.looked_through * 2) {
+            others.members.retain(|&member| graph.is_alive(member));
+            others.looked_through = others.members.len();
+        }
+        others.members.push(node);
+    }
+
+    /// Lets one wait for all of them.
+    fn before(&mut self, graph: &mut Graph, node: NodeId, because: Because) {
+        if self.others().len() >= APART_MAX {
+            if let Some(others) = &mut self.others {
+                others.members.retain(|&member| graph.is_alive(member));
+            }
+            let is_other = |&member: &NodeId| member != node && graph.is_alive(member);
+            if self.members().filter(is_other).count() > APART_MAX {
+                self.meet(graph, node, because);
+            }
+        }
+        for member in self.members() {
+            graph.wait(member, node, because);
+        }
+    }
+
+    /// Has one node in the place of all of them.
+    fn meet(&mut self, graph: &mut Graph, but: NodeId, because: Because) {
+        let meeting = graph.meeting();
+        let is_in = self.members().any(|member| member == but);
+        for member in self.members().filter(|&member| member != but) {
+            graph.wait(member, meeting, because);
+        }
+        graph.settle(meeting);
+        self.clear();
+        self.one = meeting;
+        if let Some(others) = &mut self.others {
+            others.members.extend(is_in.then_some(but));
+        }
+    }
+
+    /// Leaves all of them out; room for others is kept.
+    fn clear(&mut self) {
+        self.one = NodeId::NOBODY;
+        if let Some(others) = &mut self.others {
+            others.members.clear();
+            others.looked_through = 0;
+        }
+    }
+
+    fn is_quiet(&self, graph: &Graph) -> bool {
+        !self.members().any(|member| graph.is_alive(member))
+    }
+}
+
+/// Crowds by what they did.
+#[derive(Clone, Debug, Default)]
+struct Crowds {
+    by_deed: [Crowd; Deed::ALL.len()],
+}
+
+impl Crowds {
+    /// Lets one wait for those with whom it conflicts.
+    fn before(&mut self, graph: &mut Graph, node: NodeId, deed: Deed, place: At) {
+        let conflicting = deed.conflicting(place == At::OneRow);
+        for (at, crowd) in self.by_deed.iter_mut().enumerate() {
+            if conflicting >> at & 1 == 1 {
+                crowd.before(graph, node, place.because());
+            }
+        }
+    }
+
+    /// Who waited for others leaves those out for whom it stands.
+    fn succeed(&mut self, deed: Deed, place: At) {
+        let stood_for = deed.stood_for(place == At::OneRow);
+        for (at, crowd) in self.by_deed.iter_mut().enumerate() {
+            if stood_for >> at & 1 == 1 {
+                crowd.clear();
+            }
+        }
+    }
+
+    fn join(&mut self, graph: &Graph, node: NodeId, deed: Deed) {
+        self.by_deed[deed as usize].join(graph, node);
+    }
+
+    fn clear(&mut self) {
+        self.by_deed.iter_mut().for_each(Crowd::clear);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let others = self.by_deed.iter().filter_map(|crowd| crowd.others.as_deref());
+        let of =
+            |others: &Others| size_of::<Others>() + others.members.capacity() * size_of::<NodeId>();
+        size_of::<Crowds>() + others.map(of).sum::<usize>()
+    }
+
+    fn is_quiet(&self, graph: &Graph) -> bool {
+        self.by_deed.iter().all(|crowd| crowd.is_quiet(graph))
+    }
+}
+
+/// Where statements meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// At an object.
+    Object,
+    /// At rows that have the same key.
+    Rows,
+    /// At the one row of a unique key.
+    OneRow,
+}
+
+impl At {
+    fn because(self) -> Because {
+        if self == At::Object { Because::Object } else { Because::Key }
+    }
+}
+
+/// A hash of hashes: what comes is one.
+#[derive(Debug, Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        // A number of an object: spread over all bits.
+        self.0 = u64::from(value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+/// A table by one set of columns.
+#[derive(Clone, Debug, Default)]
+struct Facet {
+    columns: Columns,
+    whole: Crowds,
+    cells: HashMap<u64, Crowds, BuildHasherDefault<AsItIs>>,
+    swept: usize,
+}
+
+impl Facet {
+    fn cell(&mut self, graph: &Graph, value: u64) -> &mut Crowds {
+        if self.cells.len() >= 2 * self.swept.max(LOOKED_THROUGH) {
+            self.cells.retain(|_, cell| !cell.is_quiet(graph));
+            self.swept = self.cells.len();
+        }
+        self.cells.entry(value).or_default()
+    }
+
+    fn clear(&mut self) {
+        self.whole.clear();
+        self.cells.clear();
+        self.swept = 0;
+    }
+}
+
+/// A table or sequence. The first facet has no columns: all are in its whole.
+#[derive(Clone, Debug, Default)]
+struct Touched {
+    facets: Vec<Facet>,
+}
+
+impl Touched {
+    /// The facet for these columns: the first one without any, and where there are too many.
+    fn facet(&mut self, columns: Columns) -> usize {
+        if self.facets.is_empty() {
+            self.facets.push(Facet::default());
+        }
+        let found = self.facets.iter().position(|facet| facet.columns == columns);
+        match found {
+            Some(place) => place,
+            None if self.facets.len() > FACETS_MAX => 0,
+            None => {
+                // Nobody was asked for these columns so far: all were in the whole of it.
+                let whole = self.facets[0].whole.clone();
+                self.facets.push(Facet { columns, whole, ..Facet::default() });
+                self.facets.len() - 1
+            }
+        }
+    }
+
+    /// Takes in who touches it, and lets them wait for whom they conflict with.
+    fn touch(&mut self, graph: &mut Graph, node: NodeId, touch: &Touch) {
+        let (home, deed) = (self.facet(touch.columns), touch.deed);
+        self.facets[home].whole.before(graph, node, deed, At::Object);
+        if home > 0 {
+            let cell = self.facets[home].cell(graph, touch.value);
+            let place = if touch.is_unique { At::OneRow } else { At::Rows };
+            cell.before(graph, node, deed, place);
+            cell.succeed(deed, place);
+            cell.join(graph, node, deed);
+        } else if deed == Deed::Write {
+            // All facets have the same ones.
+            self.facets.iter_mut().for_each(Facet::clear);
+        } else {
+            self.facets.iter_mut().for_each(|facet| facet.whole.succeed(deed, At::Object));
+        }
+        let others = self.facets.iter_mut().enumerate();
+        for (_, facet) in others.filter(|&(place, _)| place != home || home == 0) {
+            facet.whole.join(graph, node, deed);
+        }
+    }
+
+    fn is_quiet(&self, graph: &Graph) -> bool {
+        self.facets.first().is_none_or(|facet| facet.whole.is_quiet(graph))
+    }
+}
+
+/// A database.
+#[derive(Clone, Debug, Default)]
+pub struct Last {
+    whole: Crowds,
+    passed: Crowds,
+    objects: HashMap<Object, Touched, BuildHasherDefault<AsItIs>>,
+    swept: usize,
+}
+
+impl Last {
+    /// Takes in a statement, and lets it wait for those before it with whom it conflicts.
+    pub fn take_in(&mut self, graph: &mut Graph, node: NodeId, touches: &Touches) {
+        let Some(utmost) = touches.utmost() else { return };
+        self.whole.before(graph, node, utmost, At::Object);
+        if let Some(deed) = touches.anything {
+            self.passed.before(graph, node, deed, At::Object);
+            if deed == Deed::Write {
+                *self = Last::default();
+            }
+            self.whole.join(graph, node, deed);
+            if deed == Deed::Write {
+                return;
+            }
+        }
+        self.sweep(graph);
+        for touch in &touches.known {
+            self.passed.join(graph, node, touch.deed);
+            self.objects.entry(touch.object).or_default().touch(graph, node, touch);
+        }
+    }
+
+    fn sweep(&mut self, graph: &Graph) {
+        if self.objects.len() >= 2 * self.swept.max(LOOKED_THROUGH) {
+            self.objects.retain(|_, touched| !touched.is_quiet(graph));
+            self.swept = self.objects.len();
+        }
+    }
+
+    /// Memory that it takes, but for what maps take beside their entries.
+    pub fn memory_bytes(&self) -> usize {
+        let facets = self.objects.values().flat_map(|touched| &touched.facets);
+        let cells = |facet: &Facet| facet.cells.values().map(Crowds::memory_bytes).sum::<usize>();
+        let own = self.whole.memory_bytes() + self.passed.memory_bytes();
+        own + facets.map(|facet| facet.whole.memory_bytes() + cells(facet)).sum::<usize>()
+    }
+}

@@ -1,0 +1,183 @@
+//! What of a trace is not sent: what reaches beyond its database, and what writes where only
+//! reading was asked for.
+//!
+//! A statement is judged by its text, token by token, each command of it: words in literals and
+//! comments are none. Where a text is run as commands (DO, functions that take a query), what is
+//! in it counts. What a function of the database's own does when it is called is not seen; under
+//! `read_only` the server, too, is told to refuse writes (`default_transaction_read_only`).
+//!
+//! **Dangers** ([`Danger`]) are refused unless they were asked for; a statement with several needs
+//! all of them. CREATE, ALTER, DROP and TRUNCATE of temporary tables, views and sequences, and
+//! CREATE INDEX on them, are none, as long as it is sure that the name is a temporary one's: the
+//! session made it, in a transaction that was not rolled back. ON COMMIT DROP ends with that.
+//!
+//! **Reading only** sends what a transaction takes that is READ ONLY, with these exceptions, which
+//! PostgreSQL would take: VACUUM, ANALYZE, CLUSTER, REINDEX and CHECKPOINT, which write all the
+//! same; LOCK but for ACCESS SHARE, which holds up others; functions that write large objects
+//! (refused from version 16 on); what ends a prepared transaction; and what would lift the
+//! protection: READ WRITE, and settings named `..._read_only`. As in PostgreSQL, CREATE TEMPORARY
+//! TABLE is not taken.
+//!
+//! **What follows from what was skipped** is `Dependent`: EXECUTE and DEALLOCATE of a PREPARE that
+//! was skipped, FETCH, MOVE, CLOSE and CURRENT OF of such a DECLARE, what names a temporary table
+//! that was not made, and, where a BEGIN was skipped, all of its transaction. Everything else of a
+//! transaction goes on: reads, savepoints, COMMIT. A text of several commands is sent or skipped
+//! as a whole; if one that is skipped has a COMMIT, its transaction stays open until the next.
+//!
+//! | part | rule |
+//! |---|---|
+//! | [`statement`] | what a command is, and what of it matters |
+//! | [`catalogue`] | CREATE, ALTER, DROP, TRUNCATE |
+//! | [`functions`] | functions that matter |
+//! | [`memory`] | what a session has made, or has not |
+
+pub mod catalogue;
+pub mod functions;
+pub mod memory;
+pub mod statement;
+#[cfg(test)]
+mod tests;
+
+use super::item::{DANGERS, Danger, Item, Skipped};
+use crate::lexer::token::{Kind, Tokens};
+use memory::Memory;
+use statement::Look;
+
+/// First words of what is plainly harmless where writing was asked for, unless another word of it
+/// is suspicious.
+const PLAIN: [&str; 21] = [
+    "select",
+    "insert",
+    "update",
+    "delete",
+    "values",
+    "with",
+    "begin",
+    "start",
+    "commit",
+    "end",
+    "rollback",
+    "abort",
+    "savepoint",
+    "release",
+    "set",
+    "show",
+    "fetch",
+    "close",
+    "declare",
+    "execute",
+    "deallocate",
+];
+
+/// Some dangers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dangers(u8);
+
+impl Dangers {
+    /// Takes one in.
+    pub fn add(&mut self, danger: Danger) {
+        self.0 |= 1 << danger as u8;
+    }
+
+    /// Whether one is among them.
+    pub fn has(self, danger: Danger) -> bool {
+        self.0 & (1 << danger as u8) != 0
+    }
+
+    /// The first that is not allowed.
+    fn first_beyond(self, allowed: Dangers) -> Option<Danger> {
+        let beyond = Dangers(self.0 & !allowed.0);
+        DANGERS.iter().map(|&(danger, _)| danger).find(|&danger| beyond.has(danger))
+    }
+}
+
+/// A word that is no danger's name.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0:?} is nothing that can be allowed: these are {names}", names = danger_names())]
+pub struct UnknownDanger(pub String);
+
+fn danger_names() -> String {
+    DANGERS.map(|(_, name)| name).join(", ")
+}
+
+/// What is skipped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    read_only: bool,
+    allowed: Dangers,
+}
+
+impl Rules {
+    /// The rules that were asked for; `allow` has names of dangers.
+    ///
+    /// # Errors
+    ///
+    /// When a name is none.
+    pub fn new(read_only: bool, allow: &[String]) -> Result<Rules, UnknownDanger> {
+        let mut allowed = Dangers::default();
+        for name in allow {
+            let found = DANGERS.iter().find(|(_, known)| known == name);
+            allowed.add(found.ok_or_else(|| UnknownDanger(name.clone()))?.0);
+        }
+        Ok(Rules { read_only, allowed })
+    }
+
+    /// Why a statement is not sent; None where it is. It has to be asked for the statements of a
+    /// session in their order; `memory` is the session's. It may be asked long before, and then
+    /// takes for granted that what was sent succeeded: see [`Rules::rule_after_error`].
+    pub fn rule(&self, item: &Item, memory: &mut Memory) -> Option<Skipped> {
+        if !self.read_only && memory.is_empty() && is_plain(&item.sql) {
+            return None;
+        }
+        let mut look = Look::new(memory, item);
+        look.text(&item.sql);
+        let found = look.finish();
+        let why = if memory.is_in_skipped_transaction(item) {
+            Some(Skipped::Dependent)
+        } else if let Some(danger) = found.dangers.first_beyond(self.allowed) {
+            Some(Skipped::Refused(danger))
+        } else if self.read_only && found.writes {
+            Some(Skipped::Writes)
+        } else {
+            let lacks = found.lacks || (self.read_only && found.is_after_write);
+            lacks.then_some(Skipped::Dependent)
+        };
+        memory.apply(item, found.effects, why.is_none());
+        why
+    }
+
+    /// The same right before a statement is sent, for a session of which a statement has failed
+    /// since it began: whether what it made is there is not sure any more, and a DROP of a
+    /// temporary table that was never made would take another one of that name.
+    pub fn rule_after_error(&self, item: &Item) -> Option<Skipped> {
+        self.rule(item, &mut Memory::default())
+    }
+}
+
+/// Whether a text needs no further look: one command that reads or changes rows, without a word
+/// that may matter. It allocates nothing.
+fn is_plain(sql: &[u8]) -> bool {
+    let mut tokens = Tokens::of(sql)
+        .filter(|token| !matches!(token.kind, Kind::Space | Kind::Comment | Kind::Hint));
+    let Some(first) = tokens.next() else { return true };
+    if !first.is_one_of(&PLAIN) {
+        return false;
+    }
+    let takes_into = first.is_word("insert");
+    let mut has_ended = false;
+    tokens.all(|token| {
+        let is_behind = has_ended;
+        has_ended |= token.is_sign(";");
+        !is_behind
+            && match token.kind {
+                Kind::Word => {
+                    !functions::may_matter(token.text) && (takes_into || !token.is_word("into"))
+                }
+                Kind::QuotedName => {
+                    let inside = token.text.split(|&byte| byte == b'"').nth(1);
+                    token.text[0] == b'"' && !inside.is_some_and(functions::may_matter)
+                }
+                _ => true,
+            }
+    })
+}

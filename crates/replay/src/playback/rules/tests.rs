@@ -1,0 +1,453 @@
+//! Statements in both directions: what is refused, and what only looks like it.
+
+use super::*;
+use crate::captured::{Protocol, SessionId};
+use crate::lexer::class::Class;
+
+/// A session that is played: what becomes of its statements one after the other.
+struct Played {
+    rules: Rules,
+    memory: Memory,
+    number: u64,
+}
+
+impl Played {
+    fn new(read_only: bool, allow: &[&str]) -> Played {
+        let allow: Vec<String> = allow.iter().map(|&name| name.to_owned()).collect();
+        let rules = Rules::new(read_only, &allow).unwrap();
+        Played { rules, memory: Memory::default(), number: 0 }
+    }
+
+    fn item(&mut self, transaction: u64, sql: &str) -> Item {
+        self.number += 1;
+        Item {
+            number: self.number,
+            session: SessionId(0),
+            start_us: 0,
+            duration_us: None,
+            protocol: Protocol::Simple,
+            prepared: Vec::new(),
+            sql: sql.as_bytes().to_vec(),
+            parameters: Vec::new(),
+            transaction,
+            class: Class::Unknown,
+            fingerprint: 0,
+            statements: 1,
+            rows: None,
+            error: None,
+        }
+    }
+
+    fn plays(&mut self, transaction: u64, sql: &str) -> Option<Skipped> {
+        let item = self.item(transaction, sql);
+        self.rules.rule(&item, &mut self.memory)
+    }
+}
+
+fn rule(read_only: bool, sql: &str) -> Option<Skipped> {
+    Played::new(read_only, &[]).plays(0, sql)
+}
+
+fn refused(danger: Danger) -> Option<Skipped> {
+    Some(Skipped::Refused(danger))
+}
+
+#[test]
+fn dangers_are_known() {
+    for (danger, sql) in [
+        (Danger::CopyProgram, "COPY t FROM PROGRAM 'curl x'"),
+        (Danger::CopyProgram, "copy (select 1) to program 'cat'"),
+        (Danger::CopyProgram, "copy t (a, b) from '/etc/passwd' with (format csv)"),
+        (Danger::CopyProgram, "copy t to e'\\x2fetc'"),
+        (Danger::CopyProgram, "select 1; copy t to program 'cat'"),
+        (Danger::Dblink, "select dblink_exec('drop table t')"),
+        (Danger::Dblink, "select * from public . dblink ('a', 'b') as x(a int)"),
+        (Danger::Dblink, "select \"dblink\"('a', 'b')"),
+        (Danger::Dblink, "insert into t select * from DBLINK('a', 'b') as dblink(a int)"),
+        (Danger::Dblink, "with x as (select dblink_connect('a')) select 1"),
+        (Danger::Dblink, "prepare x as select dblink('a')"),
+        (Danger::Dblink, "select query_to_xml('select dblink(''a'')', true, true, '')"),
+        (Danger::TerminateBackend, "select pg_terminate_backend(pid) from pg_stat_activity"),
+        (Danger::TerminateBackend, "do $$ begin perform pg_terminate_backend(1); end $$"),
+        (Danger::TerminateBackend, "DO LANGUAGE plpgsql 'begin perform pg_cancel_backend(1); end'"),
+        (Danger::TerminateBackend, "explain analyze select pg_cancel_backend(1)"),
+        (Danger::TerminateBackend, "declare c cursor for select pg_cancel_backend(1)"),
+        (Danger::Notify, "notify a, 'b'"),
+        (Danger::Notify, "select pg_catalog.pg_notify('a', 'b')"),
+        (Danger::Notify, "update t set a = 1 where pg_notify('a', 'b') is null"),
+        (Danger::Ddl, "create table t (a int)"),
+        (Danger::Ddl, "create unlogged table t (a int)"),
+        (Danger::Ddl, "create unique index concurrently i on t (a)"),
+        (Danger::Ddl, "create or replace function f() returns int as $$ select 1 $$ language sql"),
+        (Danger::Ddl, "alter table only t add b int"),
+        (Danger::Ddl, "drop table if exists t cascade"),
+        (Danger::Ddl, "truncate t, s"),
+        (Danger::Ddl, "grant select on t to joe"),
+        (Danger::Ddl, "comment on table t is 'dblink'"),
+        (Danger::Ddl, "select a, b into t from s"),
+        (Danger::Ddl, "with x as (select 1 as a) select a into unlogged t from x"),
+        (Danger::Ddl, "begin; drop table t; commit"),
+        (Danger::Ddl, "do $$ begin if true then drop table t; end if; end $$"),
+        (Danger::Ddl, "do $$ begin execute 'drop table ' || quote_ident('t'); end $$"),
+        (Danger::Ddl, "do $a$ begin execute $b$ do $c$ begin drop table t; end $c$ $b$; end $a$"),
+        (Danger::Ddl, "/* x */ drop /* y */ view v -- z"),
+        (Danger::Dblink, "import foreign schema s from server x into y"),
+        (Danger::Dblink, "create extension if not exists dblink"),
+        (Danger::Server, "alter system set work_mem = '1GB'"),
+        (Danger::Server, "select pg_reload_conf()"),
+        (Danger::Server, "select lo_import('/etc/passwd')"),
+        (Danger::Server, "select lo_export(1, '/etc/passwd')"),
+        (Danger::Server, "select pg_read_file('x'), pg_ls_dir('.')"),
+        (Danger::Server, "select pg_stat_reset()"),
+        (Danger::Server, "load 'x'"),
+        (Danger::Server, "do language plpython3u $$ import os $$"),
+        (Danger::Server, "select U&\"dbl\\0069nk\"('a')"),
+    ] {
+        let others: Vec<&str> =
+            DANGERS.iter().filter(|(other, _)| *other != danger).map(|&(_, name)| name).collect();
+        let mut played = Played::new(false, &others);
+        assert_eq!(played.plays(0, sql), refused(danger), "{sql}");
+        let mut all = others;
+        all.push(danger.name());
+        assert_eq!(Played::new(false, &all).plays(0, sql), None, "{sql}");
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_danger_is_sent() {
+    for sql in [
+        "insert into t values ('dblink(1)', 'select pg_terminate_backend(1)')",
+        "insert into dblink (a, b) values (1, 2)",
+        "insert into notify (pg_notify) values ($$drop table t$$)",
+        "select dblink, pg_notify from pg_read_file",
+        "select 'a' as dblink, t.pg_notify from t -- dblink('a')",
+        "select * from f() as dblink(a int)",
+        "select \"drop\", \"truncate\" from \"create table\" where \"notify\" = 1",
+        "select 1 /* ; drop table t */",
+        "explain select pg_terminate_backend(1)",
+        "explain (analyze false, costs off) select pg_terminate_backend(1)",
+        "copy t to stdout",
+        "copy (select * from t where a = 'program') to stdout with (format csv)",
+        "copy program from stdin",
+        "update t set program = 'x'",
+        "create temp table t (a int)",
+        "create temporary sequence s",
+        "create or replace temp view v as select 1",
+        "create local temporary table if not exists t as select 1",
+        "create table pg_temp.t (a int)",
+        "select 1 as a into temp t",
+        "select a into temporary table t from s",
+        "lock table t in access exclusive mode",
+        "vacuum full t",
+        "listen a",
+        "set session authorization joe",
+        "set role joe",
+        "begin isolation level serializable read write",
+        "prepare x as delete from t",
+        "do $$ begin insert into t values ('drop table t'); raise notice 'dblink(1)'; end $$",
+        "do $$ declare r int; begin select 1 into r; end $$",
+        "call f('pg_notify(1)')",
+        "select nextval('s'), lo_create(0)",
+        "select pg_sleep(1), pg_advisory_lock(2), pg_relation_size('t'), pg_stat_get_wal()",
+        "with x as (delete from t returning *) insert into s select * from x",
+        "savepoint drop_table",
+        "",
+        ";;",
+        "nonsense (drop table t)",
+    ] {
+        assert_eq!(rule(false, sql), None, "{sql}");
+    }
+}
+
+#[test]
+fn a_statement_needs_all_of_its_dangers_allowed() {
+    let sql = "create extension postgres_fdw";
+    assert_eq!(rule(false, sql), refused(Danger::Dblink));
+    assert_eq!(Played::new(false, &["dblink"]).plays(0, sql), refused(Danger::Ddl));
+    assert_eq!(Played::new(false, &["dblink", "ddl"]).plays(0, sql), None);
+    for sql in ["create role joe", "drop database d", "alter user joe password 'x'"] {
+        assert_eq!(Played::new(false, &["ddl"]).plays(0, sql), refused(Danger::Server), "{sql}");
+    }
+    let hidden = "create function f() returns int as $$ select dblink('a') $$ language sql";
+    assert_eq!(Played::new(false, &["ddl"]).plays(0, hidden), refused(Danger::Dblink));
+    assert_eq!(Rules::new(false, &["dll".to_owned()]), Err(UnknownDanger("dll".to_owned())));
+}
+
+#[test]
+fn what_writes_is_not_sent_where_only_reading_was_asked_for() {
+    for sql in [
+        "insert into t values (1)",
+        "UPDATE t SET a = 1",
+        "delete from t",
+        "merge into t using s on true when matched then delete",
+        "with x as (delete from t returning *) select * from x",
+        "with x as (select 1) update t set a = 1",
+        "explain analyze delete from t",
+        "explain (costs off, analyze) insert into t values (1)",
+        "select * from t for update",
+        "select * from t order by a limit 1 for no key update skip locked",
+        "select * from t for key share of t nowait",
+        "(select * from t for share)",
+        "declare c cursor for select * from t for update",
+        "create temp table t (a int)",
+        "create temp view v as select 1",
+        "select 1 as a into temp t",
+        "prepare x as delete from t",
+        "prepare x (int) as insert into t values ($1)",
+        "copy t from stdin",
+        "copy (delete from t returning *) to stdout",
+        "select nextval('s')",
+        "select pg_catalog.setval('s', 1)",
+        "select lo_create(0), lowrite(1, 'x')",
+        "vacuum t",
+        "analyze",
+        "refresh materialized view v",
+        "lock table t",
+        "lock t in share mode",
+        "commit prepared 'x'",
+        "rollback prepared 'x'",
+        "do $$ begin delete from t; end $$",
+        "do $$ begin if true then update t set a = 1; end if; end $$",
+        "do $$ declare r t; begin for r in delete from t returning * loop end loop; end $$",
+        "do $$ begin execute 'insert into t values (1)'; end $$",
+        "select 1; delete from t",
+        "begin; update t set a = 1; commit",
+        "begin read write",
+        "start transaction isolation level serializable, read write",
+        "set transaction read write",
+        "set session characteristics as transaction read write",
+        "set default_transaction_read_only = off",
+        "set session \"default_transaction_read_only\" to 'false'",
+        "set local transaction_read_only to 0",
+        "select set_config('default_transaction_read_only', 'off', false)",
+    ] {
+        assert_eq!(rule(true, sql), Some(Skipped::Writes), "{sql}");
+    }
+}
+
+#[test]
+fn what_reads_is_sent_where_only_reading_was_asked_for() {
+    for sql in [
+        "select * from t where note = 'for update'",
+        "select substring(a for 3) from \"update\"",
+        "with x as (select 1) select * from x",
+        "values (1)",
+        "table t",
+        "begin",
+        "begin read only",
+        "start transaction isolation level repeatable read, read only",
+        "commit",
+        "rollback to savepoint a",
+        "savepoint a",
+        "set search_path to a",
+        "set transaction isolation level serializable",
+        "set default_transaction_read_only = on",
+        "reset all",
+        "discard all",
+        "set session authorization joe",
+        "show default_transaction_read_only",
+        "select set_config('work_mem', '1MB', false)",
+        "explain delete from t",
+        "explain verbose insert into t values (1)",
+        "explain (analyze, buffers) select 1",
+        "copy t to stdout",
+        "copy (select 1) to stdout",
+        "declare c cursor with hold for select 1",
+        "fetch 10 from c",
+        "prepare x as select 1",
+        "execute x",
+        "call f()",
+        "do $$ begin perform 1; end $$",
+        "lock t in access share mode",
+        "listen a",
+        "select pg_advisory_xact_lock(1)",
+        "select lo_get(1)",
+        "select t.insert, \"delete\" from t",
+    ] {
+        assert_eq!(rule(true, sql), None, "{sql}");
+    }
+}
+
+#[test]
+fn a_setting_may_be_a_parameter() {
+    let mut played = Played::new(true, &[]);
+    let mut item = played.item(0, "select set_config($1, $2, false)");
+    item.parameters = ["default_transaction_READ_ONLY", "off"].map(|v| Some(v.into())).to_vec();
+    assert_eq!(played.rules.rule(&item, &mut played.memory), Some(Skipped::Writes));
+    item.parameters = ["work_mem", "1MB"].map(|value| Some(value.into())).to_vec();
+    assert_eq!(played.rules.rule(&item, &mut played.memory), None);
+}
+
+#[test]
+fn what_is_temporary_may_be_changed() {
+    let mut played = Played::new(false, &[]);
+    for sql in [
+        "create temp table t (a int)",
+        "create index i on t (a)",
+        "alter table t add b int",
+        "truncate table only t",
+        "drop table if exists t",
+    ] {
+        assert_eq!(played.plays(0, sql), None, "{sql}");
+    }
+    // It is gone: the next of that name is another.
+    assert_eq!(played.plays(0, "drop table t"), refused(Danger::Ddl));
+    assert_eq!(played.plays(0, "create temp table T (a int)"), None);
+    for sql in [
+        "drop table public.t",
+        "drop table t, s",
+        "truncate s, t",
+        "drop table \"T\"",
+        "alter table t rename to s",
+        "create index i on s (a)",
+        "drop index i",
+        "drop schema t",
+    ] {
+        assert_eq!(played.plays(0, sql), refused(Danger::Ddl), "{sql}");
+    }
+    assert_eq!(played.plays(0, "drop table pg_temp.t"), None);
+    played.plays(0, "select 1 as a into temp u");
+    assert_eq!(played.plays(0, "discard temp"), None);
+    assert_eq!(played.plays(0, "drop table u"), refused(Danger::Ddl));
+}
+
+/// A name is a temporary table's only as long as that is sure: else a table that is not would go.
+#[test]
+fn what_may_not_be_temporary_any_more_is_refused() {
+    let drop = refused(Danger::Ddl);
+    let mut rolled_back = Played::new(false, &[]);
+    rolled_back.plays(1, "begin");
+    rolled_back.plays(1, "create temp table t (a int)");
+    rolled_back.plays(1, "rollback");
+    assert_eq!(rolled_back.plays(0, "drop table t"), drop);
+    let mut until_end = Played::new(false, &[]);
+    until_end.plays(1, "begin");
+    until_end.plays(1, "create temp table t (a int) on commit drop");
+    assert_eq!(until_end.plays(1, "truncate t"), None);
+    until_end.plays(1, "commit");
+    assert_eq!(until_end.plays(0, "truncate t"), drop);
+    let mut failed = Played::new(false, &[]);
+    failed.plays(0, "create temp table t (a int)");
+    let dropped = failed.item(0, "drop table t");
+    assert_eq!(failed.rules.rule_after_error(&dropped), drop);
+    assert_eq!(failed.rules.rule(&dropped, &mut failed.memory), None);
+    let mut perhaps = Played::new(false, &[]);
+    perhaps.plays(0, "do $$ begin if false then create temp table t (a int); end if; end $$");
+    assert_eq!(perhaps.plays(0, "drop table t"), drop);
+    let mut kept = Played::new(false, &[]);
+    kept.plays(1, "begin; create temp table t (a int)");
+    kept.plays(1, "commit");
+    assert_eq!(kept.plays(0, "drop table t"), None);
+}
+
+#[test]
+fn what_needs_what_was_skipped_is_skipped() {
+    let (writes, dependent) = (Some(Skipped::Writes), Some(Skipped::Dependent));
+    let mut played = Played::new(true, &[]);
+    for (transaction, sql, why) in [
+        (1, "begin", None),
+        (1, "declare c cursor for select * from t for update", writes),
+        (1, "fetch next from c", dependent),
+        (1, "select 1", None),
+        (1, "delete from t where current of c", writes),
+        (1, "close c", dependent),
+        (1, "commit", None),
+        (2, "begin", None),
+        (2, "declare c cursor for select 1", None),
+        (2, "fetch all in c", None),
+        (2, "rollback", None),
+        (0, "prepare p as delete from t", writes),
+        (0, "execute p", dependent),
+        (0, "explain execute p", dependent),
+        (0, "deallocate p", dependent),
+        (0, "prepare p as select 1", None),
+        (0, "execute p", None),
+        (0, "create temp table own (a int)", writes),
+        (0, "select * from own", dependent),
+        (0, "select t.own from t", None),
+        (0, "drop table own", refused(Danger::Ddl)),
+        (0, "select currval('s')", dependent),
+        (3, "begin read write", writes),
+        (3, "select 1", dependent),
+        (3, "commit", dependent),
+        (4, "begin", None),
+        (4, "select 1", None),
+        (4, "commit", None),
+    ] {
+        assert_eq!(played.plays(transaction, sql), why, "{sql}");
+    }
+}
+
+/// The quick look may only let pass what the thorough one does.
+#[test]
+fn the_quick_look_agrees_with_the_thorough_one() {
+    for sql in [
+        "select 1",
+        "insert into \"t\" (\"a\") values ($1) returning \"id\"",
+        "update t set a = 1 where b = 'x';",
+        "begin",
+        "set search_path to a",
+    ] {
+        assert!(is_plain(sql.as_bytes()), "{sql}");
+    }
+    for sql in [
+        "select \"pg_notify\"('a')",
+        "select U&\"a\\0062\"()",
+        "select 1; select 2",
+        "select 1 into t",
+        "with x as (select 1) insert into t select 1",
+        "do $$ $$",
+        "select pg_sleep(1)",
+        "explain select 1",
+    ] {
+        assert!(!is_plain(sql.as_bytes()), "{sql}");
+    }
+}
+
+#[test]
+fn commands_in_commands_end_somewhere() {
+    let nested = "explain analyze ".repeat(100_000) + "select 1";
+    assert_eq!(rule(false, &nested), refused(Danger::Server));
+    let mut text = "select 1".to_owned();
+    for level in 0..40 {
+        text = format!("do $l{level}$ begin execute $t{level}$ {text} $t{level}$; end $l{level}$");
+    }
+    assert_eq!(rule(false, &text), refused(Danger::Server));
+}
+
+mod any_text {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// No text, however cut or odd, ends in a panic; what is plain is never refused.
+        #[test]
+        fn is_judged(
+            words in proptest::collection::vec(
+                prop::sample::select(vec![
+                    "create", "temp", "table", "drop", "do", "$$", "'", "(", ")", ",", ".", ";",
+                    "explain", "analyze", "prepare", "as", "copy", "from", "program", "select",
+                    "into", "t", "\"t\"", "dblink", "begin", "end", "set", "transaction", "read",
+                    "write", "for", "update", "execute", "rollback", "to", "U&\"\\0\"", "on",
+                    "index", "declare", "fetch", "close", "alter", "truncate", "discard", "all",
+                ]),
+                0..30,
+            ),
+            read_only: bool,
+        ) {
+            let sql = words.join(" ");
+            let mut thorough = Played::new(read_only, &[]);
+            let item = thorough.item(1, &sql);
+            let why = thorough.rules.rule(&item, &mut thorough.memory);
+            if is_plain(sql.as_bytes()) && !read_only {
+                let memory = Memory::default();
+                let mut look = Look::new(&memory, &item);
+                look.text(&item.sql);
+                let found = look.finish();
+                prop_assert_eq!((why, found.dangers), (None, Dangers::default()), "{}", sql);
+            }
+            // A second time, with whatever it remembers.
+            thorough.rules.rule(&item, &mut thorough.memory);
+        }
+    }
+}

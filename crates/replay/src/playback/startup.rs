@@ -1,0 +1,220 @@
+//! How a connection begins: who comes in, and how that is proved.
+//!
+//! Known are trust (and peer, ident, cert, which ask nothing of a client), passwords in clear text
+//! and by MD5, and SCRAM-SHA-256, in which the server has to prove that it knows the password, too
+//! (its hashes cost about a millisecond of processor time, as they are meant to).
+//! Not known are GSSAPI, SSPI and Kerberos, and **TLS**: a playback is meant to stand beside its
+//! server, and a driver that encrypts would measure its own processor. A server that takes nothing
+//! else refuses the login, and what it says is passed on with what to do about it.
+//!
+//! # The encoding
+//!
+//! A server writes its log in the encoding of the session's database, whatever that of the client
+//! was, so the bytes of a trace are in the encoding of the captured database. They are sent as they
+//! are, under `client_encoding=SQL_ASCII`: a server then converts nothing in either direction, and
+//! still checks that what comes is valid in its own encoding (PostgreSQL's manual, "Character Set
+//! Support"; `pg_any_to_server` in its source). So the database that is played to is to have the
+//! encoding of the one that was captured; where it has another, letters beyond ASCII end in the
+//! error 22021, or in other letters. A captured `SET client_encoding` is sent like any statement
+//! and undone before the next one ([`super::connection`]).
+
+use postgres_protocol::authentication::md5_hash;
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+
+use super::answer::ServerError;
+use super::wire::{self, Head};
+
+/// The encoding under which a server converts nothing.
+pub const NO_CONVERSION: &str = "SQL_ASCII";
+
+/// What a server says before it lets anybody in is shorter (libpq's `MAX_ERRLEN`).
+const LOGIN_BYTES_MAX: usize = 30_000;
+
+const INVALID_AUTHORIZATION: [u8; 5] = *b"28000";
+const INVALID_PASSWORD: [u8; 5] = *b"28P01";
+
+/// Who comes in, and where to.
+#[derive(Clone, Copy)]
+pub struct Login<'a> {
+    /// The role.
+    pub user: &'a str,
+    /// The database.
+    pub database: &'a str,
+    /// The password; None where there is none.
+    pub password: Option<&'a str>,
+    /// What the session calls itself.
+    pub application: &'a str,
+    /// Whether its transactions read only, unless they say otherwise.
+    pub read_only: bool,
+    /// Settings in the form of a command line, such as `-c work_mem=64MB`.
+    pub options: Option<&'a str>,
+}
+
+impl Login<'_> {
+    /// Appends the `StartupMessage`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mut parameters = vec![
+            ("user", self.user),
+            ("database", self.database),
+            ("application_name", self.application),
+            ("client_encoding", NO_CONVERSION),
+        ];
+        if self.read_only {
+            parameters.push(("default_transaction_read_only", "on"));
+        }
+        parameters.extend(self.options.map(|options| ("options", options)));
+        wire::startup(out, &parameters);
+    }
+}
+
+/// How far the proof has come.
+enum Proof {
+    /// Nothing was asked for yet, or a password that was sent.
+    Open,
+    /// SCRAM is on its way.
+    Scram(Box<ScramSha256>),
+    /// The server has proved that it knows the password.
+    Mutual,
+    /// The client is in.
+    Done,
+}
+
+/// The proof of who a client is.
+pub struct Startup {
+    user: String,
+    password: Option<String>,
+    proof: Proof,
+}
+
+impl Startup {
+    /// A client that has sent its `StartupMessage`.
+    pub fn new(login: &Login<'_>) -> Startup {
+        Startup {
+            user: login.user.to_owned(),
+            password: login.password.map(str::to_owned),
+            proof: Proof::Open,
+        }
+    }
+
+    /// Whether the server has let the client in.
+    pub fn is_in(&self) -> bool {
+        matches!(self.proof, Proof::Done)
+    }
+
+    /// Whether a message belongs here: before the client is in, few do. What else begins like one
+    /// is no server of PostgreSQL, and more of it need not be awaited.
+    pub fn awaits(&self, head: Head) -> bool {
+        let is_short = head.body_bytes.is_some_and(|bytes| (4..=LOGIN_BYTES_MAX).contains(&bytes));
+        self.is_in() || (is_short && matches!(head.kind, b'R' | b'E' | b'N' | b'v'))
+    }
+
+    /// Answers an `Authentication...` message.
+    ///
+    /// # Errors
+    ///
+    /// When there is no password to answer with, when the server asks for what is not known here,
+    /// or when it does not know the password itself.
+    pub fn take_in(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), ServerError> {
+        let asked = wire::number(body).unwrap_or(-1);
+        let data = body.get(4..).unwrap_or_default();
+        match asked {
+            0 => return self.let_in(),
+            3 => wire::password(out, self.password()?.as_bytes()),
+            5 => {
+                let salt = data.first_chunk().copied().ok_or_else(|| unknown(asked))?;
+                let hash = md5_hash(self.user.as_bytes(), self.password()?.as_bytes(), salt);
+                wire::password(out, hash.as_bytes());
+            }
+            10 => self.begin_scram(data, out)?,
+            11 => {
+                let Proof::Scram(scram) = &mut self.proof else { return Err(unknown(asked)) };
+                scram.update(data).map_err(|why| unproved(&why))?;
+                wire::sasl_next(out, scram.message());
+            }
+            12 => {
+                let Proof::Scram(scram) = &mut self.proof else { return Err(unknown(asked)) };
+                scram.finish(data).map_err(|why| unproved(&why))?;
+                self.proof = Proof::Mutual;
+            }
+            _ => return Err(unknown(asked)),
+        }
+        Ok(())
+    }
+
+    fn begin_scram(&mut self, offered: &[u8], out: &mut Vec<u8>) -> Result<(), ServerError> {
+        let mut names = offered.split(|byte| *byte == 0);
+        if !names.any(|name| name == SCRAM_SHA_256.as_bytes()) {
+            return Err(unknown(10));
+        }
+        let password = self.password()?.as_bytes();
+        let scram = ScramSha256::new(password, ChannelBinding::unsupported());
+        wire::sasl_first(out, SCRAM_SHA_256, scram.message());
+        self.proof = Proof::Scram(Box::new(scram));
+        Ok(())
+    }
+
+    fn let_in(&mut self) -> Result<(), ServerError> {
+        if matches!(self.proof, Proof::Scram(_)) {
+            let sentence = "the server let the client in without a proof that it knows the \
+                            password itself; it may not be the server that it seems to be";
+            return Err(refusal(INVALID_AUTHORIZATION, sentence.to_owned()));
+        }
+        self.proof = Proof::Done;
+        self.password = None;
+        Ok(())
+    }
+
+    fn password(&self) -> Result<&str, ServerError> {
+        self.password.as_deref().ok_or_else(|| {
+            let user = &self.user;
+            let sentence = format!(
+                "the server asks for the password of role \"{user}\", and none was given: put it \
+                 into PGPASSWORD or ~/.pgpass"
+            );
+            refusal(INVALID_PASSWORD, sentence)
+        })
+    }
+}
+
+/// A refusal with what to do about it, where the server takes nothing but what is not known here.
+pub fn explained(mut refusal: ServerError) -> ServerError {
+    let words = refusal.message.to_ascii_lowercase();
+    let wants_encryption = [
+        "no encryption",      // PostgreSQL since 12
+        "ssl off",            // before that
+        "ssl required",       // PgBouncer
+        "ssl connection",     // what clouds put before it
+        "without encryption", // Odyssey
+    ];
+    let lacks_encryption = wants_encryption.iter().any(|wanted| words.contains(wanted));
+    if lacks_encryption {
+        refusal.message.push_str(
+            ". A playback speaks without TLS: let this role in without it (a line hostnossl in \
+             pg_hba.conf), play beside the server over its socket, or through a tunnel",
+        );
+    }
+    refusal
+}
+
+fn unproved(why: &std::io::Error) -> ServerError {
+    refusal(INVALID_AUTHORIZATION, format!("the exchange of passwords (SCRAM) failed: {why}"))
+}
+
+fn unknown(asked: i32) -> ServerError {
+    let way = match asked {
+        2 => "Kerberos",
+        7 | 8 => "GSSAPI",
+        9 => "SSPI",
+        10..=12 => "SASL without SCRAM-SHA-256",
+        _ => "a way that has no name here",
+    };
+    let sentence = format!(
+        "the server asks for a login by {way}; a playback knows trust, password, md5 and \
+         scram-sha-256: let the role in by one of these in pg_hba.conf"
+    );
+    refusal(INVALID_AUTHORIZATION, sentence)
+}
+
+fn refusal(sqlstate: [u8; 5], message: String) -> ServerError {
+    ServerError { sqlstate, message }
+}

@@ -1,0 +1,425 @@
+//! The server's side of a connection.
+
+use std::rc::Rc;
+
+use super::keeping::{Done, What};
+use super::{Answer, Follower, Portal, Stage, Unread};
+use crate::capture::keeper::Keeper;
+use crate::capture::request::{Asked, Request, columns, types};
+use crate::capture::returned::{self, Rows};
+use crate::capture::stream::{Message, Reader};
+use crate::log::sql::for_each_statement;
+use crate::playback::answer::Tag;
+use crate::playback::connection::prepared::deallocated;
+use crate::playback::wire::{self, Told};
+
+/// What is read of a message that says more than rows.
+const READ_BYTES_MAX: usize = 8 << 10;
+
+/// What is read of a description of columns or parameters: 1,600 columns with their names.
+const DESCRIPTION_BYTES_MAX: usize = 256 << 10;
+
+/// The number of a server's process; what follows it in its message is the key, which is not read.
+const PROCESS_BYTES: usize = 4;
+
+/// Prepared statements and portals that are remembered, each.
+const NAMED_MAX: usize = 64 << 10;
+
+/// Reads what a server sends.
+pub(super) struct Answering<'a> {
+    pub follower: &'a mut Follower,
+    pub keeper: &'a mut Keeper,
+}
+
+impl Reader for Answering<'_> {
+    #[inline]
+    fn wanted_bytes(&mut self, kind: u8, _: usize) -> usize {
+        match kind {
+            b'D' if self.follower.keeps_rows() => returned::BYTES_MAX,
+            b'C' | b'Z' | b'E' | b'S' => READ_BYTES_MAX,
+            b'T' | b't' => DESCRIPTION_BYTES_MAX,
+            b'K' => PROCESS_BYTES,
+            _ => 0,
+        }
+    }
+
+    #[inline]
+    fn message(&mut self, message: Message<'_>) -> bool {
+        match self.follower.stage {
+            Stage::Login => self.follower.message_at_login(message, self.keeper),
+            Stage::Open => self.follower.answer_message(message, self.keeper),
+            _ => {}
+        }
+        matches!(self.follower.stage, Stage::Login | Stage::Open)
+    }
+}
+
+impl Follower {
+    fn message_at_login(&mut self, message: Message<'_>, keeper: &mut Keeper) {
+        match message.kind {
+            b'K' => {
+                let process = wire::number(message.body).unwrap_or(0);
+                self.session.name = process.to_string().into_bytes();
+            }
+            b'S' => {
+                self.take_setting(message.body);
+            }
+            b'Z' => {
+                self.stage = Stage::Open;
+                self.settings.drain(..).for_each(|name| keeper.tally.seen.setting(name));
+                self.id = Some(keeper.begin_session(&self.session));
+            }
+            b'R' | b'E' | b'N' | b'v' => {}
+            _ => self.stop_reading(Unread::NotUnderstood, keeper),
+        }
+    }
+
+    #[inline]
+    fn answer_message(&mut self, message: Message<'_>, keeper: &mut Keeper) {
+        let body = message.body;
+        match message.kind {
+            b'D' => self.row(body),
+            b'C' => self.completed(body, keeper),
+            b'Z' => self.ready(body, keeper),
+            b'1' => self.parsed(keeper),
+            b'2' => self.bound(keeper),
+            b'T' => self.described(body, keeper),
+            b'n' => drop(self.take(keeper, is_describe)),
+            b't' => self.parameters_described(body),
+            b'I' => self.finish_execution(false, keeper),
+            b's' => self.finish_execution(true, keeper),
+            b'3' => self.closed(keeper),
+            b'E' => self.failed(body, keeper),
+            b'G' => self.copies_in(),
+            b'W' => self.stop_reading(Unread::Replication, keeper),
+            b'S' => {
+                if self.take_setting(body) {
+                    self.id.inspect(|&id| keeper.change_session(id, &self.session));
+                }
+            }
+            // Notices, notifications, results of functions, data of COPY.
+            b'N' | b'A' | b'V' | b'H' | b'd' | b'c' | b'K' | b'R' | b'v' => {}
+            _ => self.stop_reading(Unread::NotUnderstood, keeper),
+        }
+    }
+
+    /// Takes the first request that may be meant; those before it were never answered.
+    fn take(&mut self, keeper: &mut Keeper, is_meant: fn(&Asked) -> bool) -> Option<Request> {
+        if self.requests.front().is_some_and(|first| is_meant(&first.asked)) {
+            return self.requests.pop_front();
+        }
+        keeper.tally.seen.out_of_step += 1;
+        while let Some(request) = self.requests.pop_front() {
+            if is_meant(&request.asked) {
+                return Some(request);
+            }
+            keeper.tally.others += u64::from(request.asked.is_statement());
+        }
+        None
+    }
+
+    fn parsed(&mut self, keeper: &mut Keeper) {
+        let request = self.take(keeper, |asked| matches!(asked, Asked::Parse(_)));
+        if let Some(Asked::Parse(prepared)) = request.map(|request| request.asked) {
+            self.prepare(prepared);
+        }
+    }
+
+    pub(super) fn prepare(&mut self, prepared: Rc<super::Prepared>) {
+        if self.prepared.len() < NAMED_MAX || self.prepared.contains_key(&prepared.name) {
+            self.prepared.insert(prepared.name.clone(), prepared);
+        }
+    }
+
+    fn bound(&mut self, keeper: &mut Keeper) {
+        let request = self.take(keeper, |asked| matches!(asked, Asked::Bind(_)));
+        if let Some(Asked::Bind(bound)) = request.map(|request| request.asked) {
+            self.open_portal(bound);
+        }
+    }
+
+    pub(super) fn open_portal(&mut self, bound: Rc<super::Bound>) {
+        let prepared = self.prepared.get(&bound.prepared).cloned();
+        let columns = prepared.as_ref().filter(|known| known.text.keeps_rows);
+        let columns = columns.map_or_else(Vec::new, |known| known.columns.borrow().clone());
+        let portal = Portal { prepared, bound: bound.clone(), columns, is_begun: false };
+        // One without a name, the most frequent, is put in its predecessor's place.
+        if let Some(open) = self.portals.get_mut(&bound.portal) {
+            *open = portal;
+        } else if self.portals.len() < NAMED_MAX {
+            self.portals.insert(bound.portal.clone(), portal);
+        }
+    }
+
+    fn described(&mut self, body: &[u8], keeper: &mut Keeper) {
+        if let Some(Asked::Query(text)) = self.requests.front().map(|first| &first.asked) {
+            self.answer.results += 1;
+            let is_unclear = self.answer.results == 2 && text.keeps_rows;
+            keeper.tally.seen.returned_unclear += u64::from(is_unclear);
+            let is_first = self.answer.results == 1;
+            self.answer.returned =
+                (is_first && text.keeps_rows).then(|| Rows::of(&columns(body), None));
+            self.answer.keeps_rows = Some(self.answer.returned.is_some());
+            return;
+        }
+        match self.take(keeper, is_describe).map(|request| request.asked) {
+            Some(Asked::DescribeStatement(name)) => {
+                let known = self.prepared.get(&name).filter(|known| known.text.keeps_rows);
+                known.inspect(|known| *known.columns.borrow_mut() = columns(body));
+            }
+            Some(Asked::DescribePortal(name)) => {
+                if let Some(portal) = self.portals.get_mut(&name).filter(|open| open.keeps_rows()) {
+                    portal.columns = columns(body);
+                    // A client that keeps it asks for it once (pgjdbc), whatever it binds later.
+                    if let Some(prepared) = &portal.prepared {
+                        prepared.columns.borrow_mut().clone_from(&portal.columns);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn parameters_described(&mut self, body: &[u8]) {
+        if let Some(Asked::DescribeStatement(name)) = self.requests.front().map(|one| &one.asked) {
+            let known = self.prepared.get(name);
+            known.inspect(|known| *known.types.borrow_mut() = types(body));
+        }
+    }
+
+    /// Whether rows of what is answered are kept, which is found at the first of them.
+    #[inline]
+    fn keeps_rows(&mut self) -> bool {
+        self.answer.keeps_rows.unwrap_or_else(|| self.look_at_first_row())
+    }
+
+    fn look_at_first_row(&mut self) -> bool {
+        let portal = match self.requests.front().map(|first| &first.asked) {
+            Some(Asked::Execute(name)) => self.portals.get(name).filter(|open| open.keeps_rows()),
+            _ => None,
+        };
+        self.answer.returned = portal.map(|portal| Rows::of(&portal.columns, Some(&portal.bound)));
+        self.answer.keeps_rows = Some(portal.is_some());
+        portal.is_some()
+    }
+
+    #[inline]
+    fn row(&mut self, body: &[u8]) {
+        if self.answer.returned.is_none() {
+            return;
+        }
+        let portal = match self.requests.front().map(|first| &first.asked) {
+            Some(Asked::Execute(name)) => self.portals.get(name),
+            _ => None,
+        };
+        let bound = portal.map(|portal| &*portal.bound);
+        if let Some(rows) = &mut self.answer.returned {
+            rows.take(body, bound, self.encodings.is_foreign());
+        }
+    }
+
+    fn completed(&mut self, body: &[u8], keeper: &mut Keeper) {
+        let (told, _) = wire::text(body);
+        if let Some(rows) = wire::rows(told) {
+            self.answer.rows = Some(self.answer.rows.unwrap_or(0).saturating_add(rows));
+        }
+        let tag = Tag::of(told);
+        self.forget_prepared(&tag);
+        self.answer.tag = Some(tag);
+        self.finish_execution(false, keeper);
+    }
+
+    /// A command was completed, by which prepared statements may be let go.
+    #[inline]
+    fn forget_prepared(&mut self, tag: &Tag) {
+        match tag.words() {
+            b"DEALLOCATE ALL" | b"DISCARD ALL" => self.prepared.retain(|name, _| name.is_empty()),
+            b"DEALLOCATE" => {
+                let name = self.deallocated(self.answer.deallocated);
+                self.answer.deallocated += 1;
+                name.map(|name| self.prepared.remove(&name));
+            }
+            _ => {}
+        }
+    }
+
+    /// The name in the text's N-th DEALLOCATE of a name.
+    fn deallocated(&self, place: usize) -> Option<Vec<u8>> {
+        let text = match &self.requests.front()?.asked {
+            Asked::Query(text) => text,
+            Asked::Execute(portal) => &self.portals.get(portal)?.prepared.as_ref()?.text,
+            _ => return None,
+        };
+        let mut names = Vec::new();
+        for_each_statement(&text.sql, |statement| names.extend(deallocated(statement)));
+        names.into_iter().nth(place)
+    }
+
+    /// A portal was executed to its end, or as far as was asked for; a query goes on to the end of
+    /// its text.
+    fn finish_execution(&mut self, is_suspended: bool, keeper: &mut Keeper) {
+        if matches!(self.requests.front().map(|first| &first.asked), Some(Asked::Query(_))) {
+            return;
+        }
+        let request = self.take(keeper, |asked| matches!(asked, Asked::Execute(_)));
+        let Some(Request { sent_us, asked: Asked::Execute(name) }) = request else { return };
+        self.is_copying = false;
+        let answer = std::mem::take(&mut self.answer);
+        let what = self.execution(&name);
+        // How many rows there are nobody knows until the last was fetched.
+        let answer = if is_suspended { Answer { rows: None, ..answer } } else { answer };
+        self.push(Done::answered(what, sent_us, answer, keeper), keeper);
+    }
+
+    /// What an execution executes.
+    pub(super) fn execution(&mut self, portal: &[u8]) -> What {
+        let Some(portal) = self.portals.get_mut(portal) else { return What::Unknown };
+        let is_fetch = std::mem::replace(&mut portal.is_begun, true);
+        match &portal.prepared {
+            None => What::Unknown,
+            Some(prepared) => {
+                What::Bound { prepared: prepared.clone(), bound: portal.bound.clone(), is_fetch }
+            }
+        }
+    }
+
+    fn closed(&mut self, keeper: &mut Keeper) {
+        let is_close =
+            |asked: &Asked| matches!(asked, Asked::CloseStatement(_) | Asked::ClosePortal(_));
+        match self.take(keeper, is_close).map(|request| request.asked) {
+            Some(Asked::CloseStatement(name)) => drop(self.prepared.remove(&name)),
+            Some(Asked::ClosePortal(name)) => drop(self.portals.remove(&name)),
+            _ => {}
+        }
+    }
+
+    fn copies_in(&mut self) {
+        self.answer.is_copy_data = true;
+        if matches!(self.requests.front().map(|first| &first.asked), Some(Asked::Execute(_))) {
+            self.is_copying = true;
+            self.requests.retain(|request| !matches!(request.asked, Asked::Sync));
+        }
+    }
+
+    fn failed(&mut self, body: &[u8], keeper: &mut Keeper) {
+        let sqlstate = Told::of(body).error.sqlstate;
+        match self.requests.front().map(|first| &first.asked) {
+            None => {}
+            Some(Asked::Query(_) | Asked::Call(_)) => {
+                self.answer.error.get_or_insert(sqlstate);
+            }
+            Some(Asked::Sync) => {
+                // What waits until then may fail yet: deferred constraints, serialization.
+                if let Some(last) = self.done.last_mut() {
+                    last.fail(sqlstate);
+                }
+            }
+            Some(_) => self.failed_in_pipeline(sqlstate, keeper),
+        }
+    }
+
+    /// A step of the extended protocol failed: everything up to the next `Sync` is passed over.
+    fn failed_in_pipeline(&mut self, sqlstate: [u8; 5], keeper: &mut Keeper) {
+        let Some(Request { sent_us, asked }) = self.requests.pop_front() else { return };
+        let answer = Answer { error: Some(sqlstate), ..std::mem::take(&mut self.answer) };
+        let never_ran = never_ran(&asked, sqlstate);
+        let (what, was_joined) = match asked {
+            Asked::Execute(name) => (self.execution(&name), false),
+            Asked::Parse(prepared) => (What::Parsed(prepared), true),
+            Asked::Bind(bound) => {
+                let prepared = self.prepared.get(&bound.prepared).cloned();
+                let known = |prepared| What::Bound { prepared, bound, is_fetch: false };
+                (prepared.map_or(What::Unknown, known), true)
+            }
+            _ => (What::Unknown, true),
+        };
+        self.is_copying = false;
+        match what {
+            What::Unknown => keeper.tally.others += u64::from(!was_joined),
+            what => {
+                keeper.tally.joined -= u64::from(was_joined);
+                let mut done = Done::answered(what, sent_us, answer, keeper);
+                done.never_ran = never_ran;
+                self.push(done, keeper);
+            }
+        }
+        while let Some(next) = self.requests.front() {
+            if matches!(next.asked, Asked::Sync) {
+                return;
+            }
+            keeper.tally.others += u64::from(next.asked.is_statement());
+            self.requests.pop_front();
+        }
+        self.is_discarding = true;
+    }
+
+    fn ready(&mut self, body: &[u8], keeper: &mut Keeper) {
+        let ends = |asked: &Asked| matches!(asked, Asked::Sync | Asked::Query(_) | Asked::Call(_));
+        let request = self.take(keeper, ends);
+        self.is_copying = false;
+        let answer = std::mem::take(&mut self.answer);
+        match request {
+            Some(Request { sent_us, asked: Asked::Query(text) }) => {
+                self.push(Done::answered(What::Query(text), sent_us, answer, keeper), keeper);
+            }
+            Some(Request { sent_us, asked: Asked::Call(function) }) => {
+                self.push(Done::answered(What::Call(function), sent_us, answer, keeper), keeper);
+            }
+            Some(Request { sent_us, .. }) => {
+                // It was committed only now, unless its client waited in between.
+                let now_us = keeper.now_us;
+                if let Some(last) = self.done.last_mut().filter(|last| last.ended_us >= sent_us) {
+                    last.ended_us = now_us;
+                }
+            }
+            None => {}
+        }
+        let is_open = body.first() != Some(&b'I');
+        self.keep_done(Some(is_open), keeper);
+        if !is_open && self.portals.len() > 1 {
+            self.portals.clear();
+        }
+    }
+
+    /// Takes in a setting that the server tells; whether the session is another by it.
+    fn take_setting(&mut self, body: &[u8]) -> bool {
+        let (name, rest) = wire::text(body);
+        let kept = match name {
+            b"client_encoding" => &mut self.encodings.client,
+            b"server_encoding" => &mut self.encodings.server,
+            b"application_name" => &mut self.session.application,
+            _ => return false,
+        };
+        let value = wire::text(rest).0;
+        let is_other = kept != value;
+        if is_other {
+            kept.clear();
+            kept.extend_from_slice(value);
+        }
+        is_other && name == b"application_name"
+    }
+}
+
+impl Portal {
+    fn keeps_rows(&self) -> bool {
+        self.prepared.as_ref().is_some_and(|prepared| prepared.text.keeps_rows)
+    }
+}
+
+/// Whether what failed so was never executed for a reason of that moment only, so that it would be
+/// executed if it were sent again: a name that was taken or gone, a plan that was out of date; of
+/// what was to be prepared, whose parameters are not known, all but what its text says.
+fn never_ran(asked: &Asked, sqlstate: [u8; 5]) -> bool {
+    match (asked, &sqlstate) {
+        (Asked::Parse(_), b"42P05") => true,
+        (Asked::Parse(_), code) => {
+            ![b"22", b"25", b"0A", b"3F", b"42", b"54"].iter().any(|class| code.starts_with(*class))
+        }
+        (Asked::Bind(_), b"26000" | b"0A000" | b"42P03") => true,
+        _ => false,
+    }
+}
+
+fn is_describe(asked: &Asked) -> bool {
+    matches!(asked, Asked::DescribeStatement(_) | Asked::DescribePortal(_))
+}

@@ -1,0 +1,69 @@
+//! The client's side of a connection.
+
+use super::Follower;
+use crate::capture::keeper::Keeper;
+use crate::capture::request::{Asked, Request};
+use crate::capture::stream::{Message, READ_BYTES_MAX, Reader};
+
+/// What is read of a message that holds a name.
+const NAME_BYTES_MAX: usize = 1 << 10;
+
+/// Reads what a client sends.
+pub(super) struct Asking<'a> {
+    pub follower: &'a mut Follower,
+    pub keeper: &'a mut Keeper,
+}
+
+impl Reader for Asking<'_> {
+    #[inline]
+    fn wanted_bytes(&mut self, kind: u8, _: usize) -> usize {
+        match kind {
+            b'Q' | b'P' | b'B' => READ_BYTES_MAX,
+            b'E' | b'D' | b'C' | b'F' => NAME_BYTES_MAX,
+            _ => 0,
+        }
+    }
+
+    #[inline]
+    fn message(&mut self, message: Message<'_>) -> bool {
+        let tally = &mut self.keeper.tally;
+        tally.records += 1;
+        match message.kind {
+            b'p' | b'X' => tally.sessions += 1,
+            b'd' | b'H' => tally.joined += 1,
+            b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'F' | b'c' | b'f' | b'S' => {
+                if let Some(asked) = Asked::of(message) {
+                    self.follower.take_request(asked, self.keeper);
+                }
+            }
+            _ => tally.not_understood += 1,
+        }
+        true
+    }
+}
+
+impl Follower {
+    #[inline]
+    fn take_request(&mut self, asked: Asked, keeper: &mut Keeper) {
+        let is_statement = asked.is_statement();
+        keeper.tally.joined += u64::from(!is_statement);
+        let is_heard = match asked {
+            Asked::CopyEnd => {
+                self.is_copying = false;
+                false
+            }
+            // In the midst of a COPY the server passes it over; libpq sends one all the same.
+            Asked::Sync if self.is_copying => false,
+            Asked::Sync => {
+                self.is_discarding = false;
+                true
+            }
+            _ => !self.is_discarding,
+        };
+        if is_heard {
+            self.requests.push_back(Request { sent_us: keeper.now_us, asked });
+        } else {
+            keeper.tally.others += u64::from(is_statement);
+        }
+    }
+}

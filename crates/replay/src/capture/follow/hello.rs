@@ -1,0 +1,110 @@
+//! How a connection begins: before anything else a client may ask to encrypt, or ask for the end of
+//! what another connection does; then it says who it is.
+
+use super::{Follower, Stage, Unread};
+use crate::capture::keeper::Keeper;
+use crate::playback::wire;
+
+/// What a client may send before it is known: PostgreSQL's `MAX_STARTUP_PACKET_LENGTH`.
+const HELLO_BYTES_MAX: usize = 10_000;
+
+/// What the first byte is where a client encrypts without asking (`sslnegotiation=direct`).
+const TLS_HANDSHAKE: u8 = 0x16;
+
+const CANCEL_REQUEST: i32 = 80_877_102;
+const SSL_REQUEST: i32 = 80_877_103;
+const GSS_REQUEST: i32 = 80_877_104;
+
+/// Version 3 of the protocol, whatever follows the point.
+const PROTOCOL: i32 = 3;
+
+impl Follower {
+    /// Takes in what a client says first; how many bytes that were.
+    pub(super) fn take_hello(&mut self, bytes: &[u8], keeper: &mut Keeper) -> usize {
+        let known = self.hello.len();
+        if known == 0 && bytes.first() == Some(&TLS_HANDSHAKE) {
+            self.stop_reading(Unread::Encrypted, keeper);
+            return bytes.len();
+        }
+        self.hello.extend_from_slice(&bytes[..bytes.len().min(HELLO_BYTES_MAX)]);
+        let Some(length) = wire::number(&self.hello) else { return bytes.len() };
+        let length = usize::try_from(length).unwrap_or(0);
+        if !(8..=HELLO_BYTES_MAX).contains(&length) {
+            self.stop_reading(Unread::NotUnderstood, keeper);
+            return bytes.len();
+        }
+        if self.hello.len() < length {
+            return bytes.len();
+        }
+        let hello = std::mem::take(&mut self.hello);
+        let code = wire::number(&hello[4..]).unwrap_or(0);
+        keeper.tally.records += 1;
+        keeper.tally.sessions += 1;
+        match code {
+            SSL_REQUEST | GSS_REQUEST => self.stage = Stage::Asked,
+            CANCEL_REQUEST => self.stop_reading(Unread::Cancel, keeper),
+            version if version >> 16 == PROTOCOL => self.begin(&hello[8..length], keeper),
+            _ => self.stop_reading(Unread::NotUnderstood, keeper),
+        }
+        length - known
+    }
+
+    /// Takes in the one letter by which the server says whether it encrypts; how many bytes that
+    /// were.
+    pub(super) fn take_word(&mut self, bytes: &[u8], keeper: &mut Keeper) -> usize {
+        match bytes.first() {
+            Some(b'N') => {
+                self.stage = Stage::Hello;
+                1
+            }
+            Some(b'S' | b'G') => {
+                self.stop_reading(Unread::Encrypted, keeper);
+                bytes.len()
+            }
+            // A server that does not know the question says so at length, and hangs up.
+            _ => {
+                self.stop_reading(Unread::NotUnderstood, keeper);
+                bytes.len()
+            }
+        }
+    }
+
+    fn begin(&mut self, mut parameters: &[u8], keeper: &mut Keeper) {
+        self.stage = Stage::Login;
+        self.session.connected_us = Some(keeper.now_us);
+        loop {
+            let (name, rest) = wire::text(parameters);
+            let (value, rest) = wire::text(rest);
+            parameters = rest;
+            match name {
+                b"" => break,
+                b"user" => self.session.user = value.to_vec(),
+                b"database" => self.session.database = value.to_vec(),
+                b"application_name" => self.session.application = value.to_vec(),
+                b"replication" if !is_no(value) => {
+                    return self.stop_reading(Unread::Replication, keeper);
+                }
+                _ => self.note_setting(name),
+            }
+        }
+        if self.session.database.is_empty() {
+            self.session.database.clone_from(&self.session.user);
+        }
+    }
+
+    /// Notes what a client sets as it connects, which no statement tells. Its encoding is none of
+    /// that: it is followed.
+    fn note_setting(&mut self, name: &[u8]) {
+        let is_known = name == b"client_encoding" || name == b"replication";
+        if !(is_known || name.starts_with(b"_pq_.")) {
+            self.settings.push(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+}
+
+/// Whether a boolean is no, as PostgreSQL reads it.
+fn is_no(value: &[u8]) -> bool {
+    [&b"false"[..], b"f", b"no", b"n", b"off", b"of", b"0"]
+        .iter()
+        .any(|no| value.eq_ignore_ascii_case(no))
+}

@@ -1,0 +1,428 @@
+//! Conversations, as clients and servers have them, and what comes of them.
+
+mod lost;
+mod said;
+
+use crate::captured::{Protocol, Skip};
+use said::*;
+
+#[test]
+fn a_session_and_its_queries() {
+    let told = outcome(session(vec![
+        Client(query("BEGIN")),
+        Server(joined(&[complete("BEGIN"), ready(b'T')])),
+        Client(query("update t set a = 1")),
+        Server(joined(&[message(b'N', b"SNOTICE\0\0"), complete("UPDATE 3"), ready(b'T')])),
+        Client(query("COMMIT")),
+        Server(joined(&[complete("COMMIT"), ready(b'I')])),
+        Client(query("select 1; select 2")),
+        Server(joined(&[
+            described(&[("a", 23)]),
+            row(&[Some(b"1")]),
+            complete("SELECT 1"),
+            described(&[("b", 23)]),
+            row(&[Some(b"2")]),
+            complete("SELECT 1"),
+            ready(b'I'),
+        ])),
+        Client(query("nonsense")),
+        Server(joined(&[error("42601"), ready(b'I')])),
+        Client(query("")),
+        Server(joined(&[message(b'I', b""), ready(b'I')])),
+        Client(message(b'X', b"")),
+    ]));
+    let session = &told.sessions[0];
+    assert_eq!((&session.name[..], &session.user[..]), (&b"4243"[..], &b"me"[..]));
+    assert_eq!((&session.database[..], &session.application[..]), (&b"shop"[..], &b"till"[..]));
+    assert!(session.connected_us < session.disconnected_us);
+    assert_eq!(transactions(&told), [1, 1, 1, 0, 0, 0]);
+    let rows: Vec<_> = told.statements.iter().map(|one| one.figures.rows).collect();
+    assert_eq!(rows, [None, Some(3), None, Some(2), None, None]);
+    let tags: Vec<_> = told.statements.iter().map(tag).collect();
+    assert_eq!(tags, ["BEGIN", "UPDATE", "COMMIT", "SELECT", "", ""]);
+    assert_eq!(told.statements[4].figures.error, Some(*b"42601"));
+    assert_eq!(told.statements[1].figures.duration_us, Some(10));
+    assert!(!format!("{:?}", told.statements).contains("secret"));
+}
+
+#[test]
+fn what_the_server_makes_is_kept() {
+    let told = outcome(session(vec![
+        Client(query("insert into t values (1), (2) returning id, note")),
+        Server(joined(&[
+            described(&[("id", 20), ("note", 25)]),
+            row(&[Some(b"7"), None]),
+            row(&[Some(b"8"), Some(b"x")]),
+            complete("INSERT 0 2"),
+            ready(b'I'),
+        ])),
+        // In binary, described once for all.
+        Client(joined(&[parse("s", "select nextval($1)", &[0]), describe('S', "s"), sync()])),
+        Server(joined(&[
+            message(b'1', b""),
+            message(b't', b"\0\x01\0\0\x08\x9d"),
+            described(&[("nextval", 20)]),
+            ready(b'I'),
+        ])),
+        Client(joined(&[
+            message(b'B', b"\0s\0\0\0\0\x01\0\0\0\x01a\0\x01\0\x01"),
+            execute("", 0),
+            sync(),
+        ])),
+        Server(joined(&[
+            message(b'2', b""),
+            row(&[Some(&9i64.to_be_bytes())]),
+            complete("SELECT 1"),
+            ready(b'I'),
+        ])),
+        // Never described.
+        Client(joined(&[
+            parse("", "delete from t returning 1", &[]),
+            bind("", "", &[]),
+            execute("", 0),
+            sync(),
+        ])),
+        Server(joined(&[
+            message(b'1', b""),
+            message(b'2', b""),
+            row(&[Some(b"1")]),
+            complete("DELETE 1"),
+            ready(b'I'),
+        ])),
+        // Several results: nobody knows which is meant.
+        Client(query("insert into t values (1) returning id; select 2")),
+        Server(joined(&[
+            described(&[("id", 20)]),
+            row(&[Some(b"1")]),
+            complete("INSERT 0 1"),
+            described(&[("two", 23)]),
+            row(&[Some(b"2")]),
+            complete("SELECT 1"),
+            ready(b'I'),
+        ])),
+    ]));
+    let kept: Vec<_> = told.statements.iter().map(|one| one.figures.returned.clone()).collect();
+    let first = returned(&["id", "note"], &[&[Some("7"), None], &[Some("8"), Some("x")]]);
+    assert_eq!(kept[0], first);
+    assert_eq!(kept[1], returned(&["nextval"], &[&[Some("9")]]));
+    assert_eq!(kept[2], returned(&[""], &[&[Some("1")]]));
+    assert_eq!(kept[3], None);
+    assert_eq!((told.keeper.tally.seen.returned, told.keeper.tally.seen.returned_rows), (3, 4));
+}
+
+#[test]
+fn prepared_statements_keep_their_names_and_types() {
+    let told = outcome(session(vec![
+        Client(joined(&[
+            parse("s1", "select $1::int, $2", &[23, 0]),
+            message(b'B', b"\0s1\0\0\x02\0\x01\0\0\0\x02\0\0\0\x04\0\0\0\x05\xff\xff\xff\xff\0\0"),
+            describe('P', ""),
+            execute("", 0),
+            sync(),
+        ])),
+        Server(joined(&[
+            message(b'1', b""),
+            message(b'2', b""),
+            described(&[("a", 23)]),
+            row(&[Some(b"5")]),
+            complete("SELECT 1"),
+            ready(b'I'),
+        ])),
+        // Its own type: the bytes mean nothing here.
+        Client(joined(&[
+            parse("s2", "select $1", &[16_500]),
+            message(b'B', b"\0s2\0\0\x01\0\x01\0\x01\0\0\0\x01x\0\0"),
+            execute("", 0),
+            sync(),
+        ])),
+        Server(joined(&[
+            message(b'1', b""),
+            message(b'2', b""),
+            row(&[Some(b"5")]),
+            complete("SELECT 1"),
+            ready(b'I'),
+        ])),
+        Client(joined(&[message(b'C', b"Ss1\0"), sync()])),
+        Server(joined(&[message(b'3', b""), ready(b'I')])),
+    ]));
+    let [first, second] = &told.statements[..] else { panic!("two statements") };
+    assert_eq!((&first.prepared[..], &first.sql[..]), ("s1", "select $1::int, $2"));
+    assert_eq!(first.parameters, [Some("5".to_owned()), None]);
+    assert_eq!(first.figures.protocol, Protocol::Extended);
+    assert_eq!(second.figures.skip, Some(Skip::BinaryParameters));
+    assert_eq!(told.keeper.tally.executable, 1);
+}
+
+#[test]
+fn a_pipeline_is_a_transaction_and_ends_at_its_first_error() {
+    let insert =
+        |value| joined(&[bind("", "i", &[Some(value)]), describe('P', ""), execute("", 0)]);
+    let done = |tag| joined(&[message(b'2', b""), message(b'n', b""), complete(tag)]);
+    let told = outcome(session(vec![
+        Client(joined(&[
+            parse("i", "insert into t values ($1)", &[]),
+            insert("1"),
+            insert("2"),
+            sync(),
+            insert("3"),
+            sync(),
+        ])),
+        Server(joined(&[
+            message(b'1', b""),
+            done("INSERT 0 1"),
+            done("INSERT 0 1"),
+            ready(b'I'),
+            done("INSERT 0 1"),
+            ready(b'I'),
+        ])),
+        // The second fails, the third is passed over, and so is what comes before the next Sync.
+        Client(joined(&[insert("4"), insert("5"), insert("6")])),
+        Server(joined(&[
+            done("INSERT 0 1"),
+            message(b'2', b""),
+            message(b'n', b""),
+            error("23505"),
+        ])),
+        Client(joined(&[insert("7"), sync()])),
+        Server(ready(b'I')),
+        Client(joined(&[insert("8"), sync()])),
+        Server(joined(&[done("INSERT 0 1"), ready(b'I')])),
+        // What waits until the commit may fail then.
+        Client(joined(&[insert("9"), sync()])),
+        Server(joined(&[done("INSERT 0 1"), error("23503"), ready(b'I')])),
+    ]));
+    let values: Vec<_> =
+        told.statements.iter().map(|one| one.parameters[0].clone().unwrap()).collect();
+    assert_eq!(values, ["1", "2", "3", "4", "5", "8", "9"]);
+    assert_eq!(transactions(&told), [1, 1, 0, 2, 2, 0, 0]);
+    let errors: Vec<_> = told.statements.iter().map(|one| one.figures.error.is_some()).collect();
+    assert_eq!(errors, [false, false, false, false, true, false, true]);
+    assert_eq!(told.keeper.tally.others, 2);
+    assert_eq!(told.keeper.tally.seen.out_of_step, 0);
+}
+
+#[test]
+fn what_cannot_be_prepared_is_a_statement_that_failed() {
+    let told = outcome(session(vec![
+        Client(joined(&[parse("x", "selec 1", &[]), bind("", "x", &[]), execute("", 0), sync()])),
+        Server(joined(&[error("42601"), ready(b'I')])),
+        Client(joined(&[bind("", "x", &[]), execute("", 0), sync()])),
+        Server(joined(&[error("26000"), ready(b'I')])),
+        Client(joined(&[
+            parse("y", "select $1::int", &[]),
+            bind("", "y", &[Some("no")]),
+            execute("", 0),
+            sync(),
+        ])),
+        Server(joined(&[message(b'1', b""), error("22P02"), ready(b'I')])),
+    ]));
+    assert_eq!(sqls(&told), ["selec 1", "select $1::int"]);
+    let codes: Vec<_> = told.statements.iter().map(|one| one.figures.error.unwrap()).collect();
+    assert_eq!(codes, [*b"42601", *b"22P02"]);
+    assert_eq!(told.keeper.tally.others, 3);
+}
+
+#[test]
+fn a_portal_is_fetched_in_portions() {
+    let told = outcome(session(vec![
+        Client(joined(&[
+            parse("", "select * from t", &[]),
+            bind("c", "", &[]),
+            execute("c", 2),
+            message(b'H', b""),
+        ])),
+        Server(joined(&[
+            message(b'1', b""),
+            message(b'2', b""),
+            row(&[Some(b"1")]),
+            row(&[Some(b"2")]),
+            message(b's', b""),
+        ])),
+        Client(joined(&[execute("c", 2), sync()])),
+        Server(joined(&[row(&[Some(b"3")]), complete("SELECT 1"), ready(b'I')])),
+    ]));
+    let told: Vec<_> =
+        told.statements.iter().map(|one| (one.figures.protocol, one.figures.rows)).collect();
+    assert_eq!(told, [(Protocol::Extended, None), (Protocol::Fetch, Some(1))]);
+}
+
+/// libpq sends a Sync with the COPY, which the server passes over, and another one at its end.
+#[test]
+fn copies_in_both_protocols_and_directions() {
+    let data = message(b'd', b"1\tQ\0\0\0\x05Z\n");
+    let told = outcome(session(vec![
+        Client(query("copy t from stdin")),
+        Server(message(b'G', b"\0\0\x01\0\0")),
+        Client(joined(&[data.clone(), data.clone(), message(b'c', b"")])),
+        Server(joined(&[complete("COPY 2"), ready(b'I')])),
+        Client(joined(&[
+            parse("", "copy t from stdin", &[]),
+            bind("", "", &[]),
+            describe('P', ""),
+            execute("", 0),
+            sync(),
+        ])),
+        Server(joined(&[
+            message(b'1', b""),
+            message(b'2', b""),
+            message(b'n', b""),
+            message(b'G', b"\0\0\x01\0\0"),
+        ])),
+        Client(joined(&[data.clone(), sync(), data.clone(), message(b'c', b""), sync()])),
+        Server(joined(&[complete("COPY 2"), ready(b'I')])),
+        Client(query("copy t to stdout")),
+        Server(joined(&[
+            message(b'H', b"\0\0\x01\0\0"),
+            data.clone(),
+            message(b'c', b""),
+            complete("COPY 1"),
+            ready(b'I'),
+        ])),
+        Client(query("copy t from stdin")),
+        Server(message(b'G', b"\0\0\x01\0\0")),
+        Client(joined(&[data, message(b'f', b"enough\0")])),
+        Server(joined(&[error("57014"), ready(b'I')])),
+        Client(query("select 1")),
+        Server(joined(&[complete("SELECT 1"), ready(b'I')])),
+    ]));
+    let skips: Vec<_> = told.statements.iter().map(|one| one.figures.skip).collect();
+    let copy = Some(Skip::CopyData);
+    assert_eq!(skips, [copy, copy, None, copy, None]);
+    let rows: Vec<_> = told.statements.iter().map(|one| one.figures.rows).collect();
+    assert_eq!(rows, [Some(2), Some(2), Some(1), None, Some(1)]);
+    assert_eq!(told.keeper.tally.seen.out_of_step, 0);
+}
+
+#[test]
+fn a_function_that_is_called_has_no_text() {
+    let told = outcome(session(vec![
+        Client(message(b'F', b"\0\0\x03\xb8\0\0\0\0\0\0")),
+        Server(joined(&[message(b'V', b"\xff\xff\xff\xff"), ready(b'I')])),
+    ]));
+    assert_eq!(sqls(&told), ["fastpath function call: (OID 952)"]);
+    assert_eq!(told.statements[0].figures.skip, Some(Skip::FastPath));
+}
+
+#[test]
+fn letters_of_another_encoding_cannot_be_sent_again() {
+    let told = outcome(session(vec![
+        Client(query("set client_encoding to 'LATIN1'")),
+        Server(joined(&[
+            complete("SET"),
+            message(b'S', b"client_encoding\0LATIN1\0"),
+            ready(b'I'),
+        ])),
+        Client(message(b'Q', b"select '\xe4'\0")),
+        Server(joined(&[complete("SELECT 1"), ready(b'I')])),
+        Client(query("select 'a'")),
+        Server(joined(&[complete("SELECT 1"), ready(b'I')])),
+    ]));
+    let skips: Vec<_> = told.statements.iter().map(|one| one.figures.skip).collect();
+    assert_eq!(skips, [None, Some(Skip::OtherEncoding), None]);
+}
+
+#[test]
+fn what_is_encrypted_or_for_replication_is_passed_on_unread() {
+    let ssl = Client(b"\0\0\0\x08\x04\xd2\x16\x2f".to_vec());
+    let gss = Client(b"\0\0\0\x08\x04\xd2\x16\x30".to_vec());
+    let noise = [0x16, 3, 1, 0, 0, 0, 0, 9];
+    let seen = |said: Vec<Said>| outcome(said).keeper.tally.seen.clone();
+    let encrypted =
+        vec![ssl.clone(), Server(b"S".to_vec()), Client(noise.into()), Server(noise.into())];
+    assert_eq!(seen(encrypted).encrypted, 1);
+    let at_once = vec![Client(noise.into()), Server(noise.into())];
+    assert_eq!(seen(at_once).encrypted, 1);
+    let replication = hello(&[("user", "me"), ("replication", "database")]);
+    let words = joined(&[message(b'R', &[0; 4]), ready(b'I')]);
+    let replicated = vec![Client(replication), Server(words), Client(query("IDENTIFY_SYSTEM"))];
+    assert_eq!(seen(replicated).replication, 1);
+    let cancel = Client(b"\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\x01\0\0\0\x02".to_vec());
+    assert_eq!(seen(vec![cancel]).cancels, 1);
+    assert_eq!(seen(vec![Client(b"GET / HTTP/1.1\r\n\r\n".to_vec())]).not_understood, 1);
+    // A server that does not encrypt, and one that does not let in.
+    let plain = vec![gss, Server(b"N".to_vec()), ssl, Server(b"N".to_vec())];
+    let said = session(vec![Client(query("select 1"))]);
+    let told = outcome([plain, said].concat());
+    assert_eq!((told.keeper.tally.seen.encrypted, sqls(&told)), (0, vec!["select 1"]));
+    assert_eq!(told.keeper.tally.seen.unanswered, 1);
+    let refused = vec![Client(hello(&[("user", "me")])), Server(error("28P01"))];
+    assert_eq!(seen(refused).not_let_in, 1);
+}
+
+#[test]
+fn what_was_never_answered_is_kept_as_that() {
+    let told = outcome(session(vec![
+        Client(joined(&[
+            parse("s", "select $1", &[]),
+            bind("", "s", &[Some("1")]),
+            execute("", 0),
+            sync(),
+        ])),
+        Server(joined(&[message(b'1', b"")])),
+    ]));
+    assert_eq!(sqls(&told), ["select $1"]);
+    let figures = &told.statements[0].figures;
+    assert_eq!((figures.duration_us, figures.tag.is_none()), (None, true));
+    assert_eq!(told.statements[0].parameters, [Some("1".to_owned())]);
+}
+
+/// A server that was restarted, a pooler, a defect: what was not answered is let go, and the
+/// session goes on.
+#[test]
+fn answers_that_fit_no_request_are_got_over() {
+    let told = outcome(session(vec![
+        Client(joined(&[parse("s", "select 1", &[]), bind("", "s", &[]), execute("", 0), sync()])),
+        Server(ready(b'I')),
+        Client(query("select 2")),
+        Server(joined(&[complete("SELECT 1"), ready(b'I')])),
+    ]));
+    assert_eq!(sqls(&told), ["select 2"]);
+    assert_eq!((told.keeper.tally.others, told.keeper.tally.seen.out_of_step), (1, 1));
+}
+
+#[test]
+fn any_bytes_are_survived() {
+    let good = session(vec![
+        Client(joined(&[
+            parse("s", "insert into t values ($1) returning id", &[23]),
+            describe('S', "s"),
+            bind("p", "s", &[Some("1"), None]),
+            describe('P', "p"),
+            execute("p", 5),
+            message(b'C', b"Pp\0"),
+            sync(),
+            query("select lastval()"),
+        ])),
+        Server(joined(&[
+            message(b'1', b""),
+            message(b't', b"\0\x01\0\0\0\x17"),
+            described(&[("id", 20)]),
+            message(b'2', b""),
+            described(&[("id", 20)]),
+            row(&[Some(b"1")]),
+            complete("INSERT 0 1"),
+            message(b'3', b""),
+            ready(b'I'),
+            described(&[("lastval", 20)]),
+            row(&[Some(b"1")]),
+            complete("SELECT 1"),
+            ready(b'I'),
+        ])),
+    ]);
+    let mut state = 7u64;
+    let mut random = |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for _ in 0..4_000 {
+        let mut said = good.clone();
+        for _ in 0..=random(3) {
+            let place = random(said.len());
+            let (Client(bytes) | Server(bytes)) = &mut said[place];
+            let at = random(bytes.len());
+            bytes[at] = random(256) as u8;
+        }
+        follow(&said, 1 + random(40));
+    }
+}

@@ -1,0 +1,348 @@
+//! A client's connection and its way on to the server: what comes on one side goes out on the
+//! other, unaltered and at once, and is looked at only after that.
+//!
+//! What the other side does not take at once is held, at most what was read at a time; nothing more
+//! is read until it is gone. So memory is bounded, and who is slow slows its partner down as it
+//! would without a proxy.
+//!
+//! Where one side takes nothing more, what the other one has said until then still reaches it: a
+//! server that ends a session says why, and what a client sent before it left was sent.
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, Shutdown, SocketFlags, SocketType};
+
+use super::follow::Follower;
+use super::keeper::Keeper;
+use crate::playback::drive::link::{Address, Connected, connect, write};
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The client's.
+    Client,
+    /// The server's.
+    Server,
+}
+
+impl Side {
+    /// What an event of this side of the pair at a place bears.
+    fn data(self, place: usize) -> u64 {
+        (place as u64) << 1 | u64::from(self == Side::Server)
+    }
+
+    /// Place and side of an event.
+    pub fn of(data: EventData) -> (usize, Side) {
+        let side = if data.u64() & 1 == 1 { Side::Server } else { Side::Client };
+        ((data.u64() >> 1) as usize, side)
+    }
+}
+
+/// Whether a pair lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasts {
+    /// It does.
+    Yes,
+    /// It has ended.
+    No,
+    /// There was no way to the server.
+    NoServer,
+}
+
+/// A socket that never waits.
+#[derive(Debug)]
+struct End {
+    socket: OwnedFd,
+    /// What its events bear.
+    data: u64,
+    /// What it has not taken yet.
+    unsent: Vec<u8>,
+    /// What it is watched for.
+    watched: Option<EventFlags>,
+    /// Nothing more comes from it.
+    is_over: bool,
+    /// It takes nothing more: what it should get is let go.
+    is_gone: bool,
+}
+
+impl End {
+    fn of(socket: OwnedFd, side: Side, place: usize) -> End {
+        let (data, unsent) = (side.data(place), Vec::new());
+        End { socket, data, unsent, watched: None, is_over: false, is_gone: false }
+    }
+
+    fn data(&self) -> EventData {
+        EventData::new_u64(self.data)
+    }
+
+    /// It takes nothing more.
+    fn lose(&mut self) {
+        self.is_gone = true;
+        self.unsent = Vec::new();
+    }
+
+    /// Watches for room where something is unsent, and for bytes where `reads`.
+    fn watch(&mut self, epoll: &OwnedFd, reads: bool) -> io::Result<()> {
+        let room = if self.unsent.is_empty() { EventFlags::empty() } else { EventFlags::OUT };
+        let bytes = if reads && !self.is_over { EventFlags::IN } else { EventFlags::empty() };
+        // A socket that hung up would be told of again and again, even if nothing were asked for.
+        let wanted = Some(room | bytes).filter(|flags| !flags.is_empty());
+        match (self.watched, wanted) {
+            (before, wanted) if before == wanted => return Ok(()),
+            (None, Some(flags)) => epoll::add(epoll, &self.socket, self.data(), flags)?,
+            (Some(_), Some(flags)) => epoll::modify(epoll, &self.socket, self.data(), flags)?,
+            (_, None) => epoll::delete(epoll, &self.socket)?,
+        }
+        self.watched = wanted;
+        Ok(())
+    }
+}
+
+/// A client's connection and its way on.
+#[derive(Debug)]
+pub struct Pair {
+    client: End,
+    server: End,
+    is_connected: bool,
+    /// The server's queue was full.
+    is_waiting: bool,
+    follower: Follower,
+}
+
+impl Pair {
+    /// Begins to connect a client to the server.
+    ///
+    /// # Errors
+    ///
+    /// When there is no server, or no socket to be had; the client's socket is given back.
+    pub fn open(
+        client: OwnedFd,
+        address: &Address,
+        epoll: &OwnedFd,
+        place: usize,
+    ) -> Result<Pair, (OwnedFd, io::Error)> {
+        let server = match new_socket(address) {
+            Ok(server) => server,
+            Err(error) => return Err((client, error)),
+        };
+        let mut pair = Pair {
+            client: End::of(client, Side::Client, place),
+            server: End::of(server, Side::Server, place),
+            is_connected: false,
+            is_waiting: false,
+            follower: Follower::default(),
+        };
+        match pair.connect(address, epoll) {
+            Ok(()) => Ok(pair),
+            Err(error) => Err((pair.client.socket, error)),
+        }
+    }
+
+    /// Whether the server's queue was full, so that it is to be tried again.
+    pub fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
+    /// Tries to connect, for the first time or again.
+    ///
+    /// # Errors
+    ///
+    /// When there is no server.
+    pub fn connect(&mut self, address: &Address, epoll: &OwnedFd) -> io::Result<()> {
+        let connected = connect(&self.server.socket, address)?;
+        self.is_waiting = connected == Connected::Later;
+        match connected {
+            Connected::Yes => self.connected(epoll),
+            Connected::Soon => {
+                // It becomes writable when it is connected, or has failed.
+                epoll::add(epoll, &self.server.socket, self.server.data(), EventFlags::OUT)?;
+                self.server.watched = Some(EventFlags::OUT);
+                Ok(())
+            }
+            Connected::Later => Ok(()),
+        }
+    }
+
+    fn connected(&mut self, epoll: &OwnedFd) -> io::Result<()> {
+        self.is_connected = true;
+        self.watch(epoll)
+    }
+
+    /// Each side is read as long as the other one has taken everything.
+    fn watch(&mut self, epoll: &OwnedFd) -> io::Result<()> {
+        self.server.watch(epoll, self.client.unsent.is_empty())?;
+        self.client.watch(epoll, self.server.unsent.is_empty())
+    }
+
+    /// Serves an event of a side.
+    #[inline]
+    pub fn serve(
+        &mut self,
+        side: Side,
+        flags: EventFlags,
+        epoll: &OwnedFd,
+        buffer: &mut [u8],
+        keeper: &mut Keeper,
+    ) -> Lasts {
+        if !self.is_connected {
+            return self.finish_connecting(side, epoll);
+        }
+        let served =
+            if flags.contains(EventFlags::OUT) { self.send_rest(side, epoll) } else { Ok(()) };
+        let is_readable = flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR);
+        match served {
+            Ok(()) if is_readable => self.pass(side, epoll, buffer, keeper),
+            Ok(()) => self.lasts(),
+            Err(_) => Lasts::No,
+        }
+    }
+
+    fn finish_connecting(&mut self, side: Side, epoll: &OwnedFd) -> Lasts {
+        if side == Side::Client || self.is_waiting {
+            return Lasts::Yes;
+        }
+        match net::sockopt::socket_error(&self.server.socket) {
+            Ok(Ok(())) if self.connected(epoll).is_ok() => Lasts::Yes,
+            _ => Lasts::NoServer,
+        }
+    }
+
+    /// Reads once, passes it on, and looks at it.
+    #[inline]
+    fn pass(
+        &mut self,
+        side: Side,
+        epoll: &OwnedFd,
+        buffer: &mut [u8],
+        keeper: &mut Keeper,
+    ) -> Lasts {
+        let (from, to) = match side {
+            Side::Client => (&mut self.client, &mut self.server),
+            Side::Server => (&mut self.server, &mut self.client),
+        };
+        if from.is_over || !to.unsent.is_empty() {
+            return Lasts::Yes;
+        }
+        let read = match rustix::io::read(&from.socket, &mut *buffer) {
+            Ok(0) => return self.hung_up(side, epoll),
+            Ok(read) => read,
+            Err(Errno::AGAIN | Errno::INTR) => return Lasts::Yes,
+            Err(_) => {
+                from.lose();
+                return self.hung_up(side, epoll);
+            }
+        };
+        let bytes = &buffer[..read];
+        if to.is_gone {
+            // A server's last words are looked at, whoever hears them; what it never got is not.
+            if side == Side::Server {
+                self.look_at(side, bytes, keeper);
+            }
+            return self.lasts();
+        }
+        let is_passed = match write(&to.socket, bytes) {
+            Ok(sent) => {
+                to.unsent.extend_from_slice(&bytes[sent..]);
+                sent == read
+            }
+            Err(_) => {
+                to.lose();
+                false
+            }
+        };
+        let is_watched = is_passed || self.watch(epoll).is_ok();
+        self.look_at(side, bytes, keeper);
+        if is_watched { self.lasts() } else { Lasts::No }
+    }
+
+    /// Whatever is wrong with looking, passing goes on.
+    #[inline]
+    fn look_at(&mut self, side: Side, bytes: &[u8], keeper: &mut Keeper) {
+        let looked = catch_unwind(AssertUnwindSafe(|| match side {
+            Side::Client => self.follower.asked(bytes, keeper),
+            Side::Server => self.follower.answered(bytes, keeper),
+        }));
+        if looked.is_err() {
+            self.follower = Follower::blind();
+            keeper.tally.seen.defects += 1;
+        }
+    }
+
+    /// The socket has room: sends what it had not taken, and reads the other side again.
+    fn send_rest(&mut self, side: Side, epoll: &OwnedFd) -> io::Result<()> {
+        let (to, from) = match side {
+            Side::Client => (&mut self.client, &mut self.server),
+            Side::Server => (&mut self.server, &mut self.client),
+        };
+        match write(&to.socket, &to.unsent) {
+            Ok(sent) => drop(to.unsent.drain(..sent)),
+            Err(_) => to.lose(),
+        }
+        if !to.unsent.is_empty() {
+            return Ok(());
+        }
+        to.unsent = Vec::new();
+        if from.is_over && side == Side::Server && !to.is_gone {
+            // Whoever is gone already needs not be told.
+            let _ = net::shutdown(&to.socket, Shutdown::Write);
+        }
+        self.watch(epoll)
+    }
+
+    /// A side has said all it has to say. Its other side may still want to say something.
+    fn hung_up(&mut self, side: Side, epoll: &OwnedFd) -> Lasts {
+        let (from, to) = match side {
+            Side::Client => (&mut self.client, &mut self.server),
+            Side::Server => (&mut self.server, &mut self.client),
+        };
+        from.is_over = true;
+        if side == Side::Client && to.unsent.is_empty() && !to.is_gone {
+            // Whoever is gone already needs not be told.
+            let _ = net::shutdown(&to.socket, Shutdown::Write);
+        }
+        if self.watch(epoll).is_ok() { self.lasts() } else { Lasts::No }
+    }
+
+    /// It ends when the server has hung up and its client has got everything, and when the client
+    /// is gone and the server has got everything.
+    #[inline]
+    fn lasts(&self) -> Lasts {
+        let is_told = self.server.is_over && self.client.unsent.is_empty();
+        let is_left = self.client.is_gone && self.client.is_over && self.server.unsent.is_empty();
+        if is_told || is_left { Lasts::No } else { Lasts::Yes }
+    }
+
+    /// Takes note that it ends.
+    pub fn ended(&mut self, keeper: &mut Keeper) {
+        self.follower.ended(keeper);
+    }
+
+    /// Tells the client that there is no server; it is the only thing that a client is ever told
+    /// which no server said.
+    pub fn refuse(self, message: &[u8]) {
+        refuse(&self.client.socket, message);
+    }
+}
+
+/// Tells a client why it is not let in. That is short enough for any socket's buffer; if not, it
+/// sees the end.
+pub fn refuse(client: &OwnedFd, message: &[u8]) {
+    let _ = write(client, message);
+}
+
+fn new_socket(address: &Address) -> io::Result<OwnedFd> {
+    let family = match address {
+        Address::Unix(_) => AddressFamily::UNIX,
+        Address::Tcp(std::net::SocketAddr::V4(_)) => AddressFamily::INET,
+        Address::Tcp(std::net::SocketAddr::V6(_)) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    Ok(net::socket_with(family, SocketType::STREAM, flags, None)?)
+}

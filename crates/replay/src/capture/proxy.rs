@@ -1,0 +1,267 @@
+//! The thread that passes everything on: one epoll, level-triggered, so that what comes costs one
+//! wait (for many), one read and one write.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+
+use super::keeper::{Keeper, Shared};
+use super::listen::Listener;
+use super::pair::{Lasts, Pair, Side, refuse};
+use super::tally::Tally;
+use crate::playback::drive::link::Address;
+use crate::playback::wire;
+
+/// What is read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// Events taken at once.
+const EVENTS_MAX: usize = 256;
+
+/// When a server whose queue is full is tried again.
+const AGAIN_MS: i64 = 5;
+
+const WAKE: u64 = u64::MAX;
+/// The first of the listeners.
+const LISTENERS: u64 = u64::MAX - 64;
+
+/// Listeners at most.
+pub const LISTENERS_MAX: usize = 16;
+
+/// The time, in microseconds since 1970; it never goes back.
+#[derive(Debug)]
+struct Clock {
+    began: Instant,
+    began_us: i64,
+}
+
+impl Clock {
+    fn start() -> Clock {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Clock { began: Instant::now(), began_us: since.as_micros() as i64 }
+    }
+
+    #[inline]
+    fn now_us(&self) -> i64 {
+        self.began_us + self.began.elapsed().as_micros() as i64
+    }
+}
+
+/// A proxy that is yet to begin.
+pub struct Proxy {
+    epoll: OwnedFd,
+    listeners: Vec<Listener>,
+    address: Address,
+    refusal: Vec<u8>,
+    keeper: Keeper,
+    shared: Arc<Shared>,
+}
+
+/// The proxy's thread.
+struct Passing {
+    epoll: OwnedFd,
+    listeners: Vec<Listener>,
+    /// There were no descriptors left: nobody is let in until somebody has left.
+    is_full: bool,
+    address: Address,
+    refusal: Vec<u8>,
+    pairs: Vec<Option<Pair>>,
+    free: Vec<usize>,
+    /// Places that became free since the last wait: events of that time may still name them.
+    left: Vec<usize>,
+    waiting: Vec<usize>,
+    keeper: Keeper,
+    shared: Arc<Shared>,
+    clock: Clock,
+    buffer: Vec<u8>,
+}
+
+impl Proxy {
+    /// A proxy between listeners and a server; `wake` ends it when it becomes readable.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no descriptors left.
+    pub fn new(
+        listeners: Vec<Listener>,
+        address: Address,
+        server: &str,
+        wake: &OwnedFd,
+        keeper: Keeper,
+        shared: Arc<Shared>,
+    ) -> io::Result<Proxy> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, wake, EventData::new_u64(WAKE), EventFlags::IN)?;
+        watch_listeners(&epoll, &listeners)?;
+        Ok(Proxy { epoll, listeners, address, refusal: refusal(server), keeper, shared })
+    }
+
+    /// Passes on until woken; what was counted.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses to wait.
+    pub fn run(self) -> io::Result<Tally> {
+        let Proxy { epoll, listeners, address, refusal, keeper, shared } = self;
+        let passing = Passing {
+            epoll,
+            listeners,
+            is_full: false,
+            address,
+            refusal,
+            pairs: Vec::new(),
+            free: Vec::new(),
+            left: Vec::new(),
+            waiting: Vec::new(),
+            keeper,
+            shared,
+            clock: Clock::start(),
+            buffer: vec![0; READ_BYTES],
+        };
+        passing.run()
+    }
+}
+
+fn watch_listeners(epoll: &OwnedFd, listeners: &[Listener]) -> io::Result<()> {
+    for (place, listener) in listeners.iter().enumerate() {
+        let data = EventData::new_u64(LISTENERS + place as u64);
+        epoll::add(epoll, listener, data, EventFlags::IN)?;
+    }
+    Ok(())
+}
+
+impl Passing {
+    fn run(mut self) -> io::Result<Tally> {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut is_woken = false;
+        while !is_woken {
+            self.wait(&mut events)?;
+            for event in events.drain(..) {
+                match event.data.u64() {
+                    WAKE => is_woken = true,
+                    data if data >= LISTENERS => self.accept((data - LISTENERS) as usize),
+                    _ => self.serve(event),
+                }
+            }
+            self.connect_waiting();
+            self.free.append(&mut self.left);
+        }
+        self.keeper.now_us = self.clock.now_us();
+        for pair in self.pairs.iter_mut().flatten() {
+            pair.ended(&mut self.keeper);
+        }
+        self.keeper.flush();
+        Ok(self.keeper.tally)
+    }
+
+    fn wait(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
+        self.keeper.now_us = self.clock.now_us();
+        let batch_ms = self.keeper.flush_due().map(|left_us| left_us / 1_000 + 1);
+        let again_ms = (!self.waiting.is_empty()).then_some(AGAIN_MS);
+        let timeout_ms = batch_ms.into_iter().chain(again_ms).min();
+        // A timeout of epoll counts in milliseconds.
+        let timeout =
+            timeout_ms.map(|ms| Timespec { tv_sec: ms / 1_000, tv_nsec: ms % 1_000 * 1_000_000 });
+        match epoll::wait(&self.epoll, spare_capacity(events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    #[inline]
+    fn serve(&mut self, event: Event) {
+        let (place, side) = Side::of(event.data);
+        let Some(pair) = self.pairs.get_mut(place).and_then(Option::as_mut) else { return };
+        self.keeper.now_us = self.clock.now_us();
+        let (epoll, buffer) = (&self.epoll, &mut self.buffer[..]);
+        match pair.serve(side, event.flags, epoll, buffer, &mut self.keeper) {
+            Lasts::Yes => {}
+            ended => self.close(place, ended),
+        }
+    }
+
+    fn close(&mut self, place: usize, ended: Lasts) {
+        let Some(mut pair) = self.pairs.get_mut(place).and_then(Option::take) else { return };
+        pair.ended(&mut self.keeper);
+        if ended == Lasts::NoServer {
+            self.keeper.tally.seen.no_server += 1;
+            pair.refuse(&self.refusal);
+        }
+        // Its descriptors leave the epoll as they are closed here.
+        self.left.push(place);
+        self.waiting.retain(|&waiting| waiting != place);
+        self.shared.open.fetch_sub(1, Ordering::Relaxed);
+        if self.is_full {
+            self.is_full = watch_listeners(&self.epoll, &self.listeners).is_err();
+        }
+    }
+
+    /// Takes one client in; the next event brings the next.
+    fn accept(&mut self, listener: usize) {
+        let client = match self.listeners.get(listener).map(Listener::accept) {
+            Some(Ok(Some(client))) => client,
+            Some(Err(_)) => return self.stop_accepting(),
+            _ => return,
+        };
+        let seen = &mut self.keeper.tally.seen;
+        seen.connections += 1;
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.pairs.push(None);
+            self.pairs.len() - 1
+        });
+        match Pair::open(client, &self.address, &self.epoll, place) {
+            Ok(pair) => {
+                let open = self.shared.open.fetch_add(1, Ordering::Relaxed) + 1;
+                seen.open_max = seen.open_max.max(open);
+                if pair.is_waiting() {
+                    self.waiting.push(place);
+                }
+                self.pairs[place] = Some(pair);
+            }
+            Err((client, _)) => {
+                seen.no_server += 1;
+                self.free.push(place);
+                refuse(&client, &self.refusal);
+            }
+        }
+    }
+
+    /// There are no descriptors left: clients wait in the queue as they would at a server.
+    fn stop_accepting(&mut self) {
+        let forgotten = self.listeners.iter().all(|each| epoll::delete(&self.epoll, each).is_ok());
+        self.is_full = forgotten;
+    }
+
+    fn connect_waiting(&mut self) {
+        for place in std::mem::take(&mut self.waiting) {
+            let Some(pair) = self.pairs.get_mut(place).and_then(Option::as_mut) else { continue };
+            match pair.connect(&self.address, &self.epoll) {
+                Ok(()) if pair.is_waiting() => self.waiting.push(place),
+                Ok(()) => {}
+                Err(_) => self.close(place, Lasts::NoServer),
+            }
+        }
+    }
+}
+
+/// What a client is told where there is no server.
+fn refusal(server: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    wire::message(&mut out, b'E', |out| {
+        let message = format!("seatrial sql capture cannot reach the server at {server}");
+        for (field, text) in [(b'S', "FATAL"), (b'V', "FATAL"), (b'C', "08006"), (b'M', &message)] {
+            out.push(field);
+            out.extend_from_slice(text.as_bytes());
+            out.push(0);
+        }
+        out.push(0);
+    });
+    out
+}

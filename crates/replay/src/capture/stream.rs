@@ -1,0 +1,136 @@
+//! The messages of one direction of a connection, put together from the pieces in which they come.
+
+use crate::playback::wire::Head;
+
+/// What is read of a message at most; what follows is passed on like all else, but not looked at.
+pub const READ_BYTES_MAX: usize = 16 << 20;
+
+/// Room that is kept for the next message that comes in pieces.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
+/// One message, as far as it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Its kind.
+    pub kind: u8,
+    /// What was asked for of its body.
+    pub body: &'a [u8],
+    /// Bytes of the whole body.
+    pub body_bytes: usize,
+}
+
+/// What came so far of a message that is not all there.
+#[derive(Debug, Default)]
+pub struct Stream {
+    partial: Vec<u8>,
+    /// What is still to come of a message that is passed over.
+    rest_bytes: usize,
+}
+
+/// The bytes are none of the protocol's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotUnderstood;
+
+/// What follows the messages of a direction.
+pub trait Reader {
+    /// How many bytes of the body of a message of this kind are wanted.
+    fn wanted_bytes(&mut self, kind: u8, body_bytes: usize) -> usize;
+
+    /// Takes in a message; false where no more are to be read.
+    fn message(&mut self, message: Message<'_>) -> bool;
+}
+
+impl Stream {
+    /// Takes in what came, message by message.
+    ///
+    /// # Errors
+    ///
+    /// When something has a length that no message has.
+    pub fn take_in(&mut self, input: &[u8], reader: &mut impl Reader) -> Result<(), NotUnderstood> {
+        if self.partial.is_empty() {
+            let taken = self.messages(input, reader)?;
+            self.partial.extend_from_slice(&input[taken..]);
+            return Ok(());
+        }
+        let mut partial = std::mem::take(&mut self.partial);
+        partial.extend_from_slice(input);
+        let taken = self.messages(&partial, reader)?;
+        if taken == partial.len() && partial.capacity() > KEPT_BYTES_MAX {
+            return Ok(());
+        }
+        partial.drain(..taken);
+        self.partial = partial;
+        Ok(())
+    }
+
+    /// How many bytes were taken.
+    fn messages(&mut self, input: &[u8], reader: &mut impl Reader) -> Result<usize, NotUnderstood> {
+        let mut taken = 0;
+        loop {
+            let passed = self.rest_bytes.min(input.len() - taken);
+            self.rest_bytes -= passed;
+            taken += passed;
+            let rest = &input[taken..];
+            let Some(head) = Head::of(rest) else { return Ok(taken) };
+            let body_bytes = head.body_bytes.ok_or(NotUnderstood)?;
+            let wanted = reader.wanted_bytes(head.kind, body_bytes).min(body_bytes);
+            let Some(body) = rest.get(Head::BYTES..Head::BYTES + wanted) else { return Ok(taken) };
+            taken += Head::BYTES + wanted;
+            self.rest_bytes = body_bytes - wanted;
+            if !reader.message(Message { kind: head.kind, body, body_bytes }) {
+                return Ok(input.len());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wants all of what is of the kind `a`, and nothing else.
+    #[derive(Default)]
+    struct Bodies(Vec<usize>);
+
+    impl Reader for Bodies {
+        fn wanted_bytes(&mut self, kind: u8, body_bytes: usize) -> usize {
+            if kind == b'a' { body_bytes } else { 0 }
+        }
+
+        fn message(&mut self, message: Message<'_>) -> bool {
+            assert!(message.body.iter().all(|&byte| byte == 7));
+            self.0.push(message.body.len());
+            true
+        }
+    }
+
+    fn message(kind: u8, body_bytes: usize) -> Vec<u8> {
+        let length = (body_bytes as u32 + 4).to_be_bytes();
+        [&[kind][..], &length, &vec![7; body_bytes]].concat()
+    }
+
+    #[test]
+    fn messages_of_any_length_in_any_pieces() {
+        let sizes = [0, 3, 70_000, 0, 200_000, 1];
+        let sent: Vec<u8> = sizes.iter().flat_map(|&size| message(b'a', size)).collect();
+        for piece in [1, 4, 5, 6, 1_000, 65_536, 1 << 20] {
+            let (mut stream, mut bodies) = (Stream::default(), Bodies::default());
+            for bytes in sent.chunks(piece) {
+                stream.take_in(bytes, &mut bodies).unwrap();
+            }
+            assert_eq!(bodies.0, sizes, "in pieces of {piece}");
+            assert!(stream.partial.is_empty() && stream.partial.capacity() <= KEPT_BYTES_MAX);
+        }
+    }
+
+    #[test]
+    fn what_is_passed_over_is_not_held() {
+        let (mut stream, mut bodies) = (Stream::default(), Bodies::default());
+        for bytes in [message(b'd', 1 << 20), message(b'a', 1)].concat().chunks(10_000) {
+            stream.take_in(bytes, &mut bodies).unwrap();
+            assert!(stream.partial.len() < Head::BYTES);
+        }
+        assert_eq!(bodies.0, [0, 1]);
+        assert_eq!(stream.take_in(b"a\0\0\0\x03", &mut bodies), Err(NotUnderstood));
+    }
+}

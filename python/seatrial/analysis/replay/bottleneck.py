@@ -1,0 +1,254 @@
+"""Who was the bottleneck of a replay: client, server CPU, locks, disk, or its own pace.
+
+What bounds the database is decided as for any load (analysis/database/verdict.py). Before that is
+looked at what only a replay has: a pace that was asked for and kept, one thread that drives all
+sessions, and an order that holds statements back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from seatrial.analysis.database.verdict import DRIVER_SHARE_MAX, Grounds, time_verdict
+from seatrial.analysis.estimate import Estimate
+from seatrial.analysis.replay.model import Bottleneck, Lateness
+from seatrial.analysis.replay.pace import keeps_pace
+from seatrial.analysis.replay.samples import replays
+from seatrial.analysis.wording import format_iops, format_share
+from seatrial.results.model import Sample
+
+ORDER_SHARE_MIN: Final = 0.4
+"""Of the time of all connections, what statements waited for their order."""
+DELAYED_SHARE_MIN: Final = 0.2
+"""Of the time, that in which the driver's thread could have run and had no processor."""
+
+WHO: Final[Mapping[str, str]] = {
+    "cpu": "server CPU",
+    "read": "disk",
+    "commit": "disk",
+    "checkpoint": "disk",
+    "lock": "locks",
+    "client": "client",
+    "pace": "pace",
+    "order": "order",
+    "unclear": "unclear",
+}
+"""Who is meant by what a database is bound by."""
+_OPENINGS: Final[Mapping[str, str]] = {
+    "client": "The client was the bottleneck",
+    "server CPU": "The server's CPU was the bottleneck",
+    "locks": "Locks were the bottleneck",
+    "disk": "The disk was the bottleneck",
+    "pace": "The capture's own pace set the rate",
+    "order": "The order was the bottleneck",
+    "unclear": "The bottleneck is unclear",
+}
+
+
+@dataclass(frozen=True)
+class ReplayGrounds:
+    """What the verdict on a replay looks at.
+
+    Attributes:
+        database: What that on any load of a database looks at.
+        core_share: Processor time of the driver's thread over the time; the largest round.
+        delay_share: Time that it could have run and had no processor, likewise.
+        order_share: Of the time of all connections, what statements waited for their order.
+        delivered: Of what the speed asked for; None at maximum speed.
+        lateness: None at maximum speed.
+        sessions_mean: Connections that were open, in the mean; None where it is not known.
+    """
+
+    database: Grounds
+    core_share: float | None
+    delay_share: float | None
+    order_share: float | None
+    delivered: Estimate | None
+    lateness: Lateness | None
+    sessions_mean: float | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether nothing is known of the server's machine."""
+        seen = ("server_cpu_cores", "cpu_idle_share", "device_busy_share")
+        return all(name not in self.database.columns for name in seen)
+
+
+def replay_bottleneck(grounds: ReplayGrounds) -> Bottleneck:
+    """Return who it was; the first rule that applies, in the order of docs/method.md."""
+    rules = (_nothing, _of_pace, _of_driver, _of_server, _of_order, _of_sessions)
+    for rule in rules:
+        found = rule(grounds)
+        if found is not None:
+            return _told(grounds, *found)
+    return _told(grounds, "unclear", _of_database(grounds)[1])
+
+
+_Found = tuple[str, str] | None
+"""A bound and the ground for it, without a full stop."""
+
+
+def _nothing(grounds: ReplayGrounds) -> _Found:
+    if grounds.database.rate.value > 0:
+        return None
+    return "unclear", "nothing was answered"
+
+
+def _of_pace(grounds: ReplayGrounds) -> _Found:
+    delivered, late = grounds.delivered, grounds.lateness
+    if delivered is None or late is None or not keeps_pace(delivered, late):
+        return None
+    return "pace", (
+        f"it did {format_share(min(1.0, delivered.value))} of what was asked for, with "
+        f"{format_share(late.within_1ms_share)} of the statements sent within 1 ms of their time; "
+        "what would bound it beyond is not seen"
+    )
+
+
+def _of_driver(grounds: ReplayGrounds) -> _Found:
+    """The driver's one thread, where it had no time left, or no processor to run on."""
+    core, delay = grounds.core_share or 0.0, grounds.delay_share or 0.0
+    ceiling = grounds.database.ceiling_share or 0.0
+    if max(core, ceiling) > DRIVER_SHARE_MAX:
+        told = []
+        if core > DRIVER_SHARE_MAX:
+            told.append(f"its one thread used {format_share(core)} of a core")
+        if ceiling > DRIVER_SHARE_MAX:
+            told.append(_of_ceiling(grounds))
+        return "client", " and ".join(told)
+    if core + delay <= DRIVER_SHARE_MAX or delay < DELAYED_SHARE_MIN:
+        return None
+    if _of_database(grounds)[0] == "cpu":
+        return None  # the server's work is what kept it from a processor
+    return "client", (
+        f"its one thread used {format_share(core)} of a core, and for {format_share(delay)} of "
+        "the time it could have run and had no processor"
+    )
+
+
+def _of_server(grounds: ReplayGrounds) -> _Found:
+    bound, ground = _of_database(grounds)
+    return (bound, ground) if bound not in ("unclear", "client") else None
+
+
+def _of_order(grounds: ReplayGrounds) -> _Found:
+    share = grounds.order_share or 0.0
+    if share < ORDER_SHARE_MIN:
+        return None
+    return "order", (
+        f"in {format_share(share)} of the connections' time a statement waited until those of "
+        "other sessions had ended, as it was captured"
+    )
+
+
+def _of_sessions(grounds: ReplayGrounds) -> _Found:
+    """The server waited for statements, and the driver had time: neither was busy."""
+    bound, _ = _of_database(grounds)
+    time = grounds.database.time
+    if bound != "client" or time is None:
+        return None
+    active = time.active_mean
+    running = "" if active is None else f"; {active:.1f} statements ran at once, in the mean"
+    return "unclear", (
+        f"in {format_share(time.shares.get('client', 0.0))} of the clients' time the server waited "
+        "for their next statement, while the driver had time: the way between them, or too few "
+        f"sessions in the capture{running}"
+    )
+
+
+def _of_database(grounds: ReplayGrounds) -> tuple[str, str]:
+    """Return what bounds the database, and the ground, without a full stop.
+
+    What a verdict says of itself, such as ``as far as the server tells``, stays before the ground,
+    after a comma.
+    """
+    found = time_verdict(grounds.database)
+    opening, _, rest = found.sentence.partition(": ")
+    aside = opening.partition(", ")[2]
+    ground = (rest or opening).rstrip(".")
+    return found.bound, f", {aside}: {ground}" if aside else ground
+
+
+def _told(grounds: ReplayGrounds, bound: str, ground: str) -> Bottleneck:
+    who = WHO[bound]
+    parts = [f"{_OPENINGS[who]}{'' if ground.startswith(', ') else ': '}{ground}"]
+    if driver := _driver_words(grounds, who):
+        parts.append(driver)
+    if grounds.is_remote and bound != "pace":
+        parts.append("of the server's machine, its processors and its disks, nothing was seen")
+    return Bottleneck(
+        who=who, bound=bound, sentence=f"{'; '.join(parts)}.", evidence=_evidence(grounds)
+    )
+
+
+def _driver_words(grounds: ReplayGrounds, who: str) -> str:
+    """Return what the driver used, where it is not the verdict itself; empty if unknown."""
+    if who == "client" or grounds.core_share is None:
+        return ""
+    told = f"the driver used {format_share(grounds.core_share)} of a core"
+    if (grounds.delay_share or 0.0) >= DELAYED_SHARE_MIN:
+        lacked = format_share(grounds.delay_share or 0.0)
+        told += f", lacked a processor for {lacked} of the time"
+    if grounds.database.ceiling_share is None:
+        return f"{told}, and how much it could do was not measured"
+    return f"{told}, and {_of_ceiling(grounds).removeprefix('it ')}"
+
+
+def _of_ceiling(grounds: ReplayGrounds) -> str:
+    share = grounds.database.ceiling_share or 0.0
+    ceiling_per_s = grounds.database.ceiling_per_s or 0.0
+    return (
+        f"it reached {format_share(share)} of the {format_iops(ceiling_per_s)} statements a second "
+        "that it does with a server that answers at once"
+    )
+
+
+def _evidence(grounds: ReplayGrounds) -> dict[str, float]:
+    late, delivered = grounds.lateness, grounds.delivered
+    found: dict[str, float | None] = {
+        "client_core_share": grounds.core_share,
+        "client_delay_share": grounds.delay_share,
+        "order_share": grounds.order_share,
+        "sessions_mean": grounds.sessions_mean,
+        "delivered_ratio": delivered.value if delivered else None,
+        "within_1ms_share": late.within_1ms_share if late else None,
+        "lag_p99_ns": float(late.p99_ns) if late else None,
+        **time_verdict(grounds.database).evidence,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def client_shares(samples: Sequence[Sample]) -> tuple[float | None, float | None]:
+    """Return what the driver's thread used of a core and lacked; of each the largest round."""
+    used, lacked = [], []
+    for sample, record in replays(samples):
+        if sample.duration_s <= 0:
+            continue
+        client, whole_ns = record.client, sample.duration_s * 1e9
+        used.append((client.cpu_user_ns + client.cpu_system_ns) / whole_ns)
+        lacked.append(client.run_delay_ns / whole_ns)
+    return max(used, default=None), max(lacked, default=None)
+
+
+def order_share(samples: Sequence[Sample]) -> float | None:
+    """Return the share of all connections' time that statements waited for their order."""
+    shares = [
+        record.order.waited_ns / (record.sessions.open_max * sample.duration_s * 1e9)
+        for sample, record in replays(samples)
+        if record.sessions.open_max and sample.duration_s > 0
+    ]
+    return min(1.0, math.fsum(shares) / len(shares)) if shares else None
+
+
+def sessions_mean(samples: Sequence[Sample]) -> float | None:
+    """Return how many connections were open, in the mean over the time of all rounds."""
+    counts = [
+        each.sessions
+        for sample, record in replays(samples)
+        for place, each in enumerate(record.timeline)
+        if place * record.timeline_slice_s < sample.duration_s
+    ]
+    return math.fsum(counts) / len(counts) if counts else None

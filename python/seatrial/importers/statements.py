@@ -1,0 +1,258 @@
+"""Snapshots of pg_stat_statements as CSV, of any of its versions from 1.8 (PostgreSQL 13) on.
+
+The columns that are read, and what they are called by version of the extension (the server's
+``contrib/pg_stat_statements/pg_stat_statements--*.sql``):
+
+| what | 1.8 to 1.12 |
+|---|---|
+| who and what | ``userid``, ``dbid``, ``queryid``, ``query``; ``toplevel`` from 1.9 |
+| calls and time | ``calls``, ``rows``, ``total_exec_time``, ``total_plan_time`` (ms) |
+| blocks | ``shared_blks_hit``, ``shared_blks_read`` |
+| log | ``wal_bytes`` |
+| since when | ``stats_since`` from 1.11 (PostgreSQL 17) |
+
+With ``pg_stat_statements.track = all`` statements inside functions have rows of their own, and
+their time is in the call that contains them as well: those with ``toplevel`` false are left out.
+Before 1.9 they are not told apart.
+
+1.7 and older had ``total_time``, which held planning as well; it is read as the execution's time.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from seatrial.errors import UsageError
+
+COLUMNS: Final = (
+    *("userid", "dbid", "toplevel", "queryid", "query", "calls", "rows"),
+    *("total_exec_time", "total_plan_time", "shared_blks_hit", "shared_blks_read", "wal_bytes"),
+    "stats_since",
+)
+"""What our own snapshots hold, as far as the server's version has it."""
+TAKEN: Final = "snapshot_at"
+"""A column of our own: when it was taken, in Unix time."""
+NEEDED: Final = ("query", "calls")
+FIELD_CHARACTERS_MAX: Final = 16 << 20
+NO: Final = ("f", "false")
+_TEXT_KEY: Final = 3
+"""So long is the key of a statement without a number."""
+
+
+class Statement(msgspec.Struct, frozen=True, kw_only=True):
+    """Counters of one statement since the extension first saw it.
+
+    Attributes:
+        query: Its text, constants replaced by ``$1`` and so on.
+        calls: How often it was executed.
+        exec_s: Time of the executions.
+        plan_s: Time of planning; 0 unless ``track_planning`` is on.
+        rows: Rows returned or affected.
+        blocks_hit: Shared blocks found in the buffers; None where it is not told.
+        blocks_read: Shared blocks that were not.
+        wal_bytes: Bytes of write-ahead log.
+        since: When counting began, in Unix time; None where it is not told.
+    """
+
+    query: str
+    calls: int
+    exec_s: float
+    plan_s: float = 0.0
+    rows: int = 0
+    blocks_hit: int | None = None
+    blocks_read: int | None = None
+    wal_bytes: int | None = None
+    since: float | None = None
+
+
+Key = tuple[str, ...]
+"""User, database, number of the query, whether it is at top level; or else the text."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All counters at one moment.
+
+    Attributes:
+        statements: By key.
+        taken_at: Unix time in s; None where it is not told.
+        nested: Statements inside functions, which are part of a call and left out.
+    """
+
+    statements: dict[Key, Statement]
+    taken_at: float | None = None
+    nested: int = 0
+
+
+def is_snapshot(path: Path) -> bool:
+    """Tell whether a file is a CSV table with the columns of pg_stat_statements."""
+    try:
+        with path.open(encoding="utf-8", errors="replace", newline="") as file:
+            heading = file.readline(1 << 16)
+    except OSError:
+        return False
+    names = {name.strip().strip('"').lower() for name in heading.split(",")}
+    return names.issuperset(NEEDED) and bool(names & {"total_exec_time", "total_time"})
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """Return what a CSV file holds, as ``psql --csv`` prints the view.
+
+    Raises:
+        UsageError: when the file cannot be read or a counter in it is none.
+    """
+    csv.field_size_limit(FIELD_CHARACTERS_MAX)
+    try:
+        with path.open(encoding="utf-8", errors="replace", newline="") as file:
+            return snapshot_of(csv.DictReader(file))
+    except (ValueError, KeyError, csv.Error) as error:
+        raise UsageError(
+            seen=f"{path} is no snapshot of pg_stat_statements: {error}",
+            cause="A column is missing, or a counter is no number",
+            next_step="Write one with `seatrial sql compare --snapshot URL -o FILE`",
+        ) from None
+    except OSError as error:
+        raise UsageError(
+            seen=f"{path} cannot be read: {error.strerror}",
+            cause="It is missing, a folder, or closed to this user",
+            next_step=f"See `ls -l {path}`",
+        ) from None
+
+
+def snapshot_of(rows: Iterable[Mapping[str, str]]) -> Snapshot:
+    """Return a snapshot of rows by the names of their columns.
+
+    Raises:
+        KeyError: when a column is missing.
+        ValueError: when a counter is no number.
+    """
+    statements: dict[Key, Statement] = {}
+    taken_at: float | None = None
+    nested = 0
+    for row in rows:
+        own = {name.strip().lower(): value for name, value in row.items() if name}
+        if told := own.get(TAKEN):
+            taken_at = float(told)
+        text = own["query"]
+        if not text or text == "<insufficient privilege>":
+            continue
+        if (own.get("toplevel") or "").lower() in NO:
+            nested += 1
+            continue
+        key = _key(own, text)
+        statements[key] = _added(statements.get(key), _statement(own))
+    return Snapshot(statements=statements, taken_at=taken_at, nested=nested)
+
+
+def grown(begin: Snapshot, end: Snapshot) -> tuple[Snapshot, int]:
+    """Return what was counted between two snapshots, and of how many statements some is lost.
+
+    Where any counter is smaller than before, or counting began later, the statement was reset, or
+    let go and came again: all of its counters then count from 0. One that is gone was let go.
+    """
+    found: dict[Key, Statement] = {}
+    lost = len(begin.statements.keys() - end.statements.keys())
+    for key, last in end.statements.items():
+        first = begin.statements.get(key)
+        if first is not None and _began_anew(first, last):
+            lost += 1
+            first = None
+        between = last if first is None else _less(last, first)
+        if between.calls:
+            found[key] = between
+    return Snapshot(statements=found, taken_at=end.taken_at, nested=end.nested), lost
+
+
+def contains(first: Snapshot, second: Snapshot) -> bool:
+    """Tell whether one snapshot is a later one of the same counters, so that it holds the other.
+
+    So it is where every statement of the first, by user, database and number, is in the second,
+    none with a smaller counter, and some with a larger one.
+    """
+    if not all(len(key) > _TEXT_KEY for key in first.statements):
+        return False
+    pairs = [(each, second.statements.get(key)) for key, each in first.statements.items()]
+    return all(later and not _began_anew(each, later) for each, later in pairs) and any(
+        later and later.calls > each.calls for each, later in pairs
+    )
+
+
+def _began_anew(first: Statement, last: Statement) -> bool:
+    if first.since is not None and last.since is not None and first.since < last.since:
+        return True
+    pairs = [(getattr(first, name), getattr(last, name)) for name in _COUNTERS]
+    return any(then is not None and now is not None and _is_less(now, then) for then, now in pairs)
+
+
+def _is_less(now: float, then: float) -> bool:
+    """Tell whether a counter fell; sums of times in another order may differ in the last digit."""
+    return now < then and not math.isclose(now, then, rel_tol=1e-9)
+
+
+def covered_s(begin: Snapshot, end: Snapshot) -> float | None:
+    """Return the time between two snapshots; None where it is not told."""
+    if begin.taken_at is None or end.taken_at is None:
+        return None
+    return end.taken_at - begin.taken_at
+
+
+def _key(row: Mapping[str, str], text: str) -> Key:
+    number = row.get("queryid") or ""
+    if not number:
+        return ("", "", text)
+    return (row.get("userid") or "", row.get("dbid") or "", number, row.get("toplevel") or "")
+
+
+def _statement(row: Mapping[str, str]) -> Statement:
+    exec_ms = row.get("total_exec_time") or row["total_time"]
+    return Statement(
+        query=row["query"],
+        calls=int(row["calls"]),
+        exec_s=float(exec_ms) / 1e3,
+        plan_s=float(row.get("total_plan_time") or 0) / 1e3,
+        rows=int(row.get("rows") or 0),
+        blocks_hit=_whole(row, "shared_blks_hit"),
+        blocks_read=_whole(row, "shared_blks_read"),
+        wal_bytes=_whole(row, "wal_bytes"),
+        since=_since(row.get("stats_since") or ""),
+    )
+
+
+def _since(told: str) -> float | None:
+    try:
+        return datetime.datetime.fromisoformat(told).timestamp()
+    except ValueError:
+        return None
+
+
+def _whole(row: Mapping[str, str], name: str) -> int | None:
+    told = row.get(name)
+    return int(told) if told else None
+
+
+_COUNTERS: Final = (
+    *("calls", "exec_s", "plan_s", "rows", "blocks_hit", "blocks_read", "wal_bytes"),
+)
+
+
+def _added(first: Statement | None, second: Statement) -> Statement:
+    """Return two rows of one key as one, such as those of a snapshot without ``queryid``."""
+    return second if first is None else _combined(first, second, 1)
+
+
+def _less(last: Statement, first: Statement) -> Statement:
+    return _combined(last, first, -1)
+
+
+def _combined(one: Statement, other: Statement, sign: int) -> Statement:
+    def both(name: str) -> float | None:
+        a, b = getattr(one, name), getattr(other, name)
+        return None if a is None or b is None else max(0, a + sign * b)
+
+    return msgspec.structs.replace(one, **{name: both(name) for name in _COUNTERS})

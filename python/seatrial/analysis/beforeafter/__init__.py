@@ -1,0 +1,1 @@
+"""Before against after, query by query, page by page, batch by batch."""

@@ -1,0 +1,90 @@
+"""``seatrial sql capture``: a proxy that makes a trace of what clients and a server say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from seatrial.cli.options import json_option, trace_output_option
+
+EPILOG: Final = """\b
+Examples:
+  seatrial sql capture --listen :6432 --to postgresql://db1:5432/prod -o prod.trace
+  seatrial sql capture --listen /run/seatrial:5432 --to /run/postgresql:5432 -o prod.trace
+  seatrial sql capture --listen 10.0.0.5:6432 --to postgresql://db1 -o prod.trace --mask
+  seatrial sql capture --recover -o prod.trace           what a killed capture had secured
+
+\b
+Clients connect to the proxy as they would to the server, with sslmode=disable: what is encrypted
+is passed on and not captured, which is told at once. Ctrl-C, SIGTERM or SIGHUP ends it: the
+connections of all clients are closed, what they were about to do is rolled back, and the trace is
+completed. Bytes are passed on unaltered; the server sees the proxy's address as its client's.
+
+\b
+Where clients come in:
+  --listen :PORT        the loopback interface: this machine only
+  --listen HOST:PORT    one address of this machine; others can reach it, with a warning
+  --listen DIR[:PORT]   a socket in a folder, .s.PGSQL.PORT, for this user only
+
+\b
+Exit codes: 0 captured; 2 usage; 4 statements are missing: the trace could not be written to its
+end, or not as fast as they came, or what clients said was encrypted or could not be followed; 5
+refused, as a file would be lost; 6 the server cannot be reached; 8 too little space to begin.
+"""
+
+
+@click.command("capture", epilog=EPILOG, short_help="A proxy that makes a trace.")
+@click.option(
+    "--listen",
+    "places",
+    multiple=True,
+    metavar="[HOST]:PORT|DIR",
+    help="Where clients come in; may be given several times.",
+)
+@click.option("--to", "server", metavar="URL|DIR[:PORT]", help="The server.")
+@trace_output_option
+@click.option(
+    "--mask",
+    is_flag=True,
+    help="Replace literals, parameters and returned values by stand-ins of type and length.",
+)
+@click.option("--force", is_flag=True, help="Replace the trace if it exists.")
+@click.option(
+    "--recover", is_flag=True, help="Make a trace of what a capture that was killed had written."
+)
+@json_option
+def capture(
+    *,
+    places: tuple[str, ...],
+    server: str | None,
+    output: Path,
+    mask: bool,
+    force: bool,
+    recover: bool,
+    as_json: bool,
+) -> int:
+    """Pass on what clients and a server say, and make a trace of it.
+
+    Beside what a log tells, it has all parameters, the rows of each statement, and what RETURNING
+    and sequences gave back: with these a replay maps generated ids exactly. It holds the data that
+    clients send and are told of, and only its owner may read it.
+    """
+    from seatrial.cli import sql_capturing  # noqa: PLC0415 - not for --help
+
+    if recover:
+        sql_capturing.recover_capture(output, with_others=bool(places or server or mask or force))
+        return 0
+    captured = sql_capturing.capture_statements(
+        sql_capturing.wanted(places, server, output, mask=mask, force=force), quiet=as_json
+    )
+    if as_json:
+        from seatrial.cli.sql_documents import reading_document  # noqa: PLC0415 - only here
+
+        click.echo(reading_document(captured), nl=False)
+    else:
+        from seatrial.cli.sql_capture_text import capture_text  # noqa: PLC0415 - only here
+
+        click.echo(capture_text(captured))
+    return sql_capturing.exit_code(captured)

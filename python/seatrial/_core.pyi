@@ -106,6 +106,135 @@ class NullServer:
     def stop(self) -> None:
         """End the server; clients see the end of their connections."""
 
+@final
+class SqlReading:
+    """Logs that are being read in background threads."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait at most so long; True when all was read, or it failed."""
+    @property
+    def statements(self) -> int:
+        """Statements so far."""
+    def stop(self) -> None:
+        """Ask it to end; nothing is then written."""
+    def result(self) -> str:
+        """Return what came of it as JSON, once.
+
+        Raises ValueError, or OSError for a full disk, with what was seen, cause and next step;
+        RuntimeError while reading, when taken before, or for a defect.
+        """
+
+def start_sql_read(spec_json: str) -> SqlReading:
+    """Start to read logs into a trace (docs/sql.md); raises RuntimeError for no specification."""
+
+@final
+class SqlCapture:
+    """A proxy at work in background threads."""
+
+    @property
+    def places(self) -> list[str]:
+        """Where clients come in, in the order of the specification."""
+    def wait(self, timeout_s: float) -> bool:
+        """Wait at most so long; True when it has ended."""
+    def progress(self) -> tuple[int, int, int]:
+        """Return statements so far, those that were left out, and connections that are open."""
+    @property
+    def encrypted(self) -> int:
+        """Connections so far that are encrypted, and cannot be read."""
+    @property
+    def has_failed(self) -> bool:
+        """Whether the trace cannot be written any more, while passing goes on."""
+    def stop(self) -> None:
+        """Ask it to end: connections are closed, and the trace is completed."""
+    def result(self) -> str:
+        """Return what came of it as JSON, once.
+
+        Raises ValueError, or OSError for a full disk, with what was seen, cause and next step;
+        RuntimeError while it is at work, when taken before, or for a defect.
+        """
+
+def start_sql_capture(spec_json: str) -> SqlCapture:
+    """Start to pass on what clients and a server say, and to make a trace of it (docs/sql.md).
+
+    Raises ValueError, or OSError for a full disk, with what was seen, cause and next step;
+    RuntimeError when the specification is none.
+    """
+
+def recover_trace(trace: str | PathLike[str]) -> int:
+    """Make a trace of one whose capture was cut off; return how many statements it has.
+
+    Raises ValueError with what was seen, cause and next step where there is none.
+    """
+
+@final
+class SqlPlayback:
+    """A trace that is being played in a background thread."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait at most so long; True when it has ended."""
+    def live(self) -> dict[str, float]:
+        """Return how far it is.
+
+        ``elapsed_s``, ``answered``, of these ``failed``, ``skipped``, ``captured_total`` (0 until
+        they are counted), ``lag_ns`` of the last statement, and ``open`` sessions.
+        """
+    def stop(self) -> None:
+        """Ask it to end; what ran is kept."""
+    def result(self) -> dict[str, Any]:
+        """Return what came of it, once: a sample's parts as ``read_pgbench_logs`` does.
+
+        Beside them ``record`` (JSON of ``seatrial.results.replay.ReplayRecord``), ``end``
+        (``complete``, ``interrupted`` or ``server_lost``) and ``words`` (the server's).
+
+        Raises ValueError with a sentence when the trace or the server's address is none, OSError
+        when the system refuses, RuntimeError for a defect.
+        """
+
+def start_sql_playback(spec_json: str) -> SqlPlayback:
+    """Start to play a trace (docs/sql.md).
+
+    Raises ValueError with a sentence when the specification is none, OSError when the system
+    refuses a thread.
+    """
+
+def show_trace(trace: str | PathLike[str], top: int) -> str:
+    """Return what a trace holds as JSON, with the ``top`` queries by their total time.
+
+    Raises ValueError with what was seen, cause and next step when it is no trace.
+    """
+
+def trace_statements(trace: str | PathLike[str], first: int, count: int) -> list[dict[str, Any]]:
+    """Return statements of a trace in the order of its log.
+
+    Texts are str where they are UTF-8, else bytes; times are in us since 1970. Raises ValueError
+    with what was seen, cause and next step when it is no trace.
+    """
+
+def trace_course(trace: str | PathLike[str]) -> str:
+    """Return how a trace went as JSON: calls and time of each fingerprint, by slices of time.
+
+    Raises ValueError with what was seen, cause and next step when it is no trace.
+    """
+
+def trace_examples(
+    trace: str | PathLike[str], fingerprints: list[str]
+) -> dict[str, dict[str, Any]]:
+    """Return the first good statement of each fingerprint, as ``trace_statements`` does.
+
+    Fingerprints are in 16 hexadecimal digits; one that has none is left out. Raises ValueError
+    with what was seen, cause and next step when it is no trace.
+    """
+
+def trace_sequences(trace: str, catalog_json: str, databases: list[str]) -> str:
+    """Return as JSON where sequences whose ids a trace uses stand, and stood when it begins.
+
+    A list of ``sequence`` (its place in the catalogue), ``next_value_target`` and
+    ``next_value_log``; None where it is not known. Raises ValueError for no trace.
+    """
+
+def fingerprint_sql(sql: str) -> tuple[str, str, str, int]:
+    """Return fingerprint, text without values, class and number of statements of a text."""
+
 def io_uring_status() -> str:
     """Return an empty string when io_uring works, else the reason by name."""
 

@@ -82,7 +82,8 @@ impl Timeline {
         Timeline::with_budget(slice_ns, BUDGET_BYTES)
     }
 
-    fn with_budget(slice_ns: u64, budget_bytes: usize) -> Timeline {
+    /// An empty timeline whose slices that are over take at most so much room.
+    pub fn with_budget(slice_ns: u64, budget_bytes: usize) -> Timeline {
         Timeline {
             base_slice_ns: slice_ns.max(1),
             halvings: 0,

@@ -6,6 +6,12 @@ mod null_server;
 mod pgbench_log;
 mod running;
 mod sample;
+mod sql_capture;
+mod sql_course;
+mod sql_ids;
+mod sql_read;
+mod sql_replay;
+mod sql_trace;
 
 use pyo3::prelude::*;
 use seatrial_load::{address, procfs, sim, uring};
@@ -21,6 +27,18 @@ mod _core {
     use super::pgbench_log::read_pgbench_logs;
     #[pymodule_export]
     use super::running::{PyRunning, start};
+    #[pymodule_export]
+    use super::sql_capture::{PySqlCapture, recover_trace, start_sql_capture};
+    #[pymodule_export]
+    use super::sql_course::{fingerprint_sql, trace_course, trace_examples};
+    #[pymodule_export]
+    use super::sql_ids::trace_sequences;
+    #[pymodule_export]
+    use super::sql_read::{PySqlReading, start_sql_read};
+    #[pymodule_export]
+    use super::sql_replay::{PySqlPlayback, start_sql_playback};
+    #[pymodule_export]
+    use super::sql_trace::{show_trace, trace_statements};
     #[pymodule_export]
     use super::{clock_source, forget_device, io_uring_status, one_pass_writes};
     use pyo3::prelude::*;

@@ -18,7 +18,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         low: Lower end of the 95 % interval; None where there is none.
         high: Upper end of the 95 % interval; None where there is none.
         rounds: How many rounds it rests on.
-        unit: ``IOPS``, ``B/s``, ``ns``, ``commits/s``, ``tps``, ``ratio``, ``count``.
+        unit: ``IOPS``, ``B/s``, ``ns``, ``commits/s``, ``tps``, ``statements/s``,
+            ``ratio``, ``count``.
         over: What the interval is drawn from: ``rounds``, or the ``timeline`` of the one round that
             was measured. The latter says how well that round knows its own figure and nothing of
             how rounds differ, so it is no ground to compare or to stop on.

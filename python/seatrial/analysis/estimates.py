@@ -19,7 +19,7 @@ from seatrial.analysis.estimate import HISTOGRAM_RESOLUTION_SHARE, Estimate, Spr
 from seatrial.analysis.running import Running, response_histogram, running
 from seatrial.analysis.student import spread_correction, t_of, variance
 from seatrial.analysis.within_round import with_bandwidth, with_latency, with_rate
-from seatrial.analysis.wording import DATABASE_OPERATIONS
+from seatrial.analysis.wording import DATABASE_OPERATIONS, STATEMENT
 from seatrial.results.model import Sample
 
 ROUNDS_MIN_SETTLED = 3
@@ -152,7 +152,12 @@ def phases_of(samples: Sequence[Sample]) -> list[Running]:
 
 
 def rate_unit(sample: Sample) -> str:
-    """Return the unit of a cell's rate: ``commits/s``, ``tps`` on a database, else ``IOPS``."""
+    """Return the unit of a cell's rate: ``commits/s``, ``tps`` on a database, else ``IOPS``.
+
+    A replay has statements, ``statements/s``: its transactions are those of the capture.
+    """
+    if sample.cell.operation == STATEMENT:
+        return "statements/s"
     if sample.cell.operation in DATABASE_OPERATIONS:
         return "tps"
     return "commits/s" if sample.cell.operation == "commit" else "IOPS"

@@ -9,7 +9,9 @@ import msgspec
 from seatrial.analysis.audit.model import TableAudit
 from seatrial.analysis.database.model import DatabaseAnalysis
 from seatrial.analysis.estimate import Estimate, Spread
+from seatrial.analysis.layouts.model import LayoutAnalysis
 from seatrial.analysis.loadline.model import LoadLine
+from seatrial.analysis.replay.model import ReplayCell
 from seatrial.analysis.steady.model import SteadyState
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell, FactorValue
@@ -106,6 +108,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         steady: Of each cell that was measured for long enough to tell.
         load_lines: Of each workload that sought one.
         database: Of a run's database cells; None where there are none.
+        layouts: Of a run's layouts; None where it has none.
+        replays: Of each of a run's cells that plays a trace.
     """
 
     run: Run
@@ -117,3 +121,5 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     steady: list[SteadyState] = []
     load_lines: list[LoadLine] = []
     database: DatabaseAnalysis | None = None
+    layouts: LayoutAnalysis | None = None
+    replays: list[ReplayCell] = []

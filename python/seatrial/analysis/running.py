@@ -15,6 +15,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from seatrial._core import Histogram
+from seatrial.analysis.broken import is_broken
 from seatrial.analysis.steady.change_points import (
     CHANCE_MAX,
     STRETCH_MIN,
@@ -78,9 +79,10 @@ def running(sample: Sample) -> Running:
     """Return the running phase of a sample; all of it where there surely was no start-up phase.
 
     Under a schedule nothing is cut: how much is asked is given, so a slow start is a wait that
-    somebody had.
+    somebody had. Nor where an array was broken meanwhile: what came before that is no start-up.
+    Nor of a replay, which is as long as what was captured: its start asks for something else.
     """
-    if not is_long_enough(sample) or not _is_closed_loop(sample):
+    if not is_long_enough(sample) or not _is_closed_loop(sample) or is_broken(sample):
         return _whole(sample)
     series = series_of(sample)
     steps = start_up_steps(series.rates)
@@ -94,7 +96,8 @@ def running_from(sample: Sample, from_s: float) -> Running:
     the timeline cannot tell.
     """
     own = running(sample)
-    if own.from_s >= from_s or not is_long_enough(sample) or not _is_closed_loop(sample):
+    is_whole = not is_long_enough(sample) or not _is_closed_loop(sample) or is_broken(sample)
+    if own.from_s >= from_s or is_whole:
         return own
     first = math.ceil(from_s * NS_PER_S / sample.timeline.slice_ns - 1e-6)
     return own if first > START_UP_SHARE_MAX * whole_slices(sample) else _from_slice(sample, first)
@@ -198,6 +201,8 @@ def _differ(before: Array, after: Array) -> bool:
 
 def _is_closed_loop(sample: Sample) -> bool:
     """Tell whether the next request waits for the last; where it is not known, as if it did not."""
+    if sample.replay is not None:
+        return False
     arrival = sample.cell.spec.get("arrival")
     return isinstance(arrival, dict) and arrival.get("kind") == "closed"
 

@@ -19,9 +19,11 @@ from seatrial.analysis.estimates import (
 from seatrial.analysis.findings import find
 from seatrial.analysis.findings.context import Context
 from seatrial.analysis.findings.errors import name_of
+from seatrial.analysis.layouts.analyse import analyse_layouts
 from seatrial.analysis.loadline.lines import load_lines
 from seatrial.analysis.model import CellSummary, Summary
 from seatrial.analysis.order import natural_order
+from seatrial.analysis.replay.analyse import analyse_replays
 from seatrial.analysis.thresholds import evaluate
 from seatrial.analysis.verdict import verdict
 from seatrial.analysis.wording import format_count, format_duration_ns
@@ -46,22 +48,26 @@ def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
             natural_order(summary.cell),
         ),
     )
-    audits = audit_tables(run, cells)
+    audits = audit_tables(run, Context(run, cells).sound.cells)
     stored = [sample for part in cells for sample in part.samples]
     lines = load_lines(study, stored) if study else []
-    database = analyse(run, cells)
-    context = Context(run, cells, audits, lines, database)
+    replays = analyse_replays(run, cells)
+    database = analyse(run, cells, replays)
+    layouts = analyse_layouts(cells)
+    context = Context(run, cells, audits, lines, database, layouts, replays)
     findings = find(context)
     bounds = {part.cell.key: part.verdict.bound for part in database.cells} if database else {}
     summary = Summary(
         run=run,
         cells=cells,
         findings=findings,
-        verdict=verdict(cells, findings, lines, bounds),
+        verdict=verdict(cells, findings, lines, bounds, layouts),
         audits=audits,
-        steady=context.steady,
+        steady=context.sound.unplayed.steady,
         load_lines=lines,
         database=database,
+        layouts=layouts,
+        replays=replays,
     )
     judged = evaluate(study.thresholds, summary) if study else []
     return msgspec.structs.replace(summary, thresholds=judged)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from seatrial.analysis.broken import is_broken
 from seatrial.analysis.database.headline import headline, headline_cell
 from seatrial.analysis.findings.context import entries, lookup
+from seatrial.analysis.layouts.model import LayoutAnalysis
+from seatrial.analysis.layouts.telling import best_words, recovery_words
 from seatrial.analysis.loadline.model import LoadLine
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.wording import (
@@ -36,10 +39,20 @@ UNTRUSTED = {
     "errors": "requests failed",
     "device_cache_served": "a cache in place of the device answered",
     "late_requests": "the target could not keep the schedule",
+    "replay_under_delivered": "not all that was captured was played",
+    "replay_wrong_database": "the database is not the captured one",
+    "replay_rolled_back": "transactions of the capture were rolled back",
+    "replay_new_errors": "statements failed that had succeeded",
 }
 """Kinds that, when critical, put the figures told in doubt, and how to say so in short."""
 UNTRUSTED_EVERYWHERE = ("corruption", "errors")
 """Of these, those that put every figure in doubt, not only those of their own cells."""
+FOLLOW_FROM_WRONG_DATABASE = ("replay_rolled_back", "replay_new_errors")
+"""Of these, those that are told as no doubt of their own beside ``replay_wrong_database``."""
+
+
+TOLD_OF_FAILURES = ("data_lost", "rebuild_dips", "redundancy_window")
+"""Kinds that say of a failure what is told of it anyhow."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +68,21 @@ def verdict(
     findings: Sequence[Finding],
     load_lines: Sequence[LoadLine] = (),
     bounds: Mapping[str, str] | None = None,
+    layouts: LayoutAnalysis | None = None,
 ) -> str:
     """Return how fast the target is in a database's units, and the worst that was found.
 
     Where a critical finding puts the figures told in doubt, that comes first. Of several targets
-    each has its own figures, and only the first of them: the tables compare the rest. What is
-    sustained within a limit is told as the load line tells it.
+    each has its own figures, and only the first of them: the tables compare the rest; of several
+    layouts it is told which is best for what, and what failures did. What is sustained within a
+    limit is told as the load line tells it.
 
     Args:
         cells: Of the run.
         findings: Of the run, the gravest first.
         load_lines: Of the run.
         bounds: What bounds each cell of a database, by its key.
+        layouts: What is particular to the run's layouts.
     """
     if not cells:
         return "Nothing was measured."
@@ -74,14 +90,20 @@ def verdict(
     if load_lines:
         answers = " ".join(_answer(line, load_lines) for line in load_lines)
         if others:
-            return f"{answers} {verdict(others, findings, bounds=bounds)}"
+            return f"{answers} {verdict(others, findings, bounds=bounds, layouts=layouts)}"
         worst = _worst([each for each in findings if each.kind != "knee"], []).lstrip("; .")
         return f"{answers} {worst[0].upper()}{worst[1:]}." if worst else answers
     tainted = [c for finding in findings if finding.kind in NOT_THE_DEVICES for c in finding.cells]
-    told = _speed_by_target(cells, tainted, bounds or {})
+    told = _of_layouts(cells, layouts) if layouts else []
+    shown_keys = {part.cell.key for each in told for part in each.cells}
+    rest = [] if layouts and layouts.best else _sound(cells, shown_keys)
+    if rest or not told:
+        told = [*_speed_by_target(rest or cells, tainted, bounds or {}), *told]
     speed = "; ".join(part.words for part in told)
     shown = [cell.cell.identity() for part in told for cell in part.cells]
-    doubts = [finding for finding in findings if _is_doubt(finding, shown)]
+    doubts = _first_causes([finding for finding in findings if _is_doubt(finding, shown)])
+    if layouts and layouts.recoveries:
+        findings = [finding for finding in findings if finding.kind not in TOLD_OF_FAILURES]
     blank = [f for f in findings if f.kind == "nothing_completed" and not shown]
     sentence = f"{speed[0].upper()}{speed[1:]}{_worst(findings, [*doubts, *blank])}."
     if not doubts:
@@ -90,11 +112,41 @@ def verdict(
     return f"Do not trust these numbers: {reasons}. {sentence}"
 
 
+def _sound(cells: Sequence[CellSummary], shown_keys: Container[str]) -> list[CellSummary]:
+    """Return the cells in which nothing was broken, and that are not told of otherwise."""
+    return [
+        each
+        for each in cells
+        if each.cell.key not in shown_keys and not any(is_broken(sample) for sample in each.samples)
+    ]
+
+
+def _of_layouts(cells: Sequence[CellSummary], layouts: LayoutAnalysis) -> list[Told]:
+    """Tell which of a run's layouts is best for what, and what its failures did."""
+    best = {each.target for each in layouts.best}
+    broken = {each.cell.key for each in layouts.recoveries}
+    told = [
+        Told(words, tuple(c for c in cells if c.cell.target in best and c.cell.key not in broken))
+        for words in best_words(layouts)
+    ]
+    return told + [
+        Told(words, tuple(c for c in cells if c.cell.key in broken))
+        for words in recovery_words(layouts.recoveries)
+    ]
+
+
 def _answer(line: LoadLine, load_lines: Sequence[LoadLine]) -> str:
     """Return what a load line found; with its name where there are several."""
     several = len(load_lines) > 1
     sentence = f"{line.workload}, {line.target}: {line.sentence}" if several else line.sentence
     return f"{sentence} {line.generator}." if line.generator else sentence
+
+
+def _first_causes(doubts: list[Finding]) -> list[Finding]:
+    """Return the doubts without what follows from another: on a wrong database much fails."""
+    if all(finding.kind != "replay_wrong_database" for finding in doubts):
+        return doubts
+    return [finding for finding in doubts if finding.kind not in FOLLOW_FROM_WRONG_DATABASE]
 
 
 def _is_doubt(finding: Finding, shown: Sequence[dict[str, FactorValue]]) -> bool:
@@ -254,11 +306,33 @@ def _froze(finding: Finding) -> str:
     return f"{whose} {format_count(count)} times, for up to {longest}{told}"
 
 
+def _errors_of(finding: Finding) -> int:
+    names = ("new_count", "other_code_count", "unanswered_count")
+    return sum(int(finding.evidence[name]) for name in names)
+
+
 def _cells(finding: Finding) -> str:
     return format_plural(len(finding.cells), "cell")
 
 
 _WORDS: dict[str, Callable[[Finding], str]] = {
+    "replay_rolled_back": lambda f: (
+        f"{format_plural(f.evidence['lost_count'], 'transaction')} of the capture did not commit"
+    ),
+    "replay_new_errors": lambda f: (
+        f"{format_plural(_errors_of(f), 'statement')} failed that had succeeded"
+    ),
+    "replay_late": lambda f: (
+        f"{format_share(1 - f.evidence['within_1ms_share'])} of the statements were sent late"
+    ),
+    "replay_client_bound": lambda _: "the client, not the database, was the limit",
+    "replay_rows_differ": lambda f: (
+        f"{format_share(f.evidence['different_share'])} of what was compared had other rows"
+    ),
+    "replay_order_released": lambda _: "the order had to be broken",
+    "replay_skipped": lambda f: (
+        f"{format_share(f.evidence['skipped_share'])} of the capture could not be sent"
+    ),
     "transactions_lost": lambda f: (
         f"of {format_count(f.evidence['acknowledged_count'])} acknowledged transactions "
         f"{f.evidence['wrong']}"

@@ -41,8 +41,10 @@ PLUS_MINUS_SHARE_MAX = 0.25  # wider intervals are lopsided; their two ends are 
 ABSURD_FACTOR = 10
 BYTES_PER_MB = 1_000_000
 UNKNOWN = "unknown"
-DATABASE_OPERATIONS = ("transaction", "batch")
+DATABASE_OPERATIONS = ("transaction", "batch", "statement")
 """What a cell of a database asks of it (study/cell.py)."""
+STATEMENT = "statement"
+"""What a replay asks of it: each session of the capture has a connection."""
 POWER_CUT = "power_cut"
 """A factor of our own; other words of a database's cell are settings, or are words already."""
 
@@ -207,6 +209,11 @@ def format_plural(count: int, singular: str, plural: str = "") -> str:
     return f"{format_count(count)} {singular if count == 1 else plural or singular + 's'}"
 
 
+def operation_words(operation: str) -> str:
+    """Return what several of one operation are called, such as ``copies``, ``mixed requests``."""
+    return {"mixed": "mixed requests", "copy": "copies"}.get(operation, f"{operation}s")
+
+
 def format_cell(cell: Cell) -> str:
     """Return a cell as a reader would name it: ``matrix: random read 8 KiB, 10 threads``.
 
@@ -225,19 +232,21 @@ def format_identity(identity: Mapping[str, FactorValue]) -> str:
     """
     size_bytes = int(identity.get("block_size_bytes", 0))
     on_database = is_on_database(identity)
+    is_of_replay = identity.get("operation") == STATEMENT
     named = () if on_database else ("pattern", "operation")
     words = [str(identity[name]) for name in named if name in identity]
     words += [format_size(size_bytes)] if size_bytes else []
     parts = [" ".join(words)] if words else []
     if "threads" in identity:
         noun = "client" if on_database else "thread"
+        noun = "connection" if is_of_replay else noun
         parts.append(format_plural(int(identity["threads"]), noun))
     if int(identity.get("depth", 1)) > 1:
         parts.append(f"depth {identity['depth']}")
     parts += [
         _format_factor(identity, name, value)
         for name, value in identity.items()
-        if name not in _TOLD_APART
+        if name not in _TOLD_APART and not (is_of_replay and USUAL_OF_REPLAY.get(name) == value)
     ]
     heading = " on ".join(
         str(identity[name]) for name in ("workload", "target") if name in identity
@@ -256,6 +265,8 @@ def _format_factor(identity: Mapping[str, FactorValue], name: str, value: Factor
         return f"zone {value} of {identity['zones']}"
     if name.endswith("_bytes") and isinstance(value, int):
         return f"{name.removesuffix('_bytes').replace('_', ' ')} {format_size(value)}"
+    if name.endswith("_kib_per_s"):
+        return f"{name.removesuffix('_kib_per_s').replace('_', ' ')} {value} KiB/s"
     if isinstance(value, bool):
         return _FLAGS.get((name, value), f"{name} {str(value).lower()}")
     if isinstance(value, str) and is_on_database(identity) and name != POWER_CUT:
@@ -267,7 +278,13 @@ def _format_factor(identity: Mapping[str, FactorValue], name: str, value: Factor
 _TOLD_APART = frozenset(
     {"target", "workload", "pattern", "operation", "block_size_bytes", "threads", "depth", "zones"}
 )
-_FLAGS = {("direct", False): "buffered", ("direct", True): "direct"}
+_FLAGS = {
+    ("direct", False): "buffered",
+    ("direct", True): "direct",
+    ("read_only", True): "read only",
+}
+USUAL_OF_REPLAY = {"pace": "arrivals", "order": "session", "read_only": False}
+"""Factors of a replay that are told only where they are otherwise."""
 
 
 def moment(unix_s: float) -> str:

@@ -24,10 +24,12 @@ def command(target: str, as_json: bool) -> int:
 
     Names what could spoil a measurement: a link narrower than it could be, a busy machine, a cache
     in between, a file system that is nearly full, io_uring forbidden, and more. Of PostgreSQL it
-    says which programs are found, and whether a server could be run there.
+    says which programs are found, and whether a server could be run there; of layouts, which could
+    be built here and what the others lack.
     """
     from seatrial import context  # noqa: PLC0415 - not for --help
     from seatrial.analysis import preflight  # noqa: PLC0415
+    from seatrial.cli.backend_check import check_layouts, layouts_text  # noqa: PLC0415
     from seatrial.cli.documents import check_document, stack_text  # noqa: PLC0415
     from seatrial.cli.outcome import finding_text  # noqa: PLC0415
     from seatrial.cli.places import existing  # noqa: PLC0415
@@ -37,12 +39,14 @@ def command(target: str, as_json: bool) -> int:
     server = check_server(place) if place.is_dir() else None
     fingerprint = context.fingerprint(place)
     findings = preflight(fingerprint)
+    layouts = check_layouts()
     if as_json:
-        click.echo(check_document(fingerprint, findings, server), nl=False)
+        click.echo(check_document(fingerprint, findings, server, layouts), nl=False)
         return 0
     click.echo(stack_text(fingerprint))
     if server:
         click.echo(server_text(server))
+    click.echo(layouts_text(layouts))
     for finding in findings:
         click.echo(f"\n{finding_text(finding)}")
     if not findings:

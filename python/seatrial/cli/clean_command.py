@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 
 from seatrial.cli.options import json_option
+
+if TYPE_CHECKING:
+    from seatrial.targets.undo import Undone
 
 EPILOG = """\b
 Examples:
@@ -19,13 +25,18 @@ Examples:
 def command(dry_run: bool, as_json: bool) -> int:
     """Undo what killed runs left behind: files, devices, mounts, settings, servers, databases.
 
-    Runs that are still going are left alone.
+    Runs that are still going are left alone, and so are layouts that `layout build` left standing.
     """
+    from seatrial.targets.undo import clean  # noqa: PLC0415 - not for --help
+
+    return tell_undone(clean(dry_run=dry_run), as_json=as_json)
+
+
+def tell_undone(undone: Sequence[Undone], *, as_json: bool) -> int:
+    """Print what became of changes; return 1 where one could not be undone, else 0."""
     from seatrial.cli.documents import clean_document  # noqa: PLC0415 - not for --help
-    from seatrial.targets.undo import clean  # noqa: PLC0415
     from seatrial.targets.undoers import Outcome  # noqa: PLC0415
 
-    undone = clean(dry_run=dry_run)
     if as_json:
         click.echo(clean_document(undone), nl=False)
     elif not undone:

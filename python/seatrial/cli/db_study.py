@@ -67,7 +67,8 @@ _RENAMED: Final = {
 _LABELLED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
 _NOT_A_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _LABEL_LENGTH_MAX: Final = 40
-_AGAIN: Final = "-aa"
+AGAIN: Final = "-aa"
+"""Behind the label of a place that is measured twice."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +127,7 @@ def places_of(
     places = _told_apart(places)
     if again or (again is None and len(places) > 1):
         first = places[0]
-        twin = msgspec.structs.replace(first, label=f"{first.label}{_AGAIN}", is_again=True)
+        twin = msgspec.structs.replace(first, label=f"{first.label}{AGAIN}", is_again=True)
         places.append(twin)
     return places
 

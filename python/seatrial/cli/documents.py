@@ -11,6 +11,7 @@ import msgspec
 from seatrial.analysis.compare.model import Comparison, Side
 from seatrial.analysis.model import Finding
 from seatrial.analysis.wording import format_size
+from seatrial.cli.backend_check import LayoutCheck
 from seatrial.cli.precondition_cost import Cost
 from seatrial.cli.server_check import ServerCheck
 from seatrial.report.exports.json_document import as_text, document
@@ -20,8 +21,13 @@ from seatrial.study.model import Plan, PlannedTarget
 from seatrial.targets.undo import Undone
 
 
-def plan_document(plan: Plan) -> str:
-    """Return what a run of the plan would do: docs/schema/plan.schema.json."""
+def plan_document(plan: Plan, commands: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Return what a run of the plan would do: docs/schema/plan.schema.json.
+
+    Args:
+        plan: The plan.
+        commands: What builds each of its layouts, by label, as a shell would take it.
+    """
     return as_text(
         document(
             "plan",
@@ -29,6 +35,8 @@ def plan_document(plan: Plan) -> str:
             seed=plan.study.seed,
             plan_hash=plan.plan_hash,
             targets=[_target(target) for target in plan.targets],
+            drives=plan.drives,
+            commands=dict(commands or {}),
             cells=[_cell(cell) for cell in plan.cells],
             files=plan.files,
             notes=plan.notes,
@@ -44,6 +52,8 @@ def _target(target: PlannedTarget) -> dict[str, Any]:
         "path": target.path,
         "url": target.url,
         "size_bytes": target.size_bytes,
+        "layout": None if target.layout is None else msgspec.to_builtins(target.layout),
+        "leg": target.leg,
     }
 
 
@@ -57,7 +67,10 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def check_document(
-    fingerprint: Mapping[str, Any], findings: Sequence[Finding], server: ServerCheck | None
+    fingerprint: Mapping[str, Any],
+    findings: Sequence[Finding],
+    server: ServerCheck | None,
+    layouts: LayoutCheck,
 ) -> str:
     """Return the fingerprint and what could spoil a measurement: docs/schema/check.schema.json.
 
@@ -65,6 +78,7 @@ def check_document(
         fingerprint: Of machine and target.
         findings: What could spoil a measurement there.
         server: Whether a PostgreSQL could be run there; None where the target is no directory.
+        layouts: Which layouts could be built on this machine.
     """
     return as_text(
         document(
@@ -72,6 +86,7 @@ def check_document(
             fingerprint=dict(fingerprint),
             findings=list(findings),
             server=None if server is None else msgspec.to_builtins(server),
+            layouts=layouts,
         )
     )
 

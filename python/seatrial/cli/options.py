@@ -27,11 +27,20 @@ json_option = click.option(
 
 run_argument = click.argument("run", default="last")
 
+trace_output_option = click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The trace to write, such as prod.trace.",
+)
+
 destroy_option = click.option(
     "--destroy",
-    metavar="SERIAL",
+    metavar="SERIAL,...",
     help="Serial number (or exact path, where it has none) of the device or file whose content "
-    "may be overwritten.",
+    "may be overwritten; of several drives with commas between.",
 )
 
 report_option = click.option(
@@ -103,6 +112,35 @@ def changing_options(function: Callable[..., int]) -> Callable[..., int]:
     return function
 
 
+_DRIVES: Final = (
+    click.option(
+        "--devices",
+        metavar="A,B,...",
+        default="",
+        help="Drives that layouts are built of; each must be named with --destroy.",
+    ),
+    click.option(
+        "--loop",
+        metavar="NxSIZE",
+        default="",
+        help="Loop devices that layouts are built of, such as 6x2G.",
+    ),
+    click.option(
+        "--loop-dir",
+        metavar="DIR",
+        default="",
+        help="Where the files of loop devices lie; by default here.",
+    ),
+)
+
+
+def drives_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add what layouts can be built of: ``devices``, ``loop`` and ``loop_dir``, all override's."""
+    for option in reversed(_DRIVES):
+        function = option(function)
+    return function
+
+
 class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     """What all measuring commands have in common.
 
@@ -110,7 +148,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
         results: The results file.
         report: Where the report goes; None for beside the results file.
         label: What the user calls the run.
-        destroy: Serial number or path of what may be overwritten.
+        destroy: Serial number or path of what may be overwritten; of several, with commas.
         as_json: One JSON document instead of text.
         plan_only: Nothing is measured; the plan is shown.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,9 @@ from seatrial.measure.recorder import Conductor
 from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
 from seatrial.report.exports import json_document
+from seatrial.report.lab import lab_notice
 from seatrial.report.tables import as_text, tables
+from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
 from seatrial.study.adaptive import is_adaptive
 from seatrial.study.loadline import LOADLINE
@@ -31,6 +34,8 @@ EXIT_THRESHOLD: Final = 3
 EXIT_PARTIAL: Final = 4
 EXIT_TRANSACTIONS_LOST: Final = 12
 WIDTH: Final = 100
+LAYOUTS_COMPARED_MAX: Final = 2
+"""Of a run's layouts, so many are compared cell by cell on the terminal: two legs, as a rule."""
 SEVERITY_MARKS: Final = {"critical": "!!", "warning": " !", "note": "  "}
 
 
@@ -63,11 +68,47 @@ def measure_and_tell(
         with terminal.watcher(quiet=as_json) as watcher:
             way = conductor or way_through(request.plan)
             run, end = execute(request, store, watcher=watcher, conductor=way)
-        summary = summarise(run, store.samples(run.id))
+        samples = store.samples(run.id)
+    return tell(
+        run,
+        samples,
+        end.reason,
+        results,
+        report=report,
+        as_json=as_json,
+        with_published=with_published,
+    )
+
+
+def tell(
+    run: Run,
+    samples: Sequence[Sample],
+    reason: str,
+    results: Path,
+    *,
+    report: Path | None,
+    as_json: bool,
+    with_published: bool = False,
+) -> int:
+    """Print what came of a run that has just ended, write its report; return the exit code.
+
+    Args:
+        run: The run as stored.
+        samples: Its samples.
+        reason: Why its rounds ended, as a sentence.
+        results: The results file.
+        report: Where the report goes; None for beside the results file.
+        as_json: One JSON document instead of text.
+        with_published: Whether the report begins with published figures of databases beside.
+
+    Raises:
+        UsageError: when the report could not be written.
+    """
+    summary = summarise(run, samples)
     place = report or results.parent / f"seatrial-report-{run.id}.html"
     if not as_json:
-        reason = click.wrap_text(end.reason, width=WIDTH)
-        click.echo(f"{run_text(summary)}{targets_text(summary)}\n{reason}")
+        wrapped = click.wrap_text(reason, width=WIDTH)
+        click.echo(f"{run_text(summary)}{targets_text(summary)}\n{wrapped}")
     write_report(summary, place, with_published=with_published)
     if as_json:
         click.echo(json_document.render(summary), nl=False)
@@ -91,14 +132,23 @@ def way_through(plan: Plan) -> Conductor:
 def exit_code(summary: Summary) -> int:
     """Return 12 for lost transactions, 4 for a partial result, 3 for a breached threshold, or 0.
 
-    A batch that failed in a round is a partial result, too.
+    A batch that failed in a round is a partial result, too, and so are replays that did not begin
+    alike.
     """
     if any(finding.kind == "transactions_lost" for finding in summary.findings):
         return EXIT_TRANSACTIONS_LOST
     batch_failed = any(each.cell.operation == "batch" and each.failed for each in summary.cells)
-    if summary.run.status != "complete" or batch_failed:
+    if summary.run.status != "complete" or batch_failed or starts_differ(summary):
         return EXIT_PARTIAL
     return 0 if all(result.met for result in summary.thresholds) else EXIT_THRESHOLD
+
+
+def starts_differ(summary: Summary) -> bool:
+    """Tell whether replays of a run surely did not begin with the same data."""
+    return any(
+        finding.kind == "replay_starts_differ" and finding.severity == "critical"
+        for finding in summary.findings
+    )
 
 
 def write_report(summary: Summary, place: Path, *, with_published: bool = False) -> None:
@@ -119,8 +169,13 @@ def write_report(summary: Summary, place: Path, *, with_published: bool = False)
 
 
 def run_text(summary: Summary) -> str:
-    """Return tables, findings, thresholds and verdict for a terminal; notes without reasons."""
-    blocks = [as_text(table) for table in tables(summary)]
+    """Return tables, findings, thresholds and verdict for a terminal; notes without reasons.
+
+    Of a run of the lab what holds of its figures stands first.
+    """
+    notice = lab_notice(summary.run)
+    blocks = [notice] if notice else []
+    blocks += [as_text(table) for table in tables(summary)]
     blocks += [finding_text(finding) for finding in summary.findings if finding.severity != "note"]
     notes = [_marked(finding) for finding in summary.findings if finding.severity == "note"]
     if notes:
@@ -134,9 +189,17 @@ def run_text(summary: Summary) -> str:
 
 
 def targets_text(summary: Summary) -> str:
-    """Return how the targets of a run compare with its first; empty where it has but one."""
-    if len({part.cell.target for part in summary.cells}) < 2:
+    """Return how the targets of a run compare with its first; empty where it has but one.
+
+    Of more than two layouts the analysis itself says which differ, and in what.
+    """
+    targets = dict.fromkeys(part.cell.target for part in summary.cells)
+    if len(targets) < 2:
         return ""
+    if summary.layouts and len(targets) > LAYOUTS_COMPARED_MAX:
+        a, b, *_ = targets
+        run = summary.run.id
+        return f"\nTwo layouts cell by cell: seatrial compare {run}:{a} {run}:{b}\n"
     from seatrial.cli.comparing import targets_compared_text  # noqa: PLC0415 - it imports this
 
     samples = [sample for part in summary.cells for sample in part.samples]

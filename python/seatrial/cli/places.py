@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from seatrial import context
-from seatrial.errors import TargetError, UsageError
+from seatrial.errors import StudyError, TargetError, UsageError
 from seatrial.study.database import OnDatabase
+from seatrial.study.drives import DriveInfo, planned_drives
 from seatrial.study.model import TargetInfo
 from seatrial.study.schema import Study, Target
 from seatrial.targets.guard import inspect
@@ -19,7 +20,7 @@ from seatrial.targets.resolve import ResolvedTarget, TargetKind, resolve
 
 
 def with_absolute_paths(study: Study) -> Study:
-    """Return the study with its targets' paths from the root, for the record of the run.
+    """Return the study with paths of targets and drives from the root, for the run's record.
 
     A run is found again by them, from any folder, when it is resumed.
 
@@ -27,7 +28,12 @@ def with_absolute_paths(study: Study) -> Study:
         TargetError: when a target does not exist.
     """
     targets = [_from_the_root(target) for target in study.targets]
-    return msgspec.structs.replace(study, targets=targets)
+    drives = study.drives
+    if drives.loop:
+        drives = msgspec.structs.replace(drives, folder=_absolute(drives.folder or "."))
+    devices = [_absolute(device) for device in drives.devices]
+    drives = msgspec.structs.replace(drives, devices=devices)
+    return msgspec.structs.replace(study, targets=targets, drives=drives)
 
 
 def targets_info(study: Study) -> dict[str, TargetInfo]:
@@ -47,6 +53,32 @@ def targets_info(study: Study) -> dict[str, TargetInfo]:
                 info = _with_database(info, found.path, target.pg_bin)
             infos[target.label] = info
     return infos
+
+
+def drives_info(study: Study) -> list[DriveInfo]:
+    """Return what layouts are built of, with what is known of the devices; no root is needed.
+
+    Raises:
+        TargetError: when a device does not exist.
+        StudyError: when what is named is no block device.
+    """
+    if not study.layouts:
+        return []
+    known = {device: _drive_info(device) for device in study.drives.devices}
+    return planned_drives(study.drives, known)
+
+
+def _drive_info(device: str) -> DriveInfo:
+    info = _info(existing(device))
+    if info.kind != "device":
+        raise StudyError(
+            seen=f"{device} is to be a drive of layouts, but it is a {info.kind or 'name'}",
+            cause="Layouts are built of block devices",
+            next_step="Name devices such as /dev/sdb, or have loop devices made with --loop 6x2G",
+        )
+    return DriveInfo(
+        name=device, size_bytes=info.size_bytes, logical_block_bytes=info.logical_block_bytes
+    )
 
 
 def existing(target: str) -> ResolvedTarget:
@@ -75,14 +107,17 @@ def existing(target: str) -> ResolvedTarget:
 def _from_the_root(target: Target) -> Target:
     if not target.path or resolve(target.path).path is None:
         return target
-    place = Path(target.path).expanduser().absolute()
-    return msgspec.structs.replace(target, path=str(place))
+    return msgspec.structs.replace(target, path=_absolute(target.path))
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
 
 
 def _info(found: ResolvedTarget) -> TargetInfo:
     if found.path is None:
         return TargetInfo(kind=found.kind.value)
-    print_of_target: Mapping[str, Any] = context.fingerprint(found.path)["target"]
+    print_of_target: Mapping[str, Any] = context.target_fingerprint(found.path)
     block_bytes = int(print_of_target.get("logical_block_bytes") or 512)
     drive_bytes = _drive_bytes(print_of_target)
     if found.kind is TargetKind.DIRECTORY:

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seatrial.cli.options import Measuring, changing_options, measuring_options
+from seatrial.cli.options import (
+    Measuring,
+    changing_options,
+    drives_options,
+    measuring_options,
+)
 
 if TYPE_CHECKING:
     from seatrial.importers.fio_jobs import JobStudy
@@ -23,6 +28,9 @@ Examples:
   seatrial study one-dvd-per-second --target /mnt/ssd --plan
   seatrial study four-kib --target /mnt/ssd
   seatrial study ssd-vs-hdd --target hdd=/mnt/disk --target ssd=/mnt/ssd
+  seatrial study raid-sweep --plan    what would be built and measured, with every command
+  seatrial study raid-sweep --loop 6x2G
+  seatrial study raid-sweep --devices /dev/sdb,/dev/sdc,/dev/sdd --destroy SERIAL,SERIAL,SERIAL
   seatrial study mine.toml
   seatrial study mine.toml --resume   go on after a kill or an interrupt
   seatrial study jobs.fio --plan      a job file of fio; what is done otherwise is named
@@ -46,6 +54,7 @@ docs/importers.md what is taken over of a job file of fio.
 @click.option(
     "--fio-job", "as_fio_job", is_flag=True, help="Only print the cells as a job file of fio."
 )
+@drives_options
 @changing_options
 @measuring_options
 def command(
@@ -97,14 +106,18 @@ def _jobs_of(name: str) -> JobStudy | None:
 
 
 def plan_for(study: Study) -> Plan:
-    """Return the plan of a study on targets as they are."""
-    from seatrial.cli.places import targets_info, with_absolute_paths  # noqa: PLC0415
+    """Return the plan of a study on targets and drives as they are."""
+    from seatrial.cli.places import drives_info, targets_info, with_absolute_paths  # noqa: PLC0415
     from seatrial.study.estimate import require_write_budget  # noqa: PLC0415
     from seatrial.study.plan import make_plan  # noqa: PLC0415 - not for --help
 
     placed = with_absolute_paths(study)
-    plan = make_plan(placed, targets_info(placed))
+    plan = make_plan(placed, targets_info(placed), drives_info(placed))
     require_write_budget(plan)
+    if study.layouts:
+        from seatrial.cli.layout_plan import check_layouts  # noqa: PLC0415 - only for layouts
+
+        check_layouts(plan)
     return plan
 
 
@@ -155,22 +168,36 @@ def command_line() -> str:
 def _show(plan: Plan, *, as_json: bool) -> int:
     from seatrial.study.render import render_plan  # noqa: PLC0415 - only here
 
+    commands = _commands(plan)
     if as_json:
         from seatrial.cli.documents import plan_document  # noqa: PLC0415 - only here
 
-        click.echo(plan_document(plan), nl=False)
+        click.echo(plan_document(plan, commands), nl=False)
     else:
-        click.echo(render_plan(plan))
+        click.echo(render_plan(plan, commands))
     return 0
+
+
+def _commands(plan: Plan) -> dict[str, list[str]]:
+    """Return what builds each layout of a plan, by label."""
+    if not plan.study.layouts:
+        return {}
+    from seatrial.cli.layout_plan import building_commands  # noqa: PLC0415 - only for layouts
+
+    return building_commands(plan)
 
 
 def _require_paths(plan: Plan) -> None:
     from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
 
     several = len(plan.targets) > 1
+    if any(plan.groups()):
+        from seatrial.cli.layout_plan import require_drives  # noqa: PLC0415 - only for layouts
+
+        require_drives(plan)
     for target in plan.targets:
         where = f"{target.label}=" if several else ""
-        if target.is_storage and not target.path:
+        if target.is_storage and not target.path and not target.layout:
             raise UsageError(
                 seen=f"The study names no place for its target {target.label!r}",
                 cause="A shipped study leaves it open where it is measured",
@@ -187,10 +214,12 @@ def _require_paths(plan: Plan) -> None:
 def _unfinished(plan: Plan, results: Path) -> Run:
     from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
+    from seatrial.study.load import study_to_mapping  # noqa: PLC0415
 
     with ResultsFile.open(results) as store:
         run = store.find_resumable(plan.plan_hash, [each.place for each in plan.study.targets])
-    if run is None:
+    drives = study_to_mapping(plan.study)["drives"]
+    if run is None or (plan.study.layouts and run.study.get("drives") != drives):
         raise UsageError(
             seen=f"{results} holds no unfinished run of this plan on this target",
             cause="It was completed, or the study, its options or the target changed since",

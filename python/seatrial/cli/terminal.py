@@ -73,6 +73,8 @@ def live_text(reading: LiveReading, stalls_before: int, *, on_database: bool = F
     """
     if is_stuck(reading):
         return f"0 completed, oldest in flight {format_duration_ns(reading.oldest_in_flight_ns)}"
+    if reading.planned:
+        return _replay_text(reading)
     stalls = format_plural(stalls_before + reading.stalls, "stall")
     # pgbench says nothing in the first second after all of its clients are connected.
     is_unheard = on_database and not reading.oldest_in_flight_ns
@@ -85,6 +87,13 @@ def live_text(reading: LiveReading, stalls_before: int, *, on_database: bool = F
     if on_database:
         return f"{rate} tps, {time}, {stalls}"
     return f"{rate} IOPS, {format_rate_bytes(reading.bytes_per_s)}, {time}, {stalls}"
+
+
+def _replay_text(reading: LiveReading) -> str:
+    """Return how far a replay is, how fast, and how late where its statements are due at a time."""
+    done = f"{100 * reading.done / reading.planned:.0f} % of {reading.planned:,} statements"
+    late = f", {format_duration_ns(reading.lag_ns)} late" if reading.lag_ns else ""
+    return f"{done}, {format_iops(reading.iops)} statements/s{late}"
 
 
 class BarWatcher:

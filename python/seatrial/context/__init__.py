@@ -2,7 +2,12 @@
 
 from seatrial.context.counters import GAUGES, counters
 from seatrial.context.difference import differences
-from seatrial.context.fingerprint import FINGERPRINT_VERSION, after, fingerprint
+from seatrial.context.fingerprint import (
+    FINGERPRINT_VERSION,
+    after,
+    fingerprint,
+    target_fingerprint,
+)
 from seatrial.context.health import health
 from seatrial.context.process_tree import ProcessTree, Usage
 from seatrial.context.surroundings import SURROUNDINGS_GAUGES, surroundings
@@ -23,4 +28,5 @@ __all__ = [
     "fingerprint",
     "health",
     "surroundings",
+    "target_fingerprint",
 ]

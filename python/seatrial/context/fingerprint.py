@@ -31,7 +31,7 @@ def fingerprint(path: Path | None, *, tree: SystemTree = LIVE) -> dict[str, Any]
     (``target.target``; None without a path); ``health`` (``health.health``); ``kernel_log``
     (``kernel_log.mark``); ``seatrial`` (``version``, ``commit``).
     """
-    found = None if path is None else target(tree, real_path(tree, path))
+    found = None if path is None else target_fingerprint(path, tree=tree)
     return {
         "fingerprint_version": FINGERPRINT_VERSION,
         "taken": {"unix_s": time.time(), "boot_hash": _boot_hash(tree)},
@@ -45,6 +45,11 @@ def fingerprint(path: Path | None, *, tree: SystemTree = LIVE) -> dict[str, Any]
         "kernel_log": kernel_log.mark(tree),
         "seatrial": seatrial_version(tree),
     }
+
+
+def target_fingerprint(path: Path, *, tree: SystemTree = LIVE) -> dict[str, Any]:
+    """Return the key ``target`` of a fingerprint alone, which asks no other program."""
+    return target(tree, real_path(tree, path))
 
 
 def after(before: dict[str, Any], path: Path | None, *, tree: SystemTree = LIVE) -> dict[str, Any]:

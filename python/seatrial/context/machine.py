@@ -6,6 +6,7 @@ Documentation/accounting/psi.rst and Documentation/admin-guide/sysctl/.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any, Final
 
@@ -59,6 +60,8 @@ def machine(tree: SystemTree) -> dict[str, Any]:
         "clock_sources_available": (tree.text(f"{clock}/available_clocksource") or "").split(),
         "virtualisation": virtualisation,
         "container": container,
+        # Set inside of the lab: what holds of figures that were measured there is said with them.
+        "lab": os.environ.get("SEATRIAL_LAB") or None,
         **_power(tree),
         **_memory_policy(tree),
         "io_uring_disabled": tree.integer("/proc/sys/kernel/io_uring_disabled"),

@@ -24,12 +24,16 @@ _ENCODINGS: Final = ((5.0, 8 / 10), (32.0, 128 / 130), (float("inf"), 236 / 256)
 def pcie(tree: SystemTree, directory: str) -> dict[str, Any] | None:
     """Return the PCIe link of the device whose sysfs directory (links followed) is given.
 
-    Keys: those of a link (``address``; ``speed_now_gt_s``, ``speed_max_gt_s`` per lane;
+    Keys: those of a link (``address``; ``ids``, vendor and device as lspci -n has them, such as
+    ``8086:a340``; ``speed_now_gt_s``, ``speed_max_gt_s`` per lane;
     ``width_now``, ``width_max`` in lanes; ``bandwidth_now_bytes_per_s``,
     ``bandwidth_max_bytes_per_s`` after encoding, before packet headers), ``chain`` with the same
     of each bridge upstream, nearest first, and ``narrowest``: of all of these the one with the
     least bandwidth now, and among equals the nearest to the device. ``narrowest`` is None where no
-    link tells its speed, as in many virtual machines. None where there is no PCI device.
+    link tells its speed, as in many virtual machines. ``bridge`` is the one just above the device,
+    ``root_port`` the last one, which is a port of the processor or of the chipset as its ``ids``
+    tell; both have ``address`` and ``ids``, and are None where nothing is between. None where there
+    is no PCI device.
     """
     functions = pci_functions(directory)
     if not functions:
@@ -37,7 +41,14 @@ def pcie(tree: SystemTree, directory: str) -> dict[str, Any] | None:
     links = [_link(tree, function) for function in functions]
     known = [link for link in links if link["bandwidth_now_bytes_per_s"] is not None]
     narrowest = min(known, key=lambda link: link["bandwidth_now_bytes_per_s"], default=None)
-    return {**links[0], "chain": links[1:], "narrowest": narrowest}
+    above = [{name: link[name] for name in ("address", "ids")} for link in links[1:]]
+    return {
+        **links[0],
+        "chain": links[1:],
+        "narrowest": narrowest,
+        "bridge": above[0] if above else None,
+        "root_port": above[-1] if above else None,
+    }
 
 
 def pci_functions(directory: str) -> list[str]:
@@ -58,6 +69,7 @@ def _link(tree: SystemTree, function: str) -> dict[str, Any]:
     width_max = _width(tree, f"{function}/max_link_width")
     return {
         "address": posixpath.basename(function),
+        "ids": _ids(tree, function),
         "speed_now_gt_s": speed_now,
         "width_now": width_now,
         "speed_max_gt_s": speed_max,
@@ -65,6 +77,13 @@ def _link(tree: SystemTree, function: str) -> dict[str, Any]:
         "bandwidth_now_bytes_per_s": bandwidth_bytes_per_s(speed_now, width_now),
         "bandwidth_max_bytes_per_s": bandwidth_bytes_per_s(speed_max, width_max),
     }
+
+
+def _ids(tree: SystemTree, function: str) -> str | None:
+    """Return vendor and device of a PCI function; the kernel writes each as ``0x8086``."""
+    numbers = [tree.word(f"{function}/{name}") for name in ("vendor", "device")]
+    known = [number.removeprefix("0x") for number in numbers if number]
+    return ":".join(known) if len(known) == len(numbers) else None
 
 
 def bandwidth_bytes_per_s(speed_gt_s: float | None, width: int | None) -> int | None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import stat
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -48,18 +49,30 @@ RunCommand = Callable[[Sequence[str], float], CommandOutput]
 """Runs a command for at most so many seconds; raises the two errors above."""
 
 
-def run_command(argv: Sequence[str], timeout_s: float) -> CommandOutput:
+def run_command(
+    argv: Sequence[str],
+    timeout_s: float,
+    *,
+    given: str | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> CommandOutput:
     """Run a command of the system without a shell and return what it printed.
+
+    Args:
+        argv: Program and arguments.
+        timeout_s: After which it is killed (s).
+        given: What is written to its standard input.
+        variables: Of its environment, beside those of ours.
 
     Raises:
         CommandMissingError: when it is not installed or may not be executed.
         CommandTimeoutError: when it ran longer than ``timeout_s`` seconds.
     """
-    environment = os.environ | {"LC_ALL": "C", "PATH": _search_path()}
+    environment = {**os.environ, "LC_ALL": "C", "PATH": _search_path(), **(variables or {})}
     try:
         process = subprocess.Popen(
             list(argv),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
@@ -67,13 +80,20 @@ def run_command(argv: Sequence[str], timeout_s: float) -> CommandOutput:
     except OSError as error:
         raise CommandMissingError(argv[0]) from error
     try:
-        output, complaint = process.communicate(timeout=timeout_s)
+        output, complaint = process.communicate(
+            None if given is None else given.encode(), timeout=timeout_s
+        )
     except subprocess.TimeoutExpired as error:
         _end(process)
         raise CommandTimeoutError(argv[0]) from error
     return CommandOutput(
         process.returncode, output.decode(errors="replace"), complaint.decode(errors="replace")
     )
+
+
+def program_path(name: str) -> str | None:
+    """Return where ``run_command`` would find a program; None where it is not installed."""
+    return shutil.which(name, path=_search_path())
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

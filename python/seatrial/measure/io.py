@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from seatrial.measure.beside import Beside, Nothing
 from seatrial.measure.engine import measure_spec
 from seatrial.measure.progress import Watcher
 from seatrial.measure.surroundings import Surroundings
@@ -22,6 +23,7 @@ def measure_cell(
     round_number: int,
     position: int,
     watcher: Watcher,
+    beside: Beside | None = None,
 ) -> Sample:
     """Measure one cell once.
 
@@ -31,6 +33,7 @@ def measure_cell(
         round_number: The round, from 0.
         position: The cell's place in the round's order, from 0.
         watcher: Told of the progress.
+        beside: What goes on beside the load.
 
     Returns:
         The sample, not stored yet; ``interrupted`` in its status if the user ended it.
@@ -41,9 +44,10 @@ def measure_cell(
     """
     path = spec["target"].get("path")
     place = Path(path) if path else None
-    surroundings = Surroundings(place)
-    measured = measure_spec(spec, watcher)
-    grown = surroundings.grown()
+    with beside or Nothing():
+        surroundings = Surroundings(place)
+        measured = measure_spec(spec, watcher)
+        grown = surroundings.grown()
     parts = measured.parts
     return msgspec.convert(
         {

@@ -21,6 +21,9 @@ class LiveReading(msgspec.Struct, frozen=True, kw_only=True):
         stalls: Stalls of this cell so far, one that still lasts included.
         oldest_in_flight_ns: Age of the oldest outstanding request.
         mean_ns: Mean response time, where only that is known; else 0.
+        done: Of a replay, statements that were answered or skipped.
+        planned: Of a replay, statements of its trace; else 0.
+        lag_ns: Of a replay, how late the last statement was sent after it was due.
     """
 
     elapsed_s: float
@@ -30,6 +33,9 @@ class LiveReading(msgspec.Struct, frozen=True, kw_only=True):
     stalls: int
     oldest_in_flight_ns: int
     mean_ns: int = 0
+    done: int = 0
+    planned: int = 0
+    lag_ns: int = 0
 
 
 class Watcher(Protocol):

@@ -13,7 +13,7 @@ import msgspec
 from seatrial.measure.limits import OwnLimits
 from seatrial.measure.progress import Silent, Watcher
 from seatrial.measure.quiet import rest
-from seatrial.measure.stage import Stage
+from seatrial.measure.stage import AnyStage
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
 from seatrial.study.cell import Cell
@@ -22,6 +22,8 @@ from seatrial.study.model import Plan
 
 COMPLETE: Final = "complete"
 INTERRUPTED: Final = "interrupted"
+FILL: Final = "fill"
+"""The kind of cell that writes its target's file whole."""
 
 
 class RoundsEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +54,7 @@ class Recorder:
     """
 
     def __init__(
-        self, plan: Plan, stage: Stage, store: ResultsFile, run: Run, watcher: Watcher
+        self, plan: Plan, stage: AnyStage, store: ResultsFile, run: Run, watcher: Watcher
     ) -> None:
         self.plan = plan
         self.run = run
@@ -91,6 +93,7 @@ class Recorder:
             Interrupted: when the user ended the cell, or the run right after it.
             TargetError: when a target goes away.
         """
+        self._stage.bring_up(cell.target, self.watcher, fills=cell.kind == FILL)
         self.watcher.cell_started(cell, round_number, time_left_s)
         sample = self._stage.measure(
             cell,
@@ -127,6 +130,7 @@ class Recorder:
             Interrupted: when the user ended it.
             TargetError: when a target goes away.
         """
+        self._stage.bring_up(cell.target, self.watcher)
         sample = self._stage.measure(
             cell, self._spec(cell, number), round_number=number, position=0, watcher=Silent()
         )
@@ -140,6 +144,7 @@ class Recorder:
         Raises:
             TargetError: when the device fails.
         """
+        self._stage.bring_up(label, self.watcher, fills=True)
         discarded_bytes = self._stage.discard(label)
         told = "is trimmed" if discarded_bytes else "cannot be trimmed, and is taken as it is"
         self.watcher.stage(f"{self.plan.target(label).path or label} {told}")
@@ -159,6 +164,7 @@ class Recorder:
         if cell.spec["target"]["kind"] == "simulated":
             self._rested_s[cell.target] = self._rested_s.get(cell.target, 0.0) + rest_s
             return rest_s
+        self._stage.bring_up(cell.target, self.watcher)
         path = self._stage.spec(cell, 0)["target"].get("path")
         began_s = time.monotonic()
         try:

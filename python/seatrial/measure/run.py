@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import msgspec
 
 from seatrial import _core, context
 from seatrial.errors import SeatrialError, UsageError
+from seatrial.measure.layouts.stage import LayoutStage
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import INTERRUPTED, Conductor, Interrupted, Recorder, RoundsEnd
 from seatrial.measure.same_targets import require_same_targets, storage_paths
-from seatrial.measure.stage import Stage
+from seatrial.measure.stage import Found, Stage
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 from seatrial.study.load import study_to_mapping
@@ -29,7 +31,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         plan: What to measure.
         command: The command line, to be kept with the run.
         label: What the user calls the run.
-        destroy: Serial number or exact path of what may be overwritten.
+        destroy: Serial number or exact path of what may be overwritten; of several, with commas.
         resume: A stored run of the same plan to go on with.
     """
 
@@ -65,13 +67,7 @@ def execute(
     run = request.resume or _new_run(request)
     place = _place(request.plan)
     with UndoJournal(run.id) as journal:
-        stage = Stage(
-            request.plan,
-            run.id,
-            journal,
-            destroy=request.destroy,
-            resumed=request.resume is not None,
-        )
+        stage = _stage(request, run, journal, store)
         # Whatever is wrong with the target is said before a run is stored.
         with stage:
             if request.resume is None:
@@ -80,14 +76,34 @@ def execute(
                 store.resume_run(run.id)
             recorder = Recorder(request.plan, stage, store, run, watcher)
             end = _measured(stage, store, recorder, conductor)
+            with suppress(KeyboardInterrupt):
+                # What is not taken apart now is in the journal, which is undone below.
+                stage.take_down()
             after = context.after(run.fingerprint_before, place)
             # Before anything is put away, for that may fail where the target did.
             store.finish_run(run.id, end.status, time.time(), after)
     return store.run(run.id), end
 
 
+def _stage(
+    request: RunRequest, run: Run, journal: UndoJournal, store: ResultsFile
+) -> Stage | LayoutStage:
+    """Return where the cells of a plan go: what is there already, or what is built for them."""
+    found: Found = "new" if request.resume is None else "resumed"
+    if not request.plan.study.layouts:
+        return Stage(request.plan, run.id, journal, destroy=request.destroy, found=found)
+    return LayoutStage(
+        request.plan,
+        run.id,
+        journal,
+        destroy=request.destroy,
+        found=found,
+        tell_target=lambda label, facts: store.note_target(run.id, label, facts),
+    )
+
+
 def _measured(
-    stage: Stage, store: ResultsFile, recorder: Recorder, conductor: Conductor
+    stage: Stage | LayoutStage, store: ResultsFile, recorder: Recorder, conductor: Conductor
 ) -> RoundsEnd:
     try:
         stage.prepare(recorder.watcher)
@@ -126,13 +142,14 @@ def _new_run(request: RunRequest) -> Run:
 
 
 def _fingerprint(plan: Plan) -> dict[str, Any]:
-    """Return the fingerprint of the first target, with those of the others beside it."""
+    """Return the fingerprint of the first target, with those of the others beside it.
+
+    Layouts do not exist yet: their drives are there, or the folder of loop devices' files.
+    """
     found = context.fingerprint(_place(plan))
     others = list(storage_paths(plan).items())[1:]
     if others:
-        found["other_targets"] = {
-            label: context.fingerprint(path)["target"] for label, path in others
-        }
+        found["other_targets"] = {label: context.target_fingerprint(path) for label, path in others}
     return found
 
 

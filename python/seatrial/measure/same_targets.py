@@ -32,7 +32,7 @@ def require_same_targets(run: Run, plan: Plan) -> None:
     """
     for label, path in storage_paths(plan).items():
         then = _then(run.fingerprint_before, label)
-        now = context.fingerprint(path)["target"]
+        now = context.target_fingerprint(path)
         if then and now and _differ(then, now):
             raise TargetError(
                 seen=f"{path} lay on {_told(then)} when run {run.id} was measured, and lies on "
@@ -44,12 +44,22 @@ def require_same_targets(run: Run, plan: Plan) -> None:
 
 
 def storage_paths(plan: Plan) -> dict[str, Path]:
-    """Return the path of each target that lies on storage, by label, in the order of the plan."""
-    return {
+    """Return the path of each target that lies on storage, by label, in the order of the plan.
+
+    Layouts are not there before they are built; in their place stand the drives that they are
+    built of, by their paths, or the folder in which the files of loop devices lie.
+    """
+    targets = {
         target.label: Path(target.path)
         for target in plan.targets
         if target.is_storage and target.path
     }
+    drives = plan.study.drives
+    if not plan.study.layouts:
+        return targets
+    if drives.loop:
+        return targets | {"drives": Path(drives.folder or ".").resolve()}
+    return targets | {path: Path(path) for path in drives.devices}
 
 
 def _then(before: Facts, label: str) -> Facts | None:

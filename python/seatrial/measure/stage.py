@@ -11,10 +11,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Protocol, Self
 
 from seatrial import _core, context
 from seatrial.errors import SeatrialError, TargetError
+from seatrial.measure.beside import Beside
 from seatrial.measure.database.stage import Databases, has_databases
 from seatrial.measure.engine import measure_spec
 from seatrial.measure.io import measure_cell
@@ -27,17 +28,68 @@ from seatrial.study.model import Plan, PlannedTarget, TrialFile
 from seatrial.study.units import format_size
 from seatrial.targets.device import Device, open_device
 from seatrial.targets.discard import discard
-from seatrial.targets.file import TrialFolder
-from seatrial.targets.guard import Permit, permit_write
+from seatrial.targets.file import RESERVE_BYTES, TrialFolder
+from seatrial.targets.guard import Permit, inspect, permit_write
 from seatrial.targets.undo import UndoJournal
 
 PREFILL_BLOCK_BYTES: Final = 1 << 20
 PREFILL_DEPTH: Final = 4
 PREFILL_S_MAX: Final = 24 * 3600.0
+OF_ARRAYS: Final = ("fail", "rebuild_limit_kib_per_s")
+"""What a cell's specification says of its array, which is nothing to the engine."""
+
+Found = Literal["new", "resumed", "emptied"]
+"""What a stage finds on its targets: nothing; perhaps what a killed run left; nothing of what its
+earlier cells had written."""
+
+
+class AnyStage(Protocol):
+    """Where the cells of a plan go, be it there already or built for them."""
+
+    plan: Plan
+
+    def bring_up(self, label: str, watcher: Watcher, *, fills: bool = False) -> None:
+        """Have a target there; of what shares its drives nothing is there after.
+
+        Args:
+            label: Of the target.
+            watcher: Told of the progress.
+            fills: Whether its file is written next.
+
+        Raises:
+            SeatrialError: when it cannot be built, filled or loaded.
+        """
+
+    def spec(self, cell: Cell, round_number: int) -> dict[str, Any]:
+        """Return the engine's whole specification of a cell whose target is there."""
+
+    def measure(
+        self,
+        cell: Cell,
+        spec: Mapping[str, Any],
+        *,
+        round_number: int,
+        position: int,
+        watcher: Watcher,
+    ) -> Sample:
+        """Measure one cell, whose target is there, once."""
+
+    def discard(self, label: str) -> int:
+        """Trim what the plan uses of a device that is there."""
 
 
 class Stage:
-    """Where the cells of a plan go; a context that puts everything away when it is left."""
+    """Where the cells of a plan go; a context that puts everything away when it is left.
+
+    Args:
+        plan: What is measured.
+        run_id: The run.
+        journal: Where everything is recorded before it is made.
+        destroy: Serial number or exact path of what may be overwritten.
+        found: What there is on the targets.
+        side: Where what may not lie on the targets is kept; the journal's folder unless given.
+        filled_next: Label of a target that a cell will fill before anything else is done there.
+    """
 
     def __init__(
         self,
@@ -46,18 +98,22 @@ class Stage:
         journal: UndoJournal,
         *,
         destroy: str | None = None,
-        resumed: bool = False,
+        found: Found = "new",
+        side: Path | None = None,
+        filled_next: str = "",
     ) -> None:
         self.plan = plan
         self.run_id = run_id
         self._journal = journal
         self._destroy = destroy
-        self._resumed = resumed
+        self._found: Found = found
+        self._side = side or journal.path.parent
+        self._filled_next = filled_next
         self._folders: dict[str, TrialFolder] = {}
         self._devices: dict[str, Device] = {}
         self._permits: dict[str, Permit] = {}
         self._ledgers: TrialFolder | None = None
-        self._databases = Databases(plan, journal) if has_databases(plan) else None
+        self._databases = Databases(plan, journal, side) if has_databases(plan) else None
 
     def open(self) -> Self:
         """Check and open every target.
@@ -110,14 +166,20 @@ class Stage:
                 needed_bytes += database_bytes
                 shrink_option = "--scale"
             folder.open(
-                needed_bytes, direct=self._needs_direct(target), shrink_option=shrink_option
+                needed_bytes,
+                direct=self._needs_direct(target),
+                shrink_option=shrink_option,
+                # On a file system that the run has made there is nobody else to be harmed.
+                reserve_bytes=0 if target.layout else RESERVE_BYTES,
             )
             self._folders[target.label] = folder
             self._check_blocks(target, folder)
             if self._databases:
                 self._databases.use(target.label, folder)
         elif target.kind == "device":
-            device = open_device(target.path, destroy=self._destroy, bytes_to_write=write_bytes)
+            # An array holds nothing but what the run wrote there: its drives passed the guard.
+            destroy = inspect(target.path).destroy_word if target.layout else self._destroy
+            device = open_device(target.path, destroy=destroy, bytes_to_write=write_bytes)
             self._devices[target.label] = device
         elif target.kind == "file" and write_bytes > 0:
             permit = permit_write(target.path, destroy=self._destroy, bytes_to_write=write_bytes)
@@ -134,6 +196,12 @@ class Stage:
                 for access in cell.spec["accesses"]:
                     for size in access["sizes"]:
                         folder.require_multiple(f"The block size of {cell.key}", size["bytes"])
+
+    def bring_up(self, label: str, watcher: Watcher, *, fills: bool = False) -> None:
+        """Do nothing: all targets are there while the stage is open."""
+
+    def take_down(self) -> None:
+        """Do nothing: what is there already stays as it is."""
 
     def path(self, label: str, name: str) -> Path:
         """Return where a file of the plan lies; on a device or file, that target itself."""
@@ -162,17 +230,24 @@ class Stage:
         for file in self.plan.files:
             if file.target in self._folders and self._is_filled_at_random(file):
                 self._allocate(file)
-            is_whole = self._resumed and self._held_bytes(file) >= file.size_bytes
-            # What the fills of the first round had written may be gone when a run is resumed.
-            if (file.prefill or self._resumed) and not is_whole:
+            if self._must_fill(file):
                 self._fill(file, watcher)
         for label, error in self._databases.prepare(watcher).items() if self._databases else ():
             self._leave_out(label, error, watcher)
 
+    def _must_fill(self, file: TrialFile) -> bool:
+        if self._found == "resumed":
+            # What the fills of the first round had written may be gone when a run is resumed.
+            return self._held_bytes(file) < file.size_bytes
+        return file.prefill or (self._found == "emptied" and file.target != self._filled_next)
+
     def _leave_out(self, label: str, error: SeatrialError, watcher: Watcher) -> None:
-        """Go on without the optional databases of a target; raise where nothing else is left."""
+        """Go on without the optional databases of a target; raise where nothing else is left.
+
+        An array is built for its cells alone, and when others have been measured already.
+        """
         own = [c for c in self.plan.cells if c.target == label and is_of_database(c)]
-        if len(own) == len(self.plan.cells):
+        if len(own) == len(self.plan.cells) or self.plan.target(label).layout:
             raise error
         names = ", ".join(dict.fromkeys(cell.workload for cell in own))
         note = f"{names} is left out on {label}: {error.seen.rstrip('.')}. {error.cause}"
@@ -257,7 +332,7 @@ class Stage:
         planned: Mapping[str, Any] = cell.spec["target"]
         target = {key: value for key, value in planned.items() if key != "file"}
         spec = {
-            **cell.spec,
+            **{key: value for key, value in cell.spec.items() if key not in OF_ARRAYS},
             "target": target,
             "seed": self._seed(cell.key, round_number),
             # What is hot belongs to the target: the same blocks in every cell and round.
@@ -282,6 +357,7 @@ class Stage:
         round_number: int,
         position: int,
         watcher: Watcher,
+        beside: Beside | None = None,
     ) -> Sample:
         """Measure one cell once, by the driver of its kind.
 
@@ -291,6 +367,7 @@ class Stage:
             round_number: The round, from 0.
             position: The cell's place in the round's order, from 0.
             watcher: Told of the progress.
+            beside: What goes on beside the load.
 
         Returns:
             The sample, not stored yet; ``interrupted`` in its status if the user ended it.
@@ -301,9 +378,14 @@ class Stage:
             EngineError: when the engine refuses or fails.
         """
         if self._databases and is_of_database(cell):
-            return self._databases.measure(cell, round_number, position, watcher)
+            return self._databases.measure(cell, round_number, position, watcher, beside)
         return measure_cell(
-            cell, spec, round_number=round_number, position=position, watcher=watcher
+            cell,
+            spec,
+            round_number=round_number,
+            position=position,
+            watcher=watcher,
+            beside=beside,
         )
 
     def _with_ledger(self, spec: dict[str, Any], label: str, name: str) -> dict[str, Any]:
@@ -328,14 +410,15 @@ class Stage:
     def _ledger(self, label: str, name: str) -> Path:
         """Return where the ledger of a file is kept: beside it, but a device holds no other file.
 
-        The ledger of a device lies with the undo journal until the run ends, for a resume.
+        The ledger of a device lies with the undo journal until the run ends, for a resume. An
+        array that has failed must not take with it what tells the lost blocks from the others.
         """
-        if label in self._folders:
+        if label in self._folders and not self.plan.target(label).layout:
             return self._folders[label].file(f"{name}.ledger")
         if self._ledgers is None:
-            self._ledgers = TrialFolder(self._journal.path.parent, self.run_id, self._journal)
+            self._ledgers = TrialFolder(self._side, self.run_id, self._journal)
             self._ledgers.open(0, direct=False)
-        return self._ledgers.file(f"{label}.ledger")
+        return self._ledgers.file(f"{label}.{name}.ledger")
 
     def _state_key(self, label: str) -> str:
         """Return the name under which a simulated device that is lasting lasts: for this run."""

@@ -11,12 +11,13 @@ import msgspec
 
 from seatrial.measure.recorder import Recorder
 from seatrial.results.model import Sample
+from seatrial.study import layout_cost
 from seatrial.study.cell import Cell
 from seatrial.study.database import is_of_database
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, prefill_bytes
 
 NOTHING: Final[Mapping[str, float]] = {}
-BATCH: Final = "batch"
+AS_LONG_AS_IT_TAKES: Final = ("batch", "replay")
 """The kind of cell of which a plan knows only after what time it is ended."""
 
 
@@ -33,6 +34,7 @@ class Tally:
         self._recorder = recorder
         self._samples: dict[str, list[Sample]] = defaultdict(list)
         self._written_bytes = prefill_bytes(self.plan)
+        self._built = ""
         self._began_s = time.monotonic()
         for sample in recorder.earlier():
             self._take_in(sample)
@@ -67,21 +69,24 @@ class Tally:
     def expected_s(self, cell: Cell) -> float:
         """Return how many seconds the next sample of a cell is expected to take.
 
-        A batch takes as long as it takes: once measured, as long as its longest sample so far;
-        until then the plan knows only when it would be ended.
+        A batch, or a replay, takes as long as it takes: once measured, as long as its longest
+        sample so far; until then the plan knows only when a batch would be ended, and what it
+        assumed of a replay.
         """
         planned_s = cell_time_s(cell)
         lasted_s = [sample.duration_s for sample in self._samples[cell.key]]
-        if cell.kind != BATCH or not lasted_s:
+        if cell.kind not in AS_LONG_AS_IT_TAKES or not lasted_s:
             return planned_s
         return planned_s - float(cell.spec["limit"]["duration_s"]) + max(lasted_s)
 
     def exhausted(self, cell: Cell) -> str:
         """Say which budget a cell would exceed, as the subject of "ended"; empty where none."""
         budget = self.plan.study.budget
-        if budget.time_s is not None and self.spent_s + self.expected_s(cell) > budget.time_s:
+        build_s, build_bytes = self._build_before(cell)
+        needed_s = self.spent_s + build_s + self.expected_s(cell)
+        if budget.time_s is not None and needed_s > budget.time_s:
             return f"The budget of {budget.time_s:.0f} s"
-        would_write_bytes = self._written_bytes + cell_write_bytes(cell)
+        would_write_bytes = self._written_bytes + build_bytes + cell_write_bytes(cell)
         if budget.write_bytes is not None and would_write_bytes > budget.write_bytes:
             return "The budget of bytes to write"
         return ""
@@ -141,7 +146,25 @@ class Tally:
             sample, timeline=msgspec.structs.replace(sample.timeline, slices=[]), series=None
         )
         self._samples[sample.cell.key].append(slim)
+        self._count_built(sample.cell)
         self._count_written(sample)
+
+    def _count_built(self, cell: Cell) -> None:
+        """Count what was written to have an array there, and what a rebuild wrote to a spare."""
+        target = self.plan.target(cell.target)
+        self._written_bytes += self._build_before(cell)[1]
+        # An array that was broken is built anew before the next cell.
+        self._built = "" if cell.spec.get("fail") else target.group
+        if target.layout:
+            self._written_bytes += layout_cost.rebuilt_write_bytes(target, cell)
+
+    def _build_before(self, cell: Cell) -> tuple[float, int]:
+        """Return what building takes before a cell (s, bytes), as assumed; 0 where it is there."""
+        group = self.plan.target(cell.target).group
+        if not group or group == self._built:
+            return 0.0, 0
+        build_s = layout_cost.build_s(self.plan, group)
+        return build_s, layout_cost.build_write_bytes(self.plan, group)
 
     def _count_written(self, sample: Sample) -> None:
         if is_of_database(sample.cell):

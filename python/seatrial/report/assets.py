@@ -19,6 +19,7 @@ SCRIPTS = (
     "lines.js",
     "ladder.js",
     "bars.js",
+    "scatter.js",
     "heatmap.js",
     "course.js",
     "save.js",

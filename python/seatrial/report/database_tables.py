@@ -35,6 +35,7 @@ from seatrial.report.database_words import (
     seconds_doubt,
     seconds_text,
     sweep_words,
+    sweeps_of,
 )
 from seatrial.report.figures.naming import grouped
 from seatrial.report.table import (
@@ -87,9 +88,14 @@ def rate_tables(cells: Sequence[CellSummary]) -> list[Table]:
     return found
 
 
-def narrowed(table: Table) -> Table:
-    """Return a table without its least telling columns, as far as a terminal's width asks."""
-    for name in _LESS_TELLING:
+def narrowed(table: Table, less_telling: Sequence[str] = _LESS_TELLING) -> Table:
+    """Return a table without its least telling columns, as far as a terminal's width asks.
+
+    Args:
+        table: The table.
+        less_telling: Headings of columns that a narrow place does without, the least telling first.
+    """
+    for name in less_telling:
         if max(map(len, as_text(table).splitlines())) <= WIDTH_MAX:
             break
         table = _without(table, name)
@@ -350,11 +356,10 @@ def _repeat_texts(sample: Sample) -> list[str]:
 
 def sweep_tables(summary: Summary) -> list[Table]:
     """Return each cache's sweep: what was measured at each size, and what the law predicts."""
-    sweeps = summary.database.sweeps if summary.database else []
     cells = database_cells(summary)
     return [
         _sweep_table(sweep, number, sweep_words(sweep, cells))
-        for number, sweep in enumerate(sweeps, start=1)
+        for number, sweep in enumerate(sweeps_of(summary), start=1)
     ]
 
 

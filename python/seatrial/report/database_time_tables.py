@@ -13,6 +13,7 @@ import msgspec
 
 from seatrial.analysis.database.model import DatabaseCell
 from seatrial.analysis.model import CellSummary, Estimate, Summary
+from seatrial.analysis.replay.samples import is_of_replay
 from seatrial.analysis.wording import (
     format_count,
     format_duration_s,
@@ -120,8 +121,9 @@ def facts(cell: DatabaseCell) -> list[tuple[str, str, str]]:
     if cell.client_cpu_share is not None:
         rows.append(("client's share of a core", format_share(cell.client_cpu_share), "largest"))
     if cell.ceiling_per_s is not None:
+        unit = "statements/s" if is_of_replay(cell.cell) else "tps"
         rows.append(
-            ("client alone, on a null server", f"{format_iops(cell.ceiling_per_s)} tps", "once")
+            ("client alone, on a null server", f"{format_iops(cell.ceiling_per_s)} {unit}", "once")
         )
     return rows
 

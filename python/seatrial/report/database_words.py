@@ -13,6 +13,7 @@ from seatrial.analysis.database.crashes import is_crash_trial
 from seatrial.analysis.database.model import CacheSweep, DatabaseAnalysis, DatabaseCell
 from seatrial.analysis.facts import fact_name
 from seatrial.analysis.model import CellSummary, Estimate, Summary
+from seatrial.analysis.replay.samples import is_of_replay
 from seatrial.analysis.wording import (
     UNKNOWN,
     digits_allowed,
@@ -84,11 +85,16 @@ _OTHER_NAMES: Final = {
 _OF_SERVER_IO: Final = "io_"
 """How the columns begin that the server's view pg_stat_io tells."""
 
-_HEADERS: Final = {"threads": "Clients", "rate": "Rate", "memory_limit_bytes": "Memory limit"}
+_HEADERS: Final = {
+    "threads": "Clients",
+    "rate": "Rate",
+    "memory_limit_bytes": "Memory limit",
+    "read_only": "Read only",
+}
 _SCALES: Final = ("target", "scale", "devices", "file", "threads")
 _FIXED: Final = ("workload", "operation", "block_size_bytes", "depth")
 _PLAIN: Final = ("target", "scale", "devices", "file", "processes", "script", "protocol", "start",
-                 "history_hours", "batch_rows")  # fmt: skip
+                 "history_hours", "batch_rows", "trace", "speed", "pace", "order")  # fmt: skip
 
 
 def database_cells(summary: Summary) -> list[CellSummary]:
@@ -171,6 +177,16 @@ def database_spec(cell: Cell) -> DatabaseSpec:
 def cell_words(part: CellSummary, names: Iterable[str]) -> str:
     """Return a cell's values of these factors in one line: ``hdd, scale 100, 10 clients``."""
     return identity_by(known_factors(part.cell), names)
+
+
+def sweeps_of(summary: Summary) -> list[CacheSweep]:
+    """Return the sweeps over the size of a cache that a run's databases have.
+
+    Those of replays are told with them (report/replay_caches.py).
+    """
+    sweeps = summary.database.sweeps if summary.database else []
+    played = [part.cell for part in summary.cells if is_of_replay(part.cell)]
+    return [sweep for sweep in sweeps if not any(is_of_sweep(cell, sweep) for cell in played)]
 
 
 def sweep_words(sweep: CacheSweep, cells: Sequence[CellSummary]) -> str:

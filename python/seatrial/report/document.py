@@ -40,7 +40,9 @@ def page_document(
     return f"<!DOCTYPE html>\n{element('html', _document_head(title), content, lang='en')}\n"
 
 
-def page_head(name: str, verdict: str, particulars: Mapping[str, str], status: str = "") -> Markup:
+def page_head(
+    name: str, verdict: str, particulars: Mapping[str, str], status: str = "", notice: str = ""
+) -> Markup:
     """Return the top of a page: masthead, the verdict in large type, and what it is about.
 
     Args:
@@ -48,6 +50,7 @@ def page_head(name: str, verdict: str, particulars: Mapping[str, str], status: s
         verdict: The answer, in one sentence.
         particulars: By term, such as ``Started``.
         status: What must be known before the verdict is believed; empty where nothing must.
+        notice: What holds for all figures of the page; empty where nothing does.
     """
     pairs = (
         element("div", element("dt", term), element("dd", text))
@@ -62,6 +65,7 @@ def page_head(name: str, verdict: str, particulars: Mapping[str, str], status: s
             element("button", "Dark page", id="theme", type="button", hidden=True),
             class_="masthead",
         ),
+        element("p", notice, class_="notice", role="note") if notice else "",
         element("h1", unbroken(verdict), class_=_size_of(verdict)),
         element("p", element("strong", status), class_="status") if status else "",
         element("dl", *pairs, class_="particulars"),

@@ -14,7 +14,7 @@ from seatrial.analysis.model import Summary
 from seatrial.analysis.wording import moment
 from seatrial.report.document import BYTES_MAX, chapters, page_document
 from seatrial.report.figures.heatmap import COLUMNS_MAX
-from seatrial.report.figures.page_order import figures_of_run
+from seatrial.report.figures.page_order import charted_part, figures_of_run, left_out
 from seatrial.report.markup import Markup, element
 from seatrial.report.sections.audits import audits_section
 from seatrial.report.sections.charts import charts_section
@@ -22,8 +22,12 @@ from seatrial.report.sections.database import HEADING, database_part
 from seatrial.report.sections.events import event_sections
 from seatrial.report.sections.findings import findings_section
 from seatrial.report.sections.head import head
+from seatrial.report.sections.layouts import HEADING as LAYOUTS_HEADING
+from seatrial.report.sections.layouts import layout_part
 from seatrial.report.sections.machine import machine_section
 from seatrial.report.sections.origin import origin_section
+from seatrial.report.sections.replay import HEADING as REPLAY_HEADING
+from seatrial.report.sections.replay import replay_part
 from seatrial.report.sections.steady import steady_section
 from seatrial.report.sections.study import study_section
 from seatrial.report.sections.tables import table_sections, tables_section
@@ -36,6 +40,8 @@ from seatrial.results.origin import origin_of
 _CHAPTERS = {
     "thresholds": "Thresholds",
     "findings": "Findings",
+    "layouts": LAYOUTS_HEADING,
+    "replay": REPLAY_HEADING,
     "database": HEADING,
     "audits": "What the tables say",
     "charts": "Charts",
@@ -53,6 +59,7 @@ class _Detail(NamedTuple):
     every_figure: bool
     rounds_max: int
     courses_max: int
+    charted_cells_max: int = 1_000_000
 
 
 _DETAILS = (
@@ -61,8 +68,14 @@ _DETAILS = (
     _Detail(60, every_figure=True, rounds_max=1, courses_max=24),
     _Detail(60, every_figure=False, rounds_max=1, courses_max=12),
     _Detail(12, every_figure=False, rounds_max=1, courses_max=6),
+    _Detail(12, every_figure=False, rounds_max=1, courses_max=6, charted_cells_max=1000),
+    _Detail(6, every_figure=False, rounds_max=1, courses_max=3, charted_cells_max=300),
 )
 """From the whole to the least; the first that keeps the page within its bound is taken."""
+
+_CELLS_IN_FULL_MAX = 1000
+"""Of more cells than that not even every figure has room, so that the first ones are not tried."""
+_FIRST_OF_MANY = 3
 
 
 def render(
@@ -78,7 +91,7 @@ def render(
     Args:
         summary: The run with its cells and findings.
         tables: Tables to show in place of those of report/tables.py.
-        with_published: Whether a database's bars stand beside those published in 2010 from the
+        with_published: Whether figures stand beside those published in 2008 and 2010 from the
             start; the reader can switch these on and off.
 
     Raises:
@@ -86,7 +99,8 @@ def render(
     """
     plain = plain_tables(summary) if tables is None else tables
     page = ""
-    for detail in _DETAILS:
+    is_large = len(summary.cells) > _CELLS_IN_FULL_MAX
+    for detail in _DETAILS[_FIRST_OF_MANY if is_large else 0 :]:
         page = _rendered(summary, plain, detail, with_published=with_published)
         if len(page.encode()) <= BYTES_MAX:
             break
@@ -102,7 +116,10 @@ def _rendered(
         courses_max=detail.courses_max,
         with_published=with_published,
     )
-    figures = figures_of_run(summary, detail.heat_views_max)
+    replay = replay_part(summary, replays_max=detail.courses_max, with_published=with_published)
+    layouts = layout_part(summary, rounds_max=detail.rounds_max, courses_max=detail.courses_max)
+    charted = charted_part(summary, detail.charted_cells_max)
+    figures = figures_of_run(charted, detail.heat_views_max)
     run = summary.run
     numbers = [
         *table_sections(summary.cells, plain, every_figure=detail.every_figure),
@@ -111,6 +128,8 @@ def _rendered(
     ]
     absent = {
         "thresholds": not summary.thresholds,
+        "layouts": not layouts.section,
+        "replay": not replay.section,
         "database": not database.section,
         "audits": not summary.audits,
         "charts": not figures,
@@ -127,9 +146,11 @@ def _rendered(
             "main",
             thresholds_section(summary.thresholds),
             findings_section(summary.findings),
+            layouts.section,
+            replay.section,
             database.section,
             audits_section(summary.audits, every_cell=detail.every_figure),
-            charts_section(figures),
+            charts_section(figures, left_out(summary, charted)),
             tables_section(numbers),
             *_provenance(run),
         ),
@@ -137,7 +158,7 @@ def _rendered(
     return page_document(
         f"{run.label or run.study_name}: Seatrial report",
         body,
-        [*database.figures, *figures],
+        [*layouts.figures, *replay.figures, *database.figures, *figures],
         f"Seatrial {run.seatrial_version}, run {run.id}, {moment(run.started_at)}",
     )
 

@@ -47,6 +47,25 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[list[str]]
 
 
+def without_empty(table: Table) -> Table:
+    """Return a table without those columns of figures that hold none in any row."""
+    kept = [
+        place
+        for place in range(len(table.headers))
+        if place < table.labels or any(row[place] != NO_FIGURE for row in table.rows)
+    ]
+    return msgspec.structs.replace(
+        table,
+        headers=[table.headers[place] for place in kept],
+        rows=[[row[place] for place in kept] for row in table.rows],
+    )
+
+
+def first_rows(table: Table, rows_max: int) -> Table:
+    """Return a table with at most so many of its rows."""
+    return msgspec.structs.replace(table, rows=table.rows[:rows_max])
+
+
 def as_text(table: Table) -> str:
     """Return a table in a fixed-width font, laid out as bm-flash lays out its own."""
     widths = _widths(table)

@@ -15,7 +15,11 @@ from seatrial.analysis.model import CellSummary, Summary
 from seatrial.analysis.wording import format_size, moment
 from seatrial.report.database_tables import database_tables
 from seatrial.report.figures.naming import capitalized, grouped, varying
+from seatrial.report.lab import notices_of
+from seatrial.report.layout_tables import layout_tables
+from seatrial.report.layout_words import is_of_layout
 from seatrial.report.load_line_tables import load_line_table
+from seatrial.report.replay_tables import replay_tables
 from seatrial.report.steady_tables import steady_table, telling
 from seatrial.report.table import (
     ABSENT,
@@ -60,6 +64,9 @@ TITLES = {
 }
 """Heading of the tables of each kind of workload, in the order in which they are shown."""
 
+LAYOUTS = "layouts"
+"""Stands for the target of a table that several layouts share, one below another."""
+
 
 class _Figures(msgspec.Struct, frozen=True):
     """Columns that every cell of a table fills, or says why it cannot."""
@@ -74,8 +81,7 @@ def tables(summary: Summary) -> list[Table]:
     found = []
     for kind, heading in TITLES.items():
         members = [part for part in summary.cells if part.cell.kind == kind]
-        targets = grouped(members, lambda part: (part.cell.target, part.cell.workload))
-        for (target, workload), cells in sorted(targets.items()):
+        for (target, workload), cells in sorted(_tabled(members).items()):
             if kind == "loadline" and (target, workload) in load_lines:
                 found.append(load_line_table(load_lines[target, workload]))
                 continue
@@ -83,10 +89,32 @@ def tables(summary: Summary) -> list[Table]:
             found += _BUILDERS[kind](f"{kind}-{target}-{workload}", f"{name}, {target}", cells)
     if origin_of(summary.run) is not None:
         found = [_as_imported(table) for table in found]
-    found += database_tables(summary)
+    found += [
+        *replay_tables(summary),
+        *database_tables(summary),
+        *layout_tables(summary),
+    ]
     if lasting := telling(summary.steady):
         found.append(steady_table(lasting, summary.cells))
     return found
+
+
+def _tabled(cells: Sequence[CellSummary]) -> dict[tuple[str, str], list[CellSummary]]:
+    """Return the cells of one kind by target and workload; several layouts share their tables."""
+    of_layouts = [part for part in cells if is_of_layout(part) and part.cell.kind != "loadline"]
+    layouts = grouped(of_layouts, lambda part: part.cell.workload)
+    shared = {
+        part.cell.key
+        for same in layouts.values()
+        if len({part.cell.target for part in same}) > 1
+        for part in same
+    }
+
+    def place(part: CellSummary) -> tuple[str, str]:
+        target = LAYOUTS if part.cell.key in shared else part.cell.target
+        return (target, part.cell.workload)
+
+    return grouped(cells, place)
 
 
 def _as_imported(table: Table) -> Table:
@@ -96,14 +124,19 @@ def _as_imported(table: Table) -> Table:
 
 
 def runs_table(runs: Sequence[Run]) -> Table:
-    """Return the runs of a results file, in the order given."""
+    """Return the runs of a results file, in the order given; those of the lab are marked."""
+    from_lab = notices_of(runs)
     return Table(
         id="runs",
         title="Runs",
-        labels=5,
-        headers=["Run", "Label", "Study", "Status", "Started"],
+        labels=6 if from_lab else 5,
+        headers=["Run", "Label", "Study", "Status", "Started", *(["Where"] if from_lab else [])],
         rows=[
-            [run.id, run.label or NO_FIGURE, run.study_name, run.status, moment(run.started_at)]
+            [
+                *(run.id, run.label or NO_FIGURE, run.study_name, run.status),
+                moment(run.started_at),
+                *(["lab" if run.id in from_lab else NO_FIGURE] if from_lab else []),
+            ]
             for run in runs
         ],
     )
@@ -181,9 +214,12 @@ def _factor_texts(names: Sequence[str], values: Sequence[FactorValue | None]) ->
     return [_factor_text(name, value) for name, value in zip(names, values, strict=True)]
 
 
-def _factor_header(name: str, kind: str) -> str:
-    if name == "threads" and kind == "commit":
+def _factor_header(name: str, like: CellSummary) -> str:
+    """Return the heading of a factor's column, in a table of cells like this one."""
+    if name == "threads" and like.cell.kind == "commit":
         return "Committers"
+    if name == "target" and is_of_layout(like):
+        return "Layout"
     return capitalized(name.removesuffix("_bytes").removesuffix("_s").replace("_", " "))
 
 
@@ -205,12 +241,18 @@ def _listed(
 ) -> list[Table]:
     """Return a table with a row for each cell, named by the factors that differ."""
     names = varying(cells) or ["operation"]
-    ordered = sorted(cells, key=lambda part: _sorting(_values(part, names)))
+    targets = list(dict.fromkeys(part.cell.target for part in cells))
+    others = [name for name in names if name != "target"]
+
+    def place(part: CellSummary) -> tuple[int, tuple[tuple[bool, float, str], ...]]:
+        return targets.index(part.cell.target), _sorting(_values(part, others))
+
+    ordered = sorted(cells, key=place)
     table = Table(
         id=table_id,
         title=title,
         labels=len(names),
-        headers=[_factor_header(name, cells[0].cell.kind) for name in names] + figures.headers,
+        headers=[_factor_header(name, cells[0]) for name in names] + figures.headers,
         rows=[
             [*_factor_texts(names, _values(part, names)), *figures.texts(part)] for part in ordered
         ],
@@ -225,30 +267,39 @@ def _by_block_size(
     across: Sequence[str],
     figures: _Figures,
 ) -> Table:
-    """Return a row for each block size and a group of columns for each value of ``across``."""
-    found = {(part.cell.block_size_bytes, _values(part, across)): part for part in cells}
-    sizes = sorted({size for size, _ in found})
-    columns = sorted({values for _, values in found}, key=_sorting)
+    """Return a row for each block size and a group of columns for each value of ``across``.
+
+    Of several targets each has its own rows, in their order.
+    """
+    targets = list(dict.fromkeys(part.cell.target for part in cells))
+    labels = ["target"] if len(targets) > 1 else []
+    found = {
+        (part.cell.target, part.cell.block_size_bytes, _values(part, across)): part
+        for part in cells
+    }
+    columns = sorted({values for _, _, values in found}, key=_sorting)
     missing = [NO_FIGURE] * (len(figures.headers) - 1) + [NOT_MEASURED]
 
-    def row(size_bytes: int) -> list[str]:
-        parts = [found.get((size_bytes, values)) for values in columns]
+    def row(target: str, size_bytes: int) -> list[str]:
+        parts = [found.get((target, size_bytes, values)) for values in columns]
         texts = [missing if part is None else figures.texts(part) for part in parts]
-        return [
-            _factor_text("block_size_bytes", size_bytes),
-            *(text for part in texts for text in part),
-        ]
+        size = _factor_text("block_size_bytes", size_bytes)
+        return [*([target] if labels else []), size, *(text for part in texts for text in part)]
 
+    places = {(targets.index(target), size_bytes) for target, size_bytes, _ in found}
     return Table(
         id=table_id,
         title=title,
-        labels=1,
-        headers=["Block size", *figures.headers * len(columns)],
+        labels=len(labels) + 1,
+        headers=[
+            *(_factor_header(name, cells[0]) for name in labels),
+            *("Block size", *figures.headers * len(columns)),
+        ],
         groups=[
-            Group("", 1),
+            Group("", len(labels) + 1),
             *(Group(_across_title(across, values), len(figures.headers)) for values in columns),
         ],
-        rows=[row(size) for size in sizes],
+        rows=[row(targets[place], size_bytes) for place, size_bytes in sorted(places)],
     )
 
 
@@ -267,7 +318,7 @@ def _across_title(names: Sequence[str], values: Sequence[FactorValue | None]) ->
 
 def _matrix(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:
     """Return the table of bm-flash, one for reads, one for writes, one for each further factor."""
-    apart = ["operation", *varying(cells, ("operation", "block_size_bytes", "threads"))]
+    apart = ["operation", *varying(cells, ("operation", "block_size_bytes", "threads", "target"))]
     parts = grouped(cells, lambda part: _values(part, apart))
     return [
         _by_block_size(
@@ -282,7 +333,7 @@ def _matrix(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Tab
 
 
 def _sequential(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:
-    across = varying(cells, ("block_size_bytes",)) or ["operation"]
+    across = varying(cells, ("block_size_bytes", "target")) or ["operation"]
     return [_by_block_size(table_id, title, cells, across, _BANDWIDTH)]
 
 
@@ -315,7 +366,7 @@ def _map(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]
         title=title,
         labels=len(apart) + 2,
         headers=[
-            *(_factor_header(name, "map") for name in apart),
+            *(_factor_header(name, cells[0]) for name in apart),
             "Place", "Offset", *_RATES.headers, "p50",
         ],
         rows=rows,

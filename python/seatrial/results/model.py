@@ -11,12 +11,21 @@ from typing import Any
 import msgspec
 
 from seatrial import _core
+from seatrial.results.replay import STATEMENTS, ReplayRecord
+from seatrial.results.start import StartRecord
 from seatrial.study.cell import Cell
 
-OPERATIONS = (
-    *("read", "write", "sync", "commit", "copy"),
-    *("transaction", "ingest", "query", "batch"),  # of a database
+OPERATIONS = tuple(
+    dict.fromkeys(
+        [
+            *("read", "write", "sync", "commit", "copy"),
+            *("transaction", "ingest", "query", "batch"),  # of a database
+            *STATEMENTS,
+        ]
+    )
 )
+"""Kinds of operation. Of a replay they are classes of statements: ``copy`` is a COPY there, and
+``transaction`` a BEGIN, a COMMIT and the like."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,16 +169,18 @@ class DatabaseRecord(msgspec.Struct, frozen=True, kw_only=True):
         loaded_s: How long loading them took, once for all samples; None where nothing was loaded.
         loaded_rows: Rows loaded.
         cloned: How the loaded data came to this sample: ``reflink``, ``copy``, ``template``,
-            ``reuse``.
+            ``reuse``; empty where nothing was loaded, and a database taken as it was.
         cloned_s: How long that took.
         waits: How often active clients were seen in a wait, by ``class:event``; ``CPU`` for none.
         told: The driver's own totals as it printed them: ``transactions``, ``tps``,
             ``latency_ms_mean``, ``latency_ms_stddev``, ``lag_ms_mean``, ``skipped``, ``failed``,
-            with several processes followed by ``_1``, ``_2`` ...
+            with several processes followed by ``_1``, ``_2`` ...; after something was broken
+            beside it ``invariant_holds``, 1 where the sums of pgbench's tables agree, else 0.
         client_cpu_share: What the driver used of one core, of that thread that used most if
             known, else of all over their number.
         ceiling_per_s: What the same driver reaches with a server that answers at once.
         batch_s: What a shell's ``time`` tells of a batch: ``real``, ``user``, ``sys``.
+        start: What the database held before a replay; None where nobody looked.
         notes: What could not be read or done, as sentences.
     """
 
@@ -188,6 +199,76 @@ class DatabaseRecord(msgspec.Struct, frozen=True, kw_only=True):
     client_cpu_share: float | None = None
     ceiling_per_s: float | None = None
     batch_s: dict[str, float] = {}
+    start: StartRecord | None = None
+    notes: list[str] = []
+
+
+class ArrayEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened to an array while a sample lasted, or soon after.
+
+    Attributes:
+        at_s: From the sample's start; beyond its end where it happened after.
+        what: ``failed``, ``bad_sectors``, ``rotten``, ``faltering``, ``dropping_writes``,
+            ``replaced``, ``rebuild_started``, ``rebuild_ended``, ``scrub_started``,
+            ``scrub_ended``, ``array_failed`` or ``deed_failed``.
+        leg: Which leg, from 1; 0 for the whole.
+        member: The drive, as the array's backend calls it; empty where none is meant.
+        detail: What was found or said, as a phrase.
+        missing: Drives of the leg that do not serve from then on, as its backend tells; None
+            where it was not looked at.
+    """
+
+    at_s: float
+    what: str
+    leg: int = 0
+    member: str = ""
+    detail: str = ""
+    missing: int | None = None
+
+
+class LayoutRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What is particular to a sample on a layout.
+
+    Attributes:
+        layout: The variant as planned: ``LayoutSpec`` as plain values.
+        device: The array's device, or the folder of a file system that is one itself.
+        built_s: How long building it took, without the synchronisation.
+        synced_s: How long its first synchronisation took, at most: its end may have come while the
+            file system was made; 0 where there was none.
+        usable_bytes: What the array, or the file system on it, holds.
+        facts: What the backend tells of it, by name, such as ``metadata`` or ``bitmap``.
+        misaligned: What is not aligned, as sentences; empty where all is.
+        members: What each drive did during the sample, by path: ``reads``, ``writes``,
+            ``flushes`` (requests), ``read_bytes``, ``write_bytes``, ``busy_ns``.
+        roles: What each drive was, by path: ``leg 1``, ``spare of leg 1``, ``log``, ``cache``.
+        events: What happened, in order of time.
+        mismatch_blocks: What a scrub found not to agree, in blocks of 512 bytes; None without.
+        unreadable_bytes: What could not be read when all data were checked in the end; None
+            where they were not.
+        checked_bytes: What was read and checked then.
+        wrong_bytes: What of it held something else than was written, in blocks of 4 KiB; None
+            where it was not checked.
+        rebuild_limit_kib_per_s: The limit that was set for rebuilding; None for the kernel's.
+        commands: What built it, as a shell would take it.
+        notes: What could not be read or done, as sentences.
+    """
+
+    layout: dict[str, Any]
+    device: str
+    built_s: float
+    synced_s: float = 0.0
+    usable_bytes: int = 0
+    facts: dict[str, str] = {}
+    misaligned: list[str] = []
+    members: dict[str, dict[str, float]] = {}
+    roles: dict[str, str] = {}
+    events: list[ArrayEvent] = []
+    mismatch_blocks: int | None = None
+    unreadable_bytes: int | None = None
+    checked_bytes: int = 0
+    wrong_bytes: int | None = None
+    rebuild_limit_kib_per_s: int | None = None
+    commands: list[str] = []
     notes: list[str] = []
 
 
@@ -203,8 +284,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         started_at: Unix time in seconds.
         duration_s: Measured wall time of the sample.
         status: ``complete`` or ``interrupted``.
-        engine: ``io_uring``, ``psync``, ``simulated``, ``null``; ``pgbench`` or ``script`` on a
-            database; ``imported`` for a foreign result.
+        engine: ``io_uring``, ``psync``, ``simulated``, ``null``; ``pgbench``, ``script`` or
+            ``replay`` on a database; ``imported`` for a foreign result.
         engine_reason: Why that engine, as a phrase.
         outcome: The accounting equation's terms.
         operations: Results by operation kind, of those kinds that were offered.
@@ -219,8 +300,11 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
             ``steal_ns``, ``device_read_bytes``, ``device_write_bytes``, ``temperature_c`` and,
             for those that the kernel counts, the time in which they grew: ``surroundings_ns``.
         verification: Where data were checked.
-        series: Readings of machine, device and server; only of a database's samples.
+        series: Readings of machine, device and server, of a database's samples; and of an array
+            that something is done to: ``rebuild_share`` (0 to 1), ``missing_members``.
         database: What is particular to a database's sample.
+        layout: What is particular to a sample on an array that was built for the trial.
+        replay: What is particular to a sample of a replay.
     """
 
     id: int = 0
@@ -245,6 +329,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     verification: Verification | None = None
     series: Series | None = None
     database: DatabaseRecord | None = None
+    layout: LayoutRecord | None = None
+    replay: ReplayRecord | None = None
 
     @property
     def completed_per_s(self) -> float:

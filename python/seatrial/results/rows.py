@@ -18,6 +18,7 @@ from seatrial.results.model import (
     Corruption,
     DatabaseRecord,
     ErrorSample,
+    LayoutRecord,
     OperationResult,
     Outcome,
     Run,
@@ -26,6 +27,7 @@ from seatrial.results.model import (
     Timeline,
     Verification,
 )
+from seatrial.results.replay import ReplayRecord
 from seatrial.study.cell import Cell
 
 Columns = dict[str, Any]
@@ -71,6 +73,8 @@ def sample_columns(cell_id: int, sample: Sample) -> Columns:
         "timeline": blobs.pack_timeline(sample.timeline),
         "series": blobs.pack_series(sample.series) if sample.series else None,
         "database_json": msgspec.json.encode(_finite(sample.database)).decode(),
+        "layout_json": msgspec.json.encode(sample.layout).decode(),
+        "replay_json": msgspec.json.encode(sample.replay).decode(),
     }
 
 
@@ -148,6 +152,8 @@ def sample_of(row: Row, cell: Cell, parts: dict[str, list[Row]], *, slices_min: 
         verification=_verification_of(columns, parts["corruption"]),
         series=None if columns["series"] is None else blobs.unpack_series(columns["series"]),
         database=msgspec.json.decode(columns["database_json"], type=DatabaseRecord | None),
+        layout=msgspec.json.decode(columns["layout_json"], type=LayoutRecord | None),
+        replay=msgspec.json.decode(columns["replay_json"], type=ReplayRecord | None),
     )
 
 

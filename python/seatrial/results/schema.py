@@ -151,10 +151,16 @@ DATABASE_SAMPLES = (
     "ALTER TABLE sample ADD COLUMN database_json TEXT NOT NULL DEFAULT 'null'",
 )
 
+LAYOUT_SAMPLES = ("ALTER TABLE sample ADD COLUMN layout_json TEXT NOT NULL DEFAULT 'null'",)
+
+REPLAY_SAMPLES = ("ALTER TABLE sample ADD COLUMN replay_json TEXT NOT NULL DEFAULT 'null'",)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     FIRST_TABLES,
     TOLD_BY_FOREIGN_RESULTS,
     DATABASE_SAMPLES,
+    LAYOUT_SAMPLES,
+    REPLAY_SAMPLES,
 )
 """Statements that lead from each version to the next: entry 0 makes version 1 of an empty file."""
 

@@ -132,6 +132,30 @@ class ResultsFile:
             self._require_run(run_id)
             self._connection.execute("DELETE FROM run WHERE id = ?", (run_id,))
 
+    def note_target(self, run_id: str, label: str, facts: dict[str, Any]) -> None:
+        """Store what the fingerprint holds of a target that did not exist when the run began.
+
+        What is known of it already stays.
+
+        Args:
+            run_id: A stored run.
+            label: Of the target.
+            facts: As the fingerprint's ``target``.
+
+        Raises:
+            ResultsFileError: There is no such run.
+        """
+        with self._writing():
+            self._require_run(run_id)
+            row = self._row("SELECT fingerprint_before_json FROM run WHERE id = ?", run_id)
+            before = msgspec.json.decode(row["fingerprint_before_json"]) if row else {}
+            others = before.setdefault("other_targets", {})
+            others.setdefault(label, facts)
+            self._connection.execute(
+                "UPDATE run SET fingerprint_before_json = ? WHERE id = ?",
+                (msgspec.json.encode(before).decode(), run_id),
+            )
+
     def finish_run(
         self, run_id: str, status: str, ended_at: float, fingerprint_after: dict[str, Any]
     ) -> None:

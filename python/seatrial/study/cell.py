@@ -18,9 +18,10 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         target: Label of the target in the study.
         workload: Name of the workload in the study.
         kind: One of ``fill``, ``matrix``, ``sequential``, ``copy``, ``map``, ``commit``,
-            ``four``, ``mix``, ``io``, ``loadline``, ``pgbench``, ``telemetry``, ``batch``.
-        operation: ``read``, ``write``, ``mixed``, ``commit``, ``copy``, ``transaction`` or
-            ``batch``.
+            ``four``, ``mix``, ``io``, ``loadline``, ``pgbench``, ``telemetry``, ``batch``,
+            ``crash``, ``replay``.
+        operation: ``read``, ``write``, ``mixed``, ``commit``, ``copy``, ``transaction``,
+            ``batch`` or ``statement``.
         block_size_bytes: Size of one operation; 0 where the workload has a distribution.
         threads: Concurrent workers; of a database, clients of each process.
         depth: Requests that each worker keeps in flight.

@@ -10,6 +10,7 @@ from seatrial.study.cell import Cell
 from seatrial.study.database import OnDatabase
 from seatrial.study.database_cells import database_cells_of
 from seatrial.study.model import LOG_FILE, PlannedTarget
+from seatrial.study.sampled import REBUILD_LIMIT, breaking
 from seatrial.study.schema import Study
 from seatrial.study.shapes import Factors, Shape, shapes_of
 from seatrial.study.units import format_factor
@@ -67,6 +68,7 @@ _DRIVING: Final = (
     ("rate_per_s", "rate"),
     ("burst", "burst"),
     ("sync_every", "sync_every"),
+    (REBUILD_LIMIT, REBUILD_LIMIT),
 )
 """Attribute and name of the factors that are the same for every kind, in the order of the key."""
 
@@ -90,6 +92,8 @@ def _variations(workload: WorkloadBase) -> list[Factors]:
             factors.pop("burst", None)
         if factors.get("arrival") == "closed":
             factors.pop("rate", None)
+        if not workload.failures:
+            del factors[REBUILD_LIMIT]
         if factors not in combinations:
             combinations.append(factors)
     return combinations
@@ -103,6 +107,7 @@ def usual_factors(kind: str) -> Factors:
         "arrival": "closed",
         "sync_every": 0,
         "direct": kind != "commit",
+        REBUILD_LIMIT: 0,
     }
 
 
@@ -117,8 +122,9 @@ def _spec(
 ) -> dict[str, Any]:
     """Return the engine's specification (docs/engine.md), all but paths and seed.
 
-    ``target.file`` and ``target.copy_to`` are names of ``Plan.files``; ``limit.duration_s`` is
-    what the study asks for.
+    What is broken meanwhile stands beside it and is not for the engine. ``target.file`` and
+    ``target.copy_to`` are names of ``Plan.files``; ``limit.duration_s`` is what the study asks
+    for.
     """
     kind = target.kind if not target.is_storage else "file"
     spec_target: dict[str, Any] = {
@@ -162,4 +168,5 @@ def _spec(
         "slice_ms": workload.slice_ms,
         "stall_threshold_ms": workload.stall_threshold_ms,
         "iopoll": workload.iopoll,
+        **breaking(workload, int(variation.get(REBUILD_LIMIT, 0))),
     }

@@ -6,17 +6,20 @@ loader says the first of them with file and line.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from seatrial.study.access import CLASSIC, AccessLine
 from seatrial.study.check_database import database_targets, database_workloads
+from seatrial.study.check_failures import failures
+from seatrial.study.check_layouts import databases_on_layouts, drives, layouts
 from seatrial.study.database import Batch, OnDatabase
 from seatrial.study.loadline import LATENCY_EXPECTED, SAMPLES_MIN, parse_latency_ns
+from seatrial.study.names import NAME, NAME_RULE
 from seatrial.study.problems import MisfitError, suggestion
 from seatrial.study.sampled import Sampled
 from seatrial.study.schema import Study
+from seatrial.study.selection import labels_by_name, labels_of
 from seatrial.study.simulated import DeviceModel
 from seatrial.study.values import many, only
 from seatrial.study.workloads import (
@@ -33,9 +36,6 @@ from seatrial.study.workloads import (
 )
 
 Check = Callable[[Study], Iterator[MisfitError]]
-
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-NAME_RULE: Final = "A name is at most 64 letters, digits, '-' and '_', for cells are called by it"
 
 
 def check(study: Study) -> Iterator[MisfitError]:
@@ -75,7 +75,7 @@ def _targets(study: Study) -> Iterator[MisfitError]:
 
 
 def _names(study: Study) -> Iterator[MisfitError]:
-    labels = [target.label for target in study.targets]
+    labels = labels_by_name(study)
     for index, workload in enumerate(study.workloads):
         if not NAME.fullmatch(workload.label):
             yield MisfitError(f"is {workload.name!r}", NAME_RULE, "workload", index, "name")
@@ -312,7 +312,7 @@ def _verifying(study: Study) -> Iterator[MisfitError]:
         if not writes_trial_file(workload) or only(workload.data, "verifiable"):
             continue
         for reader in checked:
-            if shares_target(reader, workload):
+            if not labels_of(reader, study).isdisjoint(labels_of(workload, study)):
                 yield MisfitError(
                     f"is {workload.data!r}, but workload {reader.label!r} verifies the same file",
                     "Expected data = 'verifiable' in everything that writes it",
@@ -329,8 +329,7 @@ def _keeping(study: Study) -> Iterator[MisfitError]:
         if "verifiable" not in many(workload.data):
             continue
         for target in study.targets:
-            runs_there = not workload.targets or target.label in workload.targets
-            if runs_there and target.kind in ("null", "simulated"):
+            if target.label in labels_of(workload, study) and target.kind in ("null", "simulated"):
                 yield MisfitError(
                     f"is 'verifiable', on target {target.label!r}",
                     f"A {target.kind} target keeps no data; run it on others with 'targets'",
@@ -347,11 +346,6 @@ def writes_trial_file(workload: WorkloadBase) -> bool:
     if isinstance(workload, Patterned | Sequential | Map):
         return not only(workload.operations, "read")
     return True
-
-
-def shares_target(one: Sampled, other: Sampled) -> bool:
-    """Return whether two workloads run on a common target."""
-    return not one.targets or not other.targets or bool(set(one.targets) & set(other.targets))
 
 
 def _thresholds(study: Study) -> Iterator[MisfitError]:
@@ -395,7 +389,10 @@ def _unfit(quantity: str, workload: Sampled) -> str:
 _CHECKS: Final[tuple[Check, ...]] = (
     _rounds,
     _targets,
+    layouts,
+    drives,
     _names,
+    failures,
     _accesses,
     _workloads,
     _adaptive,
@@ -404,5 +401,6 @@ _CHECKS: Final[tuple[Check, ...]] = (
     _keeping,
     database_targets,
     database_workloads,
+    databases_on_layouts,
     _thresholds,
 )

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Final
 
+from seatrial.study.check_replay import on_server, replays
 from seatrial.study.database import (
     OURS_TO_SET,
     Batch,
     Crash,
     OnDatabase,
     Pgbench,
+    Replay,
     SettingValue,
 )
 from seatrial.study.database_cells import OWN_FACTORS, setting_text
@@ -112,6 +114,7 @@ def database_workloads(study: Study) -> Iterator[MisfitError]:
             *_crashes(workload),
             *_prepared(workload),
             *_settings(workload),
+            *(replays(workload) if isinstance(workload, Replay) else ()),
             *_memory(workload),
             *_on_targets(study, workload),
         )
@@ -236,7 +239,14 @@ def _on_targets(study: Study, workload: OnDatabase) -> Iterator[MisfitError]:
             continue
         if is_server_of_others(target):
             yield from _on_server(workload, target)
-        elif not may_become_server(target) and "as_is" in many(workload.start):
+            continue
+        if isinstance(workload, Replay) and workload.restore and not may_become_server(target):
+            yield MisfitError(
+                f"is given, but target {target.label!r} is no server that is there already",
+                "On a directory each sample begins with a copy of what 'prepare' loads",
+                "restore",
+            )
+        if not may_become_server(target) and "as_is" in many(workload.start):
             yield MisfitError(
                 f"is 'as_is', but target {target.label!r} is no server that is there already",
                 "Expected cold, warm or prewarmed",
@@ -246,6 +256,9 @@ def _on_targets(study: Study, workload: OnDatabase) -> Iterator[MisfitError]:
 
 def _on_server(workload: OnDatabase, target: Target) -> Iterator[MisfitError]:
     there = f"target {target.label!r} is a server that is there already"
+    if isinstance(workload, Replay) and not workload.loads:
+        yield from on_server(workload, there)
+        return
     if isinstance(workload, Crash):
         yield MisfitError(
             f"asks for crashes, but {there}", "Only a server of our own is killed", "kind"

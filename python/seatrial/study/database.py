@@ -43,12 +43,35 @@ Protocol = Literal["simple", "extended", "prepared"]
 StartState = Literal["cold", "warm", "prewarmed", "as_is"]
 Clone = Literal["auto", "reflink", "copy", "template", "reuse"]
 PowerCut = Literal["none", "honest", "lying"]
+Speed = Literal["max"] | Annotated[float, Meta(gt=0, le=1000)]
+Pace = Literal["arrivals", "think_times"]
+Order = Literal["session", "commit", "object", "key", "strict"]
+Ids = Literal["infer", "off"]
+Danger = Literal[
+    "copy_program",
+    "dblink",
+    "terminate_backend",
+    "notify",
+    "ddl",
+    "server",
+    "recovery",
+    "same_system",
+    "sequence_mismatch",
+]
+"""What a replay does only where it is asked to.
+
+The last three are told by the target, the others by each statement
+(``crates/replay/src/playback/item.rs``).
+"""
 SettingValue = bool | int | float | str
 
 Scripts = str | Annotated[list[str], ONE]
 Protocols = Protocol | Annotated[list[Protocol], ONE]
 StartStates = StartState | Annotated[list[StartState], ONE]
 PowerCuts = PowerCut | Annotated[list[PowerCut], ONE]
+Speeds = Speed | Annotated[list[Speed], ONE]
+Orders = Order | Annotated[list[Order], ONE]
+IdsChoices = Ids | Annotated[list[Ids], ONE]
 Settings = dict[str, SettingValue | Annotated[list[SettingValue], ONE]]
 
 
@@ -172,18 +195,103 @@ class Crash(OnDatabase, frozen=True, kw_only=True, tag="crash"):
     power_cut: PowerCuts = "none"
 
 
-DATABASE_KINDS: Final = ("pgbench", "telemetry", "batch", "crash")
+RESTORE_S_MAX: Final = 3600.0
+"""How long a restore command may take unless the study says otherwise."""
+
+
+class SchemaVariant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A schema that a replay is tried on: the snapshot, perhaps migrated.
+
+    Attributes:
+        name: What cells call it.
+        migrate: A file of SQL that makes it of the snapshot's; none for the snapshot's own.
+    """
+
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
+    migrate: str = ""
+
+
+REPLAY_S_MAX: Final = 86_400.0
+"""The default of a key that a replay has no use for: it lasts until its trace ends."""
+MAX: Final = "max"
+"""The speed at which nothing waits but for an answer."""
+
+
+class Replay(OnDatabase, frozen=True, kw_only=True, tag="replay"):
+    """What was captured of a server's work, played to another one (docs/sql.md).
+
+    Attributes:
+        duration_s: Of no use (``seconds``): it lasts until its trace, or ``until``, ends.
+        clients: Of no use: each session of the trace has a connection of its own.
+        processes: Always 1.
+        trace: The trace, as ``seatrial sql read`` wrote it.
+        prepare: What is loaded before, once: a file of SQL, or an archive of pg_dump (a file, or
+            the folder of its format ``directory``).
+        scale: Of pgbench's tables, loaded before in place of ``prepare``.
+        speed: ``max``, or how many times faster than it was captured.
+        pace: What the speed divides: ``arrivals`` (times from the beginning of the capture) or
+            ``think_times`` (times from the end of a session's statement to its next).
+        order: What keeps its order: the statements of each ``session``; also what a ``commit`` of
+            another session came before; statements on the same ``object`` (table or sequence), or
+            on the same ``key`` of one, where one writes; or all of them (``strict``).
+        ids: ``infer`` maps ids that the captured server made to those that this one makes; ``off``
+            sends what was captured. ``infer`` unless given, ``off`` with ``read_only``.
+        read_only: Send only what a transaction that reads only takes.
+        until_s: Only what was captured so many seconds after the first statement (``until``).
+        connections: At once, at most; as many as were open at once in the capture unless given.
+        databases: Of the capture, those whose sessions are played; needed where it has several.
+        allow: What is else refused.
+        allow_writes: Name of a database that is not ours, typed exactly: it may be written to.
+        restore: A command of the shell that brings a database which is there already back to its
+            snapshot, run before each sample with ``DATABASE_URL`` and libpq's variables set.
+        restore_s_max: It is ended, and the sample fails, after so long (``restore_seconds``).
+        schema: Schemas to try, each a migration of the snapshot; the snapshot's own unless given.
+    """
+
+    duration_s: Seconds = field(default=REPLAY_S_MAX, name="seconds")
+    clients: ManyThreads = 1
+    trace: Annotated[str, Meta(min_length=1)]
+    prepare: str = ""
+    scale: Counts | None = None
+    speed: Speeds = MAX
+    pace: Pace = "arrivals"
+    order: Orders = "session"
+    ids: IdsChoices | None = None
+    read_only: bool = False
+    until_s: Annotated[float, Meta(gt=0)] | None = field(default=None, name="until")
+    connections: Threads | None = None
+    databases: list[str] = field(default_factory=list)
+    allow: list[Danger] = field(default_factory=list)
+    allow_writes: str = ""
+    restore: str = ""
+    restore_s_max: Seconds = field(default=RESTORE_S_MAX, name="restore_seconds")
+    schema: list[SchemaVariant] = field(default_factory=list)
+
+    @property
+    def usual_ids(self) -> Ids:
+        """What becomes of ids unless it is said: what only reads makes none."""
+        return "off" if self.read_only else "infer"
+
+    @property
+    def loads(self) -> bool:
+        """Whether anything is loaded before; an existing database stays as it is without."""
+        return bool(self.prepare) or self.scale is not None
+
+
+DATABASE_KINDS: Final = ("pgbench", "telemetry", "batch", "crash", "replay")
 
 
 class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a database holds before any sample; the same on each of its processes' databases.
 
     Attributes:
-        kind: ``pgbench``, ``telemetry``, ``sql``, or ``ledger`` of a crash trial.
+        kind: ``pgbench``, ``telemetry``, ``sql``, ``archive`` (of pg_dump), ``ledger`` of a crash
+            trial, or ``nothing``.
         scale: Of pgbench's tables.
         devices: Of the telemetry.
         history_hours: Of the telemetry.
-        file: Of ``sql``.
+        file: Of ``sql`` and ``archive``.
+        migrate: A file of SQL that changes all this into another schema; empty for none.
     """
 
     kind: str
@@ -191,6 +299,57 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     devices: int = 0
     history_hours: int = 0
     file: str = ""
+    migrate: str = ""
+
+    @property
+    def unmigrated(self) -> LoadSpec:
+        """The same in the schema that it came with."""
+        return msgspec.structs.replace(self, migrate="")
+
+
+class ReplaySpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What is played in a cell of a replay.
+
+    Attributes:
+        trace: Its path.
+        identity: Of its content, so that a resume goes on with no other; empty where it was not
+            there when the plan was made.
+        statements: In the trace.
+        captured_s: From the first statement to the end of the last.
+        speed: How many times faster than captured; None for as fast as the server answers.
+        pace: What the speed divides.
+        order: What keeps its order.
+        ids: What becomes of generated ids: ``infer`` or ``off``.
+        read_only: Whether only what reads is sent.
+        until_s: As ``Replay.until_s``.
+        connections_max: At once; None for as many as when captured.
+        databases: Of the capture, those that are played; all where there are none.
+        allow: What is else refused.
+        allow_writes: The database that may be written to although it is not ours.
+        is_standing: Whether the database is there already, and nothing is loaded into it.
+        restore: A command that brings it back to its snapshot before each sample; empty for none.
+        restore_s_max: How long that may take.
+        schema: What the schema is called; empty where there is only the snapshot's own.
+    """
+
+    trace: str
+    identity: str = ""
+    statements: int = 0
+    captured_s: float = 0.0
+    speed: float | None = None
+    pace: str = "arrivals"
+    order: str = "session"
+    ids: str = "off"
+    read_only: bool = False
+    until_s: float | None = None
+    connections_max: int | None = None
+    databases: list[str] = []
+    allow: list[str] = []
+    allow_writes: str = ""
+    is_standing: bool = False
+    restore: str = ""
+    restore_s_max: float = RESTORE_S_MAX
+    schema: str = ""
 
 
 class DatabaseSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,6 +371,7 @@ class DatabaseSpec(msgspec.Struct, frozen=True, kw_only=True):
         memory_limit_bytes: None for none.
         clone: How samples get their data.
         power_cut: Of a crash trial: ``none``, ``honest`` or ``lying``.
+        replay: What is played; None of any other kind.
     """
 
     load: LoadSpec
@@ -229,6 +389,12 @@ class DatabaseSpec(msgspec.Struct, frozen=True, kw_only=True):
     memory_limit_bytes: int | None = None
     clone: str = "auto"
     power_cut: str = "none"
+    replay: ReplaySpec | None = None
+
+    @property
+    def is_standing(self) -> bool:
+        """Whether it takes, or copies, a database that is there already, and loads nothing."""
+        return self.replay is not None and self.replay.is_standing
 
 
 def is_of_database(cell: Cell) -> bool:

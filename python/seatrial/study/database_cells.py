@@ -12,28 +12,42 @@ import msgspec
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.database import (
     BUILTIN_SCRIPTS,
+    MAX,
     Batch,
     Crash,
     DatabaseSpec,
     LoadSpec,
     OnDatabase,
     Pgbench,
+    Replay,
+    ReplaySpec,
     SettingValue,
     Telemetry,
 )
 from seatrial.study.model import PlannedTarget
+from seatrial.study.replay_cells import played
+from seatrial.study.sampled import REBUILD_LIMIT, breaking
 from seatrial.study.units import format_factor
 from seatrial.study.values import many
 
 Factors = dict[str, FactorValue]
-_Combination = tuple[int, int, str, int | None, dict[str, SettingValue]]
-"""Clients, processes, start state, memory limit (bytes), settings."""
+_Combination = tuple[int, int, str, int | None, int, dict[str, SettingValue]]
+"""Clients, processes, start state, memory limit (bytes), rebuild limit (KiB/s), settings."""
+
+STATEMENT: Final = "statement"
+_OPERATIONS: Final = {"batch": "batch", "replay": STATEMENT}
+"""What a cell of a kind asks for; those of any other kind for transactions."""
 
 _USUAL: Final[Mapping[str, FactorValue]] = {
     "processes": 1,
     "script": "tpcb-like",
     "protocol": "simple",
     "power_cut": "none",
+    "speed": MAX,
+    "pace": "arrivals",
+    "order": "session",
+    "read_only": False,
+    REBUILD_LIMIT: 0,
 }
 """Factors that a key and a cell do not say where they have these values."""
 
@@ -41,7 +55,9 @@ OWN_FACTORS: Final = frozenset(
     {
         *("batch_rows", "clients", "clone", "depth", "devices", "file", "history_hours", "jobs"),
         *("latency_limit_ms", "memory_limit", "memory_limit_bytes", "operation", "power_cut"),
-        "prepare",
+        *("fail", "prepare", REBUILD_LIMIT),
+        *("trace", "speed", "pace", "order", "read_only", "until", "connections", "databases"),
+        *("allow", "allow_writes", "ids", "restore", "restore_seconds", "schema"),
         *("processes", "protocol", "protocols", "query_share", "rate", "scale", "script"),
         *("scripts", "seconds", "start", "target", "threads", "workload"),
     }
@@ -60,6 +76,9 @@ class _Variant(msgspec.Struct, frozen=True, kw_only=True):
     batch_rows: int = 0
     query_share: float = 0.0
     power_cut: str = "none"
+    replay: ReplaySpec | None = None
+    duration_s: float | None = None
+    clients: int | None = None
 
 
 def database_cells_of(
@@ -76,18 +95,21 @@ def database_cells_of(
     # A setting of one value varies nothing: a run with another value has the same cells, and the
     # two can be compared.
     several = {name for name, value in workload.settings.items() if len(_listed(value)) > 1}
-    for variant in _variants(workload):
+    for variant in _variants(workload, on_server=not target.holds_files):
         combinations: Iterator[_Combination] = itertools.product(
-            many(workload.clients),
+            many(variant.clients or workload.clients),
             many(workload.processes),
             many(workload.start or str(usual["start"])),
             _limits_bytes(workload),
+            many(workload.rebuild_limit_kib_per_s),
             _setting_combinations(workload),
         )
-        for clients, processes, start, limit_bytes, settings in combinations:
+        for clients, processes, start, limit_bytes, rebuild_limit, settings in combinations:
             told: Factors = {"processes": processes, "start": start}
             if limit_bytes is not None:
                 told["memory_limit_bytes"] = limit_bytes
+            if workload.failures:
+                told[REBUILD_LIMIT] = rebuild_limit
             varied = {name: settings[name] for name in settings if name in several}
             factors = _unusual(variant.factors | told | _as_factors(varied), usual)
             spec = DatabaseSpec(
@@ -106,8 +128,9 @@ def database_cells_of(
                 memory_limit_bytes=limit_bytes,
                 clone=workload.clone,
                 power_cut=variant.power_cut,
+                replay=variant.replay,
             )
-            operation = "batch" if isinstance(workload, Batch) else "transaction"
+            operation = _OPERATIONS.get(workload.kind, "transaction")
             yield Cell(
                 key=prefix + _key(workload.label, operation, clients, factors),
                 target=target.label,
@@ -117,11 +140,15 @@ def database_cells_of(
                 block_size_bytes=0,
                 threads=clients,
                 factors=factors,
-                spec=_cell_spec(workload, spec),
+                spec=_cell_spec(workload, spec, variant.duration_s)
+                | breaking(workload, rebuild_limit),
             )
 
 
-def _variants(workload: OnDatabase) -> Iterator[_Variant]:
+def _variants(workload: OnDatabase, *, on_server: bool) -> Iterator[_Variant]:
+    if isinstance(workload, Replay):
+        yield from _replays(workload, on_server=on_server)
+        return
     if isinstance(workload, Pgbench):
         yield from _pgbench(workload)
     elif isinstance(workload, Telemetry):
@@ -201,6 +228,18 @@ def _batch(workload: Batch) -> Iterator[_Variant]:
         )
 
 
+def _replays(workload: Replay, *, on_server: bool) -> Iterator[_Variant]:
+    for each in played(workload, on_server=on_server):
+        yield _Variant(
+            load=each.load,
+            factors=each.factors,
+            script=workload.trace,
+            replay=each.spec,
+            duration_s=each.duration_s,
+            clients=each.connections,
+        )
+
+
 def _limits_bytes(workload: OnDatabase) -> list[int | None]:
     """Return the memory limits of the workload; None stands for no limit."""
     return [int(each) for each in workload.memory_limit_bytes or ()] or [None]
@@ -238,14 +277,20 @@ def _unusual(factors: Factors, usual: Factors) -> Factors:
 
 
 def _key(label: str, operation: str, clients: int, factors: Factors) -> str:
-    parts = [label, operation, f"{clients}c"]
+    # The connections of a replay are its trace's.
+    parts = [label, operation, *([] if operation == STATEMENT else [f"{clients}c"])]
     return "/".join(
         [*parts, *(f"{name}={format_factor(value)}" for name, value in factors.items())]
     )
 
 
-def _cell_spec(workload: OnDatabase, database: DatabaseSpec) -> dict[str, Any]:
+def _cell_spec(
+    workload: OnDatabase, database: DatabaseSpec, duration_s: float | None
+) -> dict[str, Any]:
     """Return what a cell tells: the keys that every cell has, and the database's own."""
+    told = msgspec.to_builtins(database)
+    if database.replay is None:
+        del told["replay"]
     arrival: dict[str, Any] = {"kind": "closed"}
     if database.rate_per_s is not None:
         arrival = {"kind": "poisson", "rate_per_s": database.rate_per_s * database.processes}
@@ -254,8 +299,12 @@ def _cell_spec(workload: OnDatabase, database: DatabaseSpec) -> dict[str, Any]:
         "accesses": [],
         "arrival": arrival,
         "verify": False,
-        "limit": {"duration_s": workload.duration_s, "bytes": None, "operations": None},
+        "limit": {
+            "duration_s": duration_s or workload.duration_s,
+            "bytes": None,
+            "operations": None,
+        },
         "slice_ms": workload.slice_ms,
         "stall_threshold_ms": workload.stall_threshold_ms,
-        "database": msgspec.to_builtins(database),
+        "database": told,
     }

@@ -25,6 +25,8 @@ TELEMETRY_ROW_BYTES: Final = 140
 """A row and its entries in two indexes: measured at 1,000 devices and 24 hours."""
 SQL_GROWTH: Final = 6.0
 """A file of SQL grows by at most so much, as tables, indexes and log of it, when it is loaded."""
+ARCHIVE_GROWTH: Final = 20.0
+"""An archive of pg_dump, which is compressed, by at most so much."""
 LOG_BYTES_MIN: Final = 128 << 20
 LOG_BYTES_MAX: Final = 1 << 30
 """What stays of the log, recycled: PostgreSQL's max_wal_size, unless a study sets it."""
@@ -63,10 +65,18 @@ def data_bytes(load: LoadSpec) -> int:
         return load.scale * SCALE_BYTES
     if load.kind == "telemetry":
         return history_rows(load) * TELEMETRY_ROW_BYTES
+    growth = ARCHIVE_GROWTH if load.kind == "archive" else SQL_GROWTH
     try:
-        return int(Path(load.file).stat().st_size * SQL_GROWTH) if load.file else 0
+        return int(_size_bytes(Path(load.file)) * growth) if load.file else 0
     except OSError:
         return 0
+
+
+def _size_bytes(path: Path) -> int:
+    """Return the size of a file, or of the files in a folder."""
+    if not path.is_dir():
+        return path.stat().st_size
+    return sum(each.stat().st_size for each in path.iterdir() if each.is_file())
 
 
 def cluster_bytes(load: LoadSpec, processes: int) -> int:
@@ -82,7 +92,9 @@ def space_bytes(specs: Iterable[DatabaseSpec]) -> int:
     Of the copies that samples work on there is one at a time; some stay for the next sample.
     """
     all_specs = list(specs)
-    loads = {(spec.load, spec.processes) for spec in all_specs}
+    loads = {
+        (load, spec.processes) for spec in all_specs for load in (spec.load, spec.load.unmigrated)
+    }
     staying = {(spec.load, spec.processes) for spec in all_specs if spec.clone in COPIES_STAY}
     passing = {(spec.load, spec.processes) for spec in all_specs if spec.clone not in COPIES_STAY}
     kept_bytes = sum(cluster_bytes(*each) for each in (*loads, *staying))
@@ -100,6 +112,8 @@ def templates(cells: Iterable[Cell]) -> list[DatabaseSpec]:
     different: dict[tuple[str, LoadSpec, int], DatabaseSpec] = {}
     for cell in database_cells(cells):
         spec = spec_of(cell.spec)
+        if spec.is_standing:
+            continue
         different.setdefault((cell.target, spec.load, spec.processes), spec)
     return list(different.values())
 
@@ -117,6 +131,8 @@ def preparing_s(cells: Iterable[Cell]) -> float:
 def sample_s(cell: Cell) -> float:
     """Return how long a sample of a database takes with all that belongs to it."""
     spec = spec_of(cell.spec)
+    if spec.is_standing:
+        return _lasts_s(cell)
     copied_s = _copied_bytes(spec) / ASSUMED_BYTES_PER_S
     read_bytes = data_bytes(spec.load) * spec.processes if spec.start == "prewarmed" else 0
     return _lasts_s(cell) + copied_s + read_bytes / ASSUMED_BYTES_PER_S + START_S
@@ -125,8 +141,10 @@ def sample_s(cell: Cell) -> float:
 def sample_write_bytes(cell: Cell) -> int:
     """Return the most that a sample of a database is assumed to write, its copy included."""
     spec = spec_of(cell.spec)
-    if spec.script in READ_ONLY_SCRIPTS:
+    if spec.script in READ_ONLY_SCRIPTS or (spec.replay and spec.replay.read_only):
         return _copied_bytes(spec)
+    if spec.replay:
+        return _copied_bytes(spec) + spec.replay.statements * TRANSACTION_BYTES
     per_s = float(ASSUMED_BYTES_PER_S)
     if spec.rate_per_s is not None:
         transaction_bytes = TRANSACTION_BYTES + spec.batch_rows * 2 * TELEMETRY_ROW_BYTES
@@ -137,10 +155,10 @@ def sample_write_bytes(cell: Cell) -> int:
 def _lasts_s(cell: Cell) -> float:
     """Return how long a sample is driven: pgbench knows whole seconds only."""
     asked_s = float(cell.spec["limit"]["duration_s"])
-    return asked_s if cell.kind == "batch" else float(max(1, math.ceil(asked_s)))
+    return asked_s if cell.kind in ("batch", "replay") else float(max(1, math.ceil(asked_s)))
 
 
 def _copied_bytes(spec: DatabaseSpec) -> int:
     # A crash trial goes on with what the crashes before have left.
-    goes_on = spec.clone == "reuse" or spec.load.kind == "ledger"
+    goes_on = spec.clone == "reuse" or spec.load.kind == "ledger" or spec.is_standing
     return 0 if goes_on else cluster_bytes(spec.load, spec.processes)

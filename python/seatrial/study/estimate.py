@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from seatrial.errors import StudyError
-from seatrial.study import database_cost
+from seatrial.study import database_cost, layout_cost
 from seatrial.study.cell import Cell
 from seatrial.study.database import DatabaseSpec, is_of_database, spec_of
+from seatrial.study.drives import parse_drives
 from seatrial.study.loadline import LOADLINE, SAMPLES_MAX
 from seatrial.study.model import Plan, PlanEstimate
 from seatrial.study.plan import is_done_once, writes
@@ -24,9 +26,11 @@ def estimate(plan: Plan) -> PlanEstimate:
 
     Time is what the cells ask for and a small overhead of each; a file that is written whole is
     assumed to take 250 MB/s. The bytes written are upper bounds: the engine offers no byte beyond
-    a cell's limit. What a database writes is assumed (database_cost.py).
+    a cell's limit. What a database writes is assumed (database_cost.py), and so is what building
+    layouts takes in each round (layout_cost.py).
     """
     rounds, budget = plan.study.rounds, plan.study.budget
+    there = plan.of_group("", {})
     prepare_bytes = prefill_bytes(plan)
     prepare_s = _prepare_s(plan)
     time_s_bound = float("inf") if budget.time_s is None else budget.time_s
@@ -36,16 +40,20 @@ def estimate(plan: Plan) -> PlanEstimate:
         rounds_max=rounds.max,
         time_s_min=min(prepare_s + _rounds_s(plan, rounds.min), time_s_bound),
         time_s_max=min(prepare_s + _rounds_s(plan, rounds.max), time_s_bound),
-        write_bytes_min=prepare_bytes + _rounds_bytes(plan, plan.cells, rounds.min),
-        write_bytes_max=prepare_bytes + _rounds_bytes(plan, plan.cells, rounds.max),
+        write_bytes_min=prepare_bytes + _rounds_bytes(plan, rounds.min),
+        write_bytes_max=prepare_bytes + _rounds_bytes(plan, rounds.max),
         file_bytes=sum(
-            file.size_bytes for file in plan.files if plan.target(file.target).holds_files
+            file.size_bytes for file in there.files if there.target(file.target).holds_files
         ),
         database_bytes=sum(
             database_cost.space_bytes(_specs_on(plan, target.label))
-            for target in plan.targets
+            for target in there.targets
             if target.holds_files
         ),
+        builds=sum(layout_cost.builds(plan, group) for group in layout_cost.groups(plan)),
+        building_s=building_s(plan),
+        building_write_bytes=building_write_bytes(plan),
+        loop_bytes=_loop_bytes(plan),
     )
 
 
@@ -58,7 +66,7 @@ def require_write_budget(plan: Plan) -> None:
     budget_bytes = plan.study.budget.write_bytes
     if budget_bytes is None:
         return
-    needed_bytes = sum(target_write_bytes(plan, target.label, rounds=1) for target in plan.targets)
+    needed_bytes = prefill_bytes(plan) + _rounds_bytes(plan, 1)
     if needed_bytes > budget_bytes:
         raise StudyError(
             seen=f"Filling the files and one round of study {plan.study.name!r} may write "
@@ -72,10 +80,12 @@ def require_write_budget(plan: Plan) -> None:
 def prefill_bytes(plan: Plan) -> int:
     """Return what is written before the first round: files, and the data of databases.
 
-    Files are written so that no read is of a hole.
+    Files are written so that no read is of a hole. What layouts get whenever they are built is not
+    among it (``layout_cost.build_write_bytes``).
     """
-    files_bytes = sum(file.size_bytes for file in plan.files if file.prefill)
-    return files_bytes + database_cost.preparing_write_bytes(plan.cells)
+    there = plan.of_group("", {})
+    files_bytes = sum(file.size_bytes for file in there.files if file.prefill)
+    return files_bytes + database_cost.preparing_write_bytes(there.cells)
 
 
 def cell_time_s(cell: Cell) -> float:
@@ -100,13 +110,37 @@ def cell_write_bytes(cell: Cell) -> int:
 
 
 def target_write_bytes(plan: Plan, label: str, rounds: int) -> int:
-    """Return the most bytes that a target is written with in so many rounds."""
-    prepare_bytes = sum(
-        file.size_bytes for file in plan.files if file.prefill and file.target == label
-    )
-    own = [cell for cell in plan.cells if cell.target == label]
-    prepare_bytes += database_cost.preparing_write_bytes(own)
-    return prepare_bytes + _rounds_bytes(plan, own, rounds)
+    """Return the most bytes that a target is written with in so many rounds.
+
+    Of a leg that is a target of its own, those of all the legs that are built with it.
+    """
+    group = plan.target(label).group
+    part = plan.of_group(group, {})
+    if not group:
+        part = msgspec.structs.replace(
+            part,
+            cells=[cell for cell in part.cells if cell.target == label],
+            files=[file for file in part.files if file.target == label],
+        )
+    return prefill_bytes(part) + _rounds_bytes(part, rounds)
+
+
+def building_s(plan: Plan) -> float:
+    """Return what a round takes for its layouts beside their cells (s)."""
+    return sum(layout_cost.round_s(plan, group) for group in layout_cost.groups(plan))
+
+
+def building_write_bytes(plan: Plan) -> int:
+    """Return what a round writes to its layouts beside their cells."""
+    return sum(layout_cost.round_write_bytes(plan, group) for group in layout_cost.groups(plan))
+
+
+def _loop_bytes(plan: Plan) -> int:
+    loop = plan.study.drives.loop
+    if not (loop and plan.study.layouts):
+        return 0
+    count, size_bytes = parse_drives(loop)
+    return count * size_bytes
 
 
 def _specs_on(plan: Plan, label: str) -> list[DatabaseSpec]:
@@ -115,13 +149,15 @@ def _specs_on(plan: Plan, label: str) -> list[DatabaseSpec]:
 
 
 def _prepare_s(plan: Plan) -> float:
-    filled_bytes = sum(file.size_bytes for file in plan.files if file.prefill)
-    return filled_bytes / FILL_BYTES_PER_S + database_cost.preparing_s(plan.cells)
+    there = plan.of_group("", {})
+    filled_bytes = sum(file.size_bytes for file in there.files if file.prefill)
+    return filled_bytes / FILL_BYTES_PER_S + database_cost.preparing_s(there.cells)
 
 
 def _rounds_s(plan: Plan, rounds: int) -> float:
     in_rounds = [cell for cell in plan.cells if cell.kind != LOADLINE]
     in_rounds_s = sum(cell_time_s(cell) * _times(plan, cell, rounds) for cell in in_rounds)
+    in_rounds_s += rounds * building_s(plan)
     return in_rounds_s + sum(_load_line_s(plan, cell) for cell in plan.cells)
 
 
@@ -137,8 +173,9 @@ def _load_line_s(plan: Plan, cell: Cell) -> float:
     return sum(budgets_s)
 
 
-def _rounds_bytes(plan: Plan, cells: Sequence[Cell], rounds: int) -> int:
-    return sum(cell_write_bytes(cell) * _times(plan, cell, rounds) for cell in cells)
+def _rounds_bytes(plan: Plan, rounds: int) -> int:
+    of_cells = (cell_write_bytes(cell) * _times(plan, cell, rounds) for cell in plan.cells)
+    return sum(of_cells) + rounds * building_write_bytes(plan)
 
 
 def _times(plan: Plan, cell: Cell, rounds: int) -> int:

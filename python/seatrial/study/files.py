@@ -13,7 +13,13 @@ from typing import Any, Final
 
 import msgspec
 
-from seatrial.study.database import BUILTIN_SCRIPTS, Batch, Pgbench
+from seatrial.study.database import (
+    BUILTIN_SCRIPTS,
+    Batch,
+    Pgbench,
+    Replay,
+    SchemaVariant,
+)
 from seatrial.study.problems import MisfitError
 from seatrial.study.schema import Study, Target
 from seatrial.study.workloads import Workload
@@ -22,28 +28,34 @@ SQL_SUFFIX: Final = ".sql"
 """By it a batch's file is known to be SQL; any other is a program."""
 
 
-def with_files(study: Study, folder: Path) -> Study:
+def with_files(study: Study, folder: Path, *, may_lack: bool = False) -> Study:
     """Return the study with every file that it names as a path from the root.
 
     Args:
         study: The study.
         folder: Where a relative name is sought first: that of the study file.
+        may_lack: Whether a trace and its snapshot may be yet to be made, in the working directory:
+            a shipped study brings none along.
 
     Raises:
         MisfitError: with the path of the key, when a file is not there or cannot be used.
     """
     workloads = [
-        _with_workload_files(workload, folder, index)
+        _with_workload_files(workload, folder, index, may_lack=may_lack)
         for index, workload in enumerate(study.workloads)
     ]
     targets = [_with_programs(target, folder) for target in study.targets]
     return msgspec.structs.replace(study, workloads=workloads, targets=targets)
 
 
-def _with_workload_files(workload: Workload, folder: Path, index: int) -> Workload:
+def _with_workload_files(
+    workload: Workload, folder: Path, index: int, *, may_lack: bool
+) -> Workload:
     place = ("workload", index)
     if isinstance(workload, Pgbench):
         return msgspec.structs.replace(workload, scripts=_scripts(workload, folder, *place))
+    if isinstance(workload, Replay):
+        return _with_trace(workload, folder, *place, may_lack=may_lack)
     if not isinstance(workload, Batch):
         return workload
     changes: dict[str, Any] = {"file": str(_file(workload.file, folder, *place, "file"))}
@@ -57,6 +69,37 @@ def _with_workload_files(workload: Workload, folder: Path, index: int) -> Worklo
     if workload.prepare:
         changes["prepare"] = str(_file(workload.prepare, folder, *place, "prepare"))
     return msgspec.structs.replace(workload, **changes)
+
+
+def _with_trace(workload: Replay, folder: Path, *place: str | int, may_lack: bool) -> Replay:
+    """Return a replay with its trace, what is loaded before it, and migrations, from the root."""
+
+    def found(key: str, name: str) -> str:
+        if may_lack and not any(path.exists() for path in _candidates(name, folder)):
+            return str((Path.cwd() / name).absolute())
+        return str(_file(name, folder, *place, key))
+
+    changes = {"trace": found("trace", workload.trace)}
+    if workload.prepare:
+        dumped = (path for path in _candidates(workload.prepare, folder) if is_archive_folder(path))
+        changes["prepare"] = str(next(dumped, None) or found("prepare", workload.prepare))
+    schema = [
+        _with_migration(each, folder, *place, "schema", nth)
+        for nth, each in enumerate(workload.schema)
+    ]
+    return msgspec.structs.replace(workload, **changes, schema=schema)
+
+
+def _with_migration(schema: SchemaVariant, folder: Path, *place: str | int) -> SchemaVariant:
+    if not schema.migrate:
+        return schema
+    migrate = str(_file(schema.migrate, folder, *place, "migrate"))
+    return msgspec.structs.replace(schema, migrate=migrate)
+
+
+def is_archive_folder(path: Path) -> bool:
+    """Tell whether a folder is an archive of pg_dump in its format ``directory``."""
+    return (path / "toc.dat").is_file()
 
 
 def _scripts(workload: Pgbench, folder: Path, *place: str | int) -> str | list[str]:

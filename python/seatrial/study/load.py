@@ -157,7 +157,7 @@ def _parsed(source: Source) -> dict[str, Any]:
 def _found(study: Study, folder: Path, source: Source) -> Study:
     """Return the study with the files that it names, or raise the first that is not there."""
     try:
-        return with_files(study, folder)
+        return with_files(study, folder, may_lack=folder.resolve() == BUILTIN.resolve())
     except MisfitError as misfit:
         raise source.error(misfit.path, misfit.seen, misfit.expected) from misfit
 

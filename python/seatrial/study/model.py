@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
 
 from seatrial.study.cell import Cell
+from seatrial.study.drives import DriveInfo
+from seatrial.study.layout import LayoutSpec
 from seatrial.study.schema import Study
 
 TRIAL_FILE: Final = "trial.dat"
@@ -54,6 +56,8 @@ class PlannedTarget(msgspec.Struct, frozen=True, kw_only=True):
         url: Address of an existing server, without a password.
         database: The empty database there that is used; empty where one is made.
         pg_bin: Folder of the PostgreSQL programs; empty for the newest that is found.
+        layout: What is built for it; its ``path`` is known only while that stands.
+        leg: Which leg of the layout it is, from 1; 0 for the whole.
     """
 
     label: str
@@ -67,6 +71,13 @@ class PlannedTarget(msgspec.Struct, frozen=True, kw_only=True):
     url: str = ""
     database: str = ""
     pg_bin: str = ""
+    layout: LayoutSpec | None = None
+    leg: int = 0
+
+    @property
+    def group(self) -> str:
+        """What must be built for it to be there: the label of a layout, or empty."""
+        return self.layout.label if self.layout else ""
 
     @property
     def holds_files(self) -> bool:
@@ -112,6 +123,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         files: What the cells need on the targets.
         notes: What was left out and why, and what is worth knowing, as sentences.
         left_out: Those of the notes that tell of optional workloads, for the end of the run.
+        drives: What its layouts are built of; where nobody has named them, as many as they need.
         plan_hash: Of the cells, the files and the seed: what a resume must find unchanged. Rounds
             and budget are not part of it, so a run may be resumed with more of either.
     """
@@ -122,6 +134,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     files: list[TrialFile]
     notes: list[str]
     left_out: list[str] = []
+    drives: list[DriveInfo] = []
     plan_hash: str
 
     def without(self, keys: Collection[str], notes: list[str]) -> Plan:
@@ -131,6 +144,25 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             cells=[cell for cell in self.cells if cell.key not in keys],
             notes=[*self.notes, *notes],
             left_out=[*self.left_out, *notes],
+        )
+
+    def groups(self) -> list[str]:
+        """Return what is there at the same time: ``PlannedTarget.group`` of each, once."""
+        return list(dict.fromkeys(target.group for target in self.targets))
+
+    def of_group(self, group: str, places: Mapping[str, str]) -> Plan:
+        """Return the part of the plan that a group of targets has, with their paths by label."""
+        targets = [
+            msgspec.structs.replace(target, path=places.get(target.label, target.path))
+            for target in self.targets
+            if target.group == group
+        ]
+        labels = {target.label for target in targets}
+        return msgspec.structs.replace(
+            self,
+            targets=targets,
+            cells=[cell for cell in self.cells if cell.target in labels],
+            files=[file for file in self.files if file.target in labels],
         )
 
     def target(self, label: str) -> PlannedTarget:
@@ -153,8 +185,13 @@ class PlanEstimate(msgspec.Struct, frozen=True, kw_only=True):
         write_bytes_min: Upper bound of what is written with the fewest rounds; of what databases
             write, an assumption.
         write_bytes_max: The same with the most rounds.
-        file_bytes: Space that the files take in directories.
+        file_bytes: Space that the files take in directories that are there already.
         database_bytes: Space that databases are assumed to take there.
+        builds: How many arrays each round builds.
+        building_s: What a round takes for them beside the cells, as assumed: building,
+            synchronising, filling, loading, waiting for rebuilds.
+        building_write_bytes: What a round writes to them beside the cells.
+        loop_bytes: Space that the files of loop devices take at most.
     """
 
     cells: int
@@ -166,3 +203,7 @@ class PlanEstimate(msgspec.Struct, frozen=True, kw_only=True):
     write_bytes_max: int
     file_bytes: int
     database_bytes: int = 0
+    builds: int = 0
+    building_s: float = 0.0
+    building_write_bytes: int = 0
+    loop_bytes: int = 0

@@ -6,10 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from seatrial.study.cell import Cell
-from seatrial.study.database import Batch, is_of_database, spec_of
+from seatrial.study.database import MAX, Batch, Replay, is_of_database, spec_of
+from seatrial.study.failure import Failure
 from seatrial.study.loadline import SAMPLES_MAX
+from seatrial.study.model import PlannedTarget
+from seatrial.study.replay_cells import ASSUMED_STATEMENTS_PER_S
 from seatrial.study.schema import Study
+from seatrial.study.trace_facts import trace_facts
 from seatrial.study.units import format_seconds
+from seatrial.study.values import many
 from seatrial.study.workloads import Loadline, Matrix
 
 OFF: Final = frozenset({"off", "false", "no", "0", "of", "f", "fa", "fal", "fals", "n"})
@@ -25,13 +30,15 @@ _COSTS: Final = {
 """What is given up where a setting is off."""
 
 
-def notes_on(study: Study, cells: Sequence[Cell]) -> list[str]:
-    """Return what is worth knowing of the cells of a study."""
+def notes_on(study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]) -> list[str]:
+    """Return what is worth knowing of the cells of a study on its targets."""
     return [
         *_on_load_lines(study, cells),
         *_on_adaptive(study),
         *_on_durability(study, cells),
         *_on_batches(study, cells),
+        *_on_replays(study, cells),
+        *_on_failures(study, targets, cells),
     ]
 
 
@@ -82,3 +89,82 @@ def _on_batches(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
                 f"{workload.label} takes as long as it takes; the plan counts the "
                 f"{format_seconds(workload.duration_s)} after which it is ended"
             )
+
+
+def _on_replays(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield notes on replays: how long nobody knows, and what their traces are not."""
+    for workload in study.workloads:
+        if not isinstance(workload, Replay) or not any(c.workload == workload.label for c in cells):
+            continue
+        facts = trace_facts(workload.trace)
+        if facts is None:
+            yield f"{workload.label}: the trace {workload.trace} is not there yet"
+            continue
+        if MAX in many(workload.speed):
+            yield (
+                f"{workload.label} lasts until the trace ends, however fast the server is; the "
+                f"plan counts {ASSUMED_STATEMENTS_PER_S:,} statements a second"
+            )
+        if not facts.has_clock and set(many(workload.speed)) != {MAX}:
+            yield (
+                f"{workload.label}: the trace is of SQL without times, so that its statements are "
+                "due at times that it was given"
+            )
+        if _is_played_again(study, workload, cells):
+            yield (
+                f"{workload.label} is played more than once to a database that stays as it "
+                "becomes: each begins with what those before it wrote"
+            )
+        if _is_empty(workload, cells):
+            yield (
+                f"{workload.label} begins with an empty database, for nothing is loaded before: "
+                "'prepare' names a dump of the captured one"
+            )
+        if facts.is_masked:
+            yield (
+                f"{workload.label}: the values in the trace are stand-ins, so that its statements "
+                "find other rows than those in the capture, or none"
+            )
+
+
+def _is_empty(workload: Replay, cells: Sequence[Cell]) -> bool:
+    """Tell whether a replay finds nothing where it is played: a database of ours, and no load."""
+    own = (spec_of(cell.spec) for cell in cells if cell.workload == workload.label)
+    return not workload.loads and any(not spec.is_standing for spec in own)
+
+
+def _is_played_again(study: Study, workload: Replay, cells: Sequence[Cell]) -> bool:
+    """Tell whether a replay that writes goes more than once to a database of somebody's."""
+    own = [cell for cell in cells if cell.workload == workload.label]
+    standing = [cell for cell in own if spec_of(cell.spec).is_standing]
+    begins_anew = bool(workload.restore) or workload.clone == "template"
+    is_again = len(standing) * study.rounds.max > 1
+    return bool(standing) and is_again and not workload.read_only and not begins_anew
+
+
+def _on_failures(
+    study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
+) -> Iterator[str]:
+    """Yield a note on each workload that breaks more of a layout than its level survives."""
+    for workload in study.workloads:
+        run_on = {cell.target for cell in cells if cell.workload == workload.label}
+        for target in targets:
+            if not (workload.failures and target.layout and target.label in run_on):
+                continue
+            layout = target.layout
+            survived = layout.facts.losses_survived(layout.drives)
+            failing = _most_failures(workload.failures)
+            if failing <= survived:
+                continue
+            bound = f"{layout.level} on {layout.drives} drives survives {survived}"
+            hope = " unless a rebuild is through by then" if survived else ""
+            yield (
+                f"{workload.label} on {target.label}: of a leg {failing} fail, and {bound}: "
+                f"all its data are lost{hope}"
+            )
+
+
+def _most_failures(deeds: Sequence[Failure]) -> int:
+    """Return how many drives of one leg fail, of that leg of which the most do."""
+    failing = [deed.leg for deed in deeds if deed.deed == "fail"]
+    return max(map(failing.count, failing), default=0)

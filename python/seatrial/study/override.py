@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from seatrial.errors import StudyError
-from seatrial.study.database import Batch
+from seatrial.study.database import Batch, Replay
 from seatrial.study.load import recheck
+from seatrial.study.override_drives import given_drives, sized_layouts
 from seatrial.study.override_targets import placed
 from seatrial.study.schema import Budget, Rounds, Study, Target
 from seatrial.study.server_address import is_server_address
@@ -41,14 +42,18 @@ def override(
     seed: int | None = None,
     buffered: bool = False,
     full: bool = False,
+    devices: str = "",
+    loop: str = "",
+    loop_dir: str = "",
 ) -> Study:
     """Return the study with options of the command line put in place of what it says.
 
     Args:
         study: The study as read.
-        size: Size of every target's trial file, in bytes or as text such as ``4GiB``.
-        seconds: Seconds of each sample; fills still end when the file is full, and batches when
-            they are done.
+        size: Size of the trial file of every target and layout, in bytes or as text such as
+            ``4GiB``.
+        seconds: Seconds of each sample; fills still end when the file is full, batches when they
+            are done, and replays when their trace ends.
         rounds: Exactly so many rounds, of odd cells too.
         budget_s: Seconds that the run may take.
         write_budget: Bytes that the run may write, in bytes or as text such as ``80GiB``.
@@ -58,18 +63,25 @@ def override(
         buffered: Go through the page cache in every workload whose requests the engine makes.
         full: Measure every matrix with all of the article's block sizes and threads, without a
             bound of time unless ``budget_s`` gives one.
+        devices: Block devices that layouts are built of, separated by commas.
+        loop: Number and size of loop devices that they are built of, such as ``6x2G``.
+        loop_dir: Where the files of those lie.
 
     Raises:
         StudyError: when an option is out of bounds, or there is no one target to give the path.
+        UsageError: when options of drives do not go together.
     """
     workloads = [_workload(each, seconds, buffered, full) for each in study.workloads]
     budget_time_s = budget_s if budget_s is not None else None if full else study.budget.time_s
     write_bytes = study.budget.write_bytes
     if write_budget is not None:
         write_bytes = _size(write_budget, "--write-budget")
+    size_bytes = None if size is None else _size(size, "--size")
     changes: dict[str, Any] = {
         "workloads": workloads,
-        "targets": _sized(placed(study, target_path, target_paths), size),
+        "targets": _sized(placed(study, target_path, target_paths), size_bytes),
+        "layouts": sized_layouts(study.layouts, size_bytes),
+        "drives": given_drives(study.drives, devices, loop, loop_dir),
         "budget": Budget(time_s=budget_time_s, write_bytes=write_bytes),
     }
     if rounds is not None:
@@ -84,7 +96,7 @@ def override(
 def _workload(workload: Workload, seconds: float | None, buffered: bool, full: bool) -> Workload:
     """Return a workload with what the options change of it."""
     changes: dict[str, Any] = {}
-    if seconds is not None and not isinstance(workload, Fill | Batch):
+    if seconds is not None and not isinstance(workload, Fill | Batch | Replay):
         changes["duration_s"] = seconds
     if buffered and isinstance(workload, WorkloadBase):
         changes["direct"] = False
@@ -93,11 +105,10 @@ def _workload(workload: Workload, seconds: float | None, buffered: bool, full: b
     return msgspec.structs.replace(workload, **changes)
 
 
-def _sized(targets: list[Target], size: WrittenSize | None) -> list[Target]:
+def _sized(targets: list[Target], size_bytes: Size | None) -> list[Target]:
     """Return the targets with a size put in place; an existing server has none."""
-    if size is None:
+    if size_bytes is None:
         return targets
-    size_bytes = _size(size, "--size")
     return [
         target
         if target.kind == "database" or is_server_address(target.path)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from seatrial.errors import StudyError
-from seatrial.study.check import NAME
+from seatrial.study.names import NAME
 from seatrial.study.problems import suggestion
 from seatrial.study.schema import Study, Target
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +13,9 @@ from seatrial.errors import AlignmentError, DirectError, SpaceError, StudyError
 from seatrial.study.cell import Cell
 from seatrial.study.cells import cells_of
 from seatrial.study.database import OnDatabase, is_of_database
+from seatrial.study.drives import DriveInfo
+from seatrial.study.layout_cost import require_room_for_databases
+from seatrial.study.layout_targets import drives_of, layout_targets, notes_on_layouts
 from seatrial.study.loadline import LOADLINE
 from seatrial.study.model import (
     COPY_FILE,
@@ -27,33 +30,48 @@ from seatrial.study.notes import notes_on
 from seatrial.study.optional import left_out
 from seatrial.study.problems import DOCS, suggestion
 from seatrial.study.schema import DEFAULT_SIZE_BYTES, Study, Target
+from seatrial.study.selection import runs_on
 from seatrial.study.thresholds import selectable
 from seatrial.study.units import format_size
-from seatrial.study.workloads import Copy, Fill, IoWorkload, Workload
+from seatrial.study.workloads import Copy, Fill, IoWorkload, Loadline, Workload
 
 CELLS_MAX: Final = 10_000
 DEVICE_GRANULE_BYTES: Final = 1 << 20
 SECTOR_BYTES: Final = 512  # verifiable data are told apart by sectors
 
 
-def make_plan(study: Study, targets_info: Mapping[str, TargetInfo] | None = None) -> Plan:
+def make_plan(
+    study: Study,
+    targets_info: Mapping[str, TargetInfo] | None = None,
+    drives: Sequence[DriveInfo] = (),
+) -> Plan:
     """Return what a run of the study will do; nothing is touched.
 
     Args:
         study: The study.
         targets_info: What is known of the targets, by label; what is missing is taken to be a
             directory with blocks of 512 bytes and O_DIRECT.
+        drives: What its layouts are built of; unless given those that the study says, of
+            unknown size if they are devices.
 
     Raises:
         StudyError: when a block does not fit its file, a limit is below one block, there are too
             many cells or none, or a threshold selects no cell.
         AlignmentError: when a size is not a multiple of the target's logical block.
         DirectError: when the study goes past the page cache where that is not possible.
-        SpaceError: when the study uses more of a device or file than there is.
+        SpaceError: when the study uses more of a device or file than there is, or a layout is
+            too small for its databases.
     """
     infos = targets_info or {}
-    targets = [_planned(target, infos.get(target.label, TargetInfo())) for target in study.targets]
-    notes: list[str] = []
+    there = list(drives) or drives_of(study)
+    targets = [
+        *(
+            _planned(target, infos.get(target.label, TargetInfo()))
+            for target in study.plain_targets
+        ),
+        *layout_targets(study, there),
+    ]
+    notes = list(notes_on_layouts(study, there))
     cells: list[Cell] = []
     for target in targets:
         prefix = f"{target.label}/" if len(targets) > 1 else ""
@@ -67,6 +85,7 @@ def make_plan(study: Study, targets_info: Mapping[str, TargetInfo] | None = None
     notes += impossible.notes
     _check_cells(study, cells, notes)
     _check_verified(targets, cells)
+    require_room_for_databases(targets, cells, files)
     return Plan(
         study=study,
         targets=targets,
@@ -75,21 +94,24 @@ def make_plan(study: Study, targets_info: Mapping[str, TargetInfo] | None = None
         notes=[
             *notes,
             *_notes_on_reading(targets, cells),
-            *notes_on(study, cells),
+            *notes_on(study, targets, cells),
         ],
         left_out=impossible.notes,
-        plan_hash=_hash(study, cells, files),
+        drives=there,
+        plan_hash=_hash(study, targets, cells, files),
     )
 
 
 def order(plan: Plan, round_number: int, pending_keys: Collection[str]) -> list[Cell]:
     """Return the pending cells in the order in which a round measures them.
 
-    Cells of all targets are interleaved at random, so that drift cannot pose as an effect; the
-    fills come first. Cells of a database come last, at random among themselves: what a server and
-    the copying of its data leave behind in caches and write-back is not to fall into the short
-    samples of the engine. The order is that of all cells, drawn from the study's seed and the
-    round, less those that are not pending: a resumed round goes on in its old order.
+    Cells of all targets are interleaved at random, so that drift cannot pose as an effect; but
+    layouts that share their drives cannot be there at once, so that a round takes them one after
+    another, in an order of its own. Among what is there at once the fills come first, and what
+    breaks an array comes late. Cells of a database come last, at random among themselves: what a
+    server and the copying of its data leave behind in caches and write-back is not to fall into
+    the short samples of the engine. The order is that of all cells, drawn from the study's seed and
+    the round, less those that are not pending: a resumed round goes on in its old order.
 
     Args:
         plan: The plan.
@@ -98,7 +120,17 @@ def order(plan: Plan, round_number: int, pending_keys: Collection[str]) -> list[
     """
     draw = random.Random(f"seatrial order {plan.study.seed} {round_number}")
     shuffled = draw.sample(plan.cells, len(plan.cells))
-    shuffled.sort(key=lambda cell: (cell.kind != "fill", is_of_database(cell)))
+    groups = plan.groups()
+    turns = {group: turn for turn, group in enumerate(draw.sample(groups, len(groups)))}
+    group_of = {target.label: target.group for target in plan.targets}
+    shuffled.sort(
+        key=lambda cell: (
+            turns[group_of[cell.target]],
+            cell.kind != "fill",
+            bool(cell.spec.get("fail")),
+            is_of_database(cell),
+        )
+    )
     pending = set(pending_keys)
     return [cell for cell in shuffled if cell.key in pending and is_due(plan, cell, round_number)]
 
@@ -114,8 +146,8 @@ def is_due(plan: Plan, cell: Cell, round_number: int) -> bool:
 
 
 def is_done_once(plan: Plan, cell: Cell) -> bool:
-    """Return whether only the first round measures a cell."""
-    return any(
+    """Return whether only the first round measures a cell: never so on what each round builds."""
+    return not plan.target(cell.target).layout and any(
         isinstance(workload, Fill) and workload.once and workload.label == cell.workload
         for workload in plan.study.workloads
     )
@@ -170,18 +202,11 @@ def _usable_bytes(kind: str, info: TargetInfo) -> int | None:
 def _cells_on(target: PlannedTarget, study: Study, prefix: str, notes: list[str]) -> Iterator[Cell]:
     """Yield the cells of a target; what must be left out is told in the notes."""
     for workload in study.workloads:
-        if workload.targets and target.label not in workload.targets:
+        if not runs_on(workload, target):
             continue
-        if isinstance(workload, Copy) and target.kind in ("device", "file"):
-            notes.append(
-                f"{workload.label} is left out on {target.label}: a copy needs a directory, to "
-                f"make a second file in, and the target is a {target.kind}"
-            )
-            continue
-        if not _is_served(workload, target):
-            notes.append(
-                f"{workload.label} is left out on {target.label}: {_why_not_served(target)}"
-            )
+        obstacle = _obstacle(workload, target)
+        if obstacle:
+            notes.append(f"{workload.label} is left out on {target.label}: {obstacle}")
             continue
         left_out: list[Cell] = []
         for cell in cells_of(workload, target, study, prefix=prefix):
@@ -196,20 +221,23 @@ def _cells_on(target: PlannedTarget, study: Study, prefix: str, notes: list[str]
             )
 
 
-def _is_served(workload: Workload, target: PlannedTarget) -> bool:
-    """Return whether a target is of a kind that a workload runs on.
+def _obstacle(workload: Workload, target: PlannedTarget) -> str:
+    """Return why a workload cannot run on a target of this kind; empty where it can.
 
     A database needs a directory to lie in, or is there already; and an existing one takes no I/O.
     """
-    if isinstance(workload, OnDatabase):
-        return target.kind in ("directory", "database")
-    return target.kind != "database"
-
-
-def _why_not_served(target: PlannedTarget) -> str:
-    if target.kind == "database":
+    kind = target.kind
+    if isinstance(workload, Copy) and kind in ("device", "file"):
+        return f"a copy needs a directory, to make a second file in, and the target is a {kind}"
+    if isinstance(workload, OnDatabase) and kind not in ("directory", "database"):
+        return f"a database needs a directory to lie in, and the target is a {kind}"
+    if not isinstance(workload, OnDatabase) and kind == "database":
         return "it is an existing server, whose files are not ours to measure"
-    return f"a database needs a directory to lie in, and the target is a {target.kind}"
+    if workload.failures and not target.layout:
+        return "only what is built for the trial can be broken, and it is there already"
+    if isinstance(workload, Loadline) and target.layout:
+        return "a load line goes its own way after all rounds, when no layout is there any more"
+    return ""
 
 
 def _is_possible(cell: Cell, workload: IoWorkload, target: PlannedTarget) -> bool:
@@ -415,7 +443,11 @@ def _notes_on_reading(targets: list[PlannedTarget], cells: list[Cell]) -> list[s
     ]
 
 
-def _hash(study: Study, cells: list[Cell], files: list[TrialFile]) -> str:
+def _hash(
+    study: Study, targets: list[PlannedTarget], cells: list[Cell], files: list[TrialFile]
+) -> str:
     """Return 16 hexadecimal digits that change with whatever a resume must find unchanged."""
-    described = msgspec.json.encode([study.seed, cells, files], order="sorted", enc_hook=int)
+    layouts = [target.layout for target in targets if target.layout]
+    parts = [study.seed, cells, files, *([layouts] if layouts else [])]
+    described = msgspec.json.encode(parts, order="sorted", enc_hook=int)
     return hashlib.sha256(described).hexdigest()[:16]

@@ -106,12 +106,13 @@ class CommandLine(Source):
         )
 
 
-_TABLES: Final = ("workload", "target", "rounds", "budget")
+_TABLES: Final = ("workload", "target", "layout", "drives", "rounds", "budget")
 _OPTIONS: Final = {
     "operations": "operation",
     "block_sizes": "block-size",
     "depths": "depth",
     "direct": "buffered",
+    "folder": "loop-dir",
     "min": "rounds",
     "max": "rounds",
     "time_s": "budget",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.cells import usual_factors
@@ -12,32 +12,46 @@ from seatrial.study.database_cells import OWN_FACTORS, usual_database_factors
 from seatrial.study.database_cost import ASSUMED_WRITES, database_cells
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate, target_write_bytes
 from seatrial.study.model import Plan, PlanEstimate, PlannedTarget
+from seatrial.study.render_layouts import (
+    COLUMNS,
+    building_lines,
+    command_lines,
+    hanging_lines,
+    layout_lines,
+)
+from seatrial.study.render_replays import replay_sample, trace_words
+from seatrial.study.sampled import REBUILD_LIMIT
 from seatrial.study.shapes import Factors
 from seatrial.study.units import format_factor, format_seconds, format_size
 
-_COLUMNS = 100
 _HEADINGS: tuple[str, ...] = ("workload", "cells", "a sample", "a round", "writes at most", "what")
 
 
-def render_plan(plan: Plan) -> str:
-    """Return the plan as plain text: targets, workloads, rounds, time, bytes, what is left out."""
+def render_plan(plan: Plan, commands: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Return the plan as plain text: targets, workloads, rounds, time, bytes, what is left out.
+
+    Args:
+        plan: The plan.
+        commands: What builds each of its layouts, by label, as a shell would take it.
+    """
     took = estimate(plan)
     parts = [
-        "\n".join(textwrap.wrap(_title(plan), _COLUMNS)),
-        "\n".join(_target_lines(plan)),
+        "\n".join(textwrap.wrap(_title(plan), COLUMNS)),
+        "\n".join([*_target_lines(plan), *layout_lines(plan)]),
         "\n".join(_table(plan)),
         "\n".join(_totals(plan, took)),
     ]
     if plan.notes:
         notes = (_hanging("  ", f"{note}.") for note in plan.notes)
         parts.append("\n".join(["Left out, or worth knowing:", *notes]))
+    if commands:
+        parts.append("\n".join(command_lines(commands)))
     parts.append(f"Plan {plan.plan_hash}, seed {plan.study.seed}. Nothing was touched.")
     return "\n\n".join(parts) + "\n"
 
 
 def _hanging(label: str, text: str) -> str:
-    """Return a text behind a label, its further lines indented as far."""
-    return textwrap.fill(text, _COLUMNS, initial_indent=label, subsequent_indent=" " * len(label))
+    return "\n".join(hanging_lines(label, text))
 
 
 def _title(plan: Plan) -> str:
@@ -48,7 +62,7 @@ def _title(plan: Plan) -> str:
 
 def _target_lines(plan: Plan) -> Iterator[str]:
     with_files = {file.target for file in plan.files}
-    for target in plan.targets:
+    for target in plan.of_group("", {}).targets:
         yield _target_line(target, has_files=target.label in with_files)
 
 
@@ -76,7 +90,7 @@ def _table(plan: Plan) -> Iterator[str]:
     for number, row in enumerate(rows):
         left = row[0].ljust(widths[0])
         figures = [text.rjust(width) for text, width in zip(row[1:5], widths[1:5], strict=True)]
-        first, *more = textwrap.wrap(row[5], _COLUMNS - indent) or [""]
+        first, *more = textwrap.wrap(row[5], COLUMNS - indent) or [""]
         yield "  ".join(["", left, *figures, first]).rstrip()
         yield from (" " * indent + line for line in more)
         if number in (0, len(rows) - 2):
@@ -91,6 +105,8 @@ def _row(label: str, cells: list[Cell], what: str) -> tuple[str, ...]:
         sample = "until full"
     if cells[0].kind == "batch" and sample:
         sample = "until done"
+    if cells[0].kind == "replay":
+        sample = replay_sample(cells)
     written_bytes = sum(cell_write_bytes(cell) for cell in cells)
     return (
         label,
@@ -112,7 +128,7 @@ def _factors(cells: list[Cell]) -> str:
     elif sizes:
         parts.append(", ".join(format_size(size) for size in sizes))
     threads = _listed(str(cell.threads) for cell in cells)
-    worker = "client" if served else "thread"
+    worker = _worker(cells[0])
     parts.append(f"1 {worker}" if threads == "1" else f"{threads} {worker}s")
     depths = _listed(str(cell.depth) for cell in cells)
     if depths != "1":
@@ -123,7 +139,15 @@ def _factors(cells: list[Cell]) -> str:
         used = list(dict.fromkeys(factors[name] for factors in known if name in factors))
         is_setting = served and name not in OWN_FACTORS
         parts.append(f"{name} {_listed(map(str, used))}" if is_setting else _factor(name, used))
+    parts += trace_words(cells[0])
     return "; ".join(parts + (_fixed_settings(cells[0]) if served else []))
+
+
+def _worker(cell: Cell) -> str:
+    """Return what is there several times at once."""
+    if cell.kind == "replay":
+        return "session"
+    return "client" if is_of_database(cell) else "thread"
 
 
 def _fixed_settings(cell: Cell) -> list[str]:
@@ -141,7 +165,9 @@ def _usual(cell: Cell) -> Factors:
 
 def _factor(name: str, used: list[FactorValue]) -> str:
     """Return one factor and its values; a span where they are many numbers, as zones are."""
-    if name.endswith("_bytes"):
+    if name == REBUILD_LIMIT:
+        name, values = "rebuild limit", [f"{value} KiB/s" if value else "none" for value in used]
+    elif name.endswith("_bytes"):
         name, values = name.removesuffix("_bytes"), [format_size(int(value)) for value in used]
     else:
         values = [_value(name, value) for value in used]
@@ -174,17 +200,21 @@ def _totals(plan: Plan, took: PlanEstimate) -> Iterator[str]:
     yield f"Time    {time}{bound}"
     if took.write_bytes_max:
         least, most = format_size(took.write_bytes_min), format_size(took.write_bytes_max)
-        wears = "".join(_drive_writes(plan, target) for target in plan.targets)
+        there = plan.of_group("", {}).targets
+        wears = "".join(_drive_writes(plan, target) for target in there)
         bound = f", ends at {format_size(budget.write_bytes)}" if budget.write_bytes else ""
         assumed = f"; {ASSUMED_WRITES}" if database_cells(plan.cells) else ""
         yield _hanging("Writes  ", f"at most {_span(least, most)}{bound}{wears}{assumed}")
     else:
         yield "Writes  nothing"
-    used = list(_file_names(plan))
+    yield from building_lines(plan, took)
+    used = list(_file_names(plan.of_group("", {})))
     if took.database_bytes:
         used.append(f"about {format_size(took.database_bytes)} of databases")
+    if took.loop_bytes:
+        used.append(f"at most {format_size(took.loop_bytes)} of loop devices' files")
     if used:
-        space = format_size(took.file_bytes + took.database_bytes)
+        space = format_size(took.file_bytes + took.database_bytes + took.loop_bytes)
         yield _hanging("Space   ", f"{space}: {', '.join(used)}")
 
 

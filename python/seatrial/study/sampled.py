@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, field
 
-from seatrial.study.values import Seconds
+from seatrial.study.failure import Failure, Failures
+from seatrial.study.values import ONE, Seconds
+
+REBUILD_LIMIT: Final = "rebuild_limit_kib_per_s"
+"""Key of a workload, factor of its cells, and key of their specification."""
+RebuildLimit = Annotated[int, Meta(ge=0, le=100_000_000)]
 
 
 class Sampled(
@@ -21,6 +26,8 @@ class Sampled(
         duration_s: How long one sample of one cell lasts (``seconds``).
         slice_ms: Length of the timeline's slices.
         stall_threshold_ms: Shortest time without a completion that is a stall.
+        fail: What is broken meanwhile; then it runs on layouts only.
+        rebuild_limit_kib_per_s: How fast an array may rebuild, a factor; 0 is the kernel's own.
     """
 
     name: str = ""
@@ -28,6 +35,8 @@ class Sampled(
     duration_s: Seconds = field(default=1.0, name="seconds")
     slice_ms: Annotated[int, Meta(ge=1, le=60_000)] = 100
     stall_threshold_ms: Annotated[int, Meta(ge=1, le=60_000)] = 50
+    fail: Failures = []
+    rebuild_limit_kib_per_s: RebuildLimit | Annotated[list[RebuildLimit], ONE] = 0
 
     @property
     def kind(self) -> str:
@@ -35,6 +44,23 @@ class Sampled(
         return str(self.__struct_config__.tag)
 
     @property
+    def failures(self) -> list[Failure]:
+        """What is broken meanwhile, in order of time."""
+        given = self.fail if isinstance(self.fail, list) else [self.fail]
+        return sorted(given, key=lambda failure: failure.after_s)
+
+    @property
     def label(self) -> str:
         """The name, or the kind where none is given."""
         return self.name or self.kind
+
+
+def breaking(workload: Sampled, rebuild_limit_kib_per_s: int) -> dict[str, Any]:
+    """Return what a cell's specification says of what is broken meanwhile; empty for nothing.
+
+    ``fail`` holds the deeds in order of time, each a ``Failure`` as plain values.
+    """
+    if not workload.failures:
+        return {}
+    deeds = [msgspec.to_builtins(failure) for failure in workload.failures]
+    return {"fail": deeds, REBUILD_LIMIT: rebuild_limit_kib_per_s}

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, field
 
 from seatrial.study.access import AccessSpecification
+from seatrial.study.layout import Drives, Layout
 from seatrial.study.simulated import DeviceModel
 from seatrial.study.thresholds import Thresholds
 from seatrial.study.values import Seconds, Size
@@ -87,7 +88,10 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         seed: Of the order of cells and of all addresses.
         rounds: How often each cell is measured.
         budget: What a run may spend.
-        targets: What is under trial (``[[target]]``); one named ``trial`` unless given.
+        targets: What is under trial (``[[target]]``); one named ``trial`` unless given, and none
+            where there are layouts.
+        layouts: Arrays that are built, measured and taken apart again (``[[layout]]``).
+        drives: What layouts are built of.
         workloads: What is done to it (``[[workload]]``).
         accesses: The study's own access specifications (``[[access]]``).
         thresholds: What the results must keep.
@@ -99,9 +103,18 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     rounds: Rounds = Rounds()
     budget: Budget = Budget()
     targets: list[Target] = field(default_factory=lambda: [Target()], name="target")
+    layouts: list[Layout] = field(default_factory=list, name="layout")
+    drives: Drives = Drives()
     workloads: Annotated[list[Workload], Meta(min_length=1)] = field(name="workload")
     accesses: list[AccessSpecification] = field(default_factory=list, name="access")
     thresholds: Thresholds = Thresholds()
+
+    @property
+    def plain_targets(self) -> list[Target]:
+        """The targets that are there already: where there are layouts, only those with a place."""
+        if not self.layouts:
+            return self.targets
+        return [each for each in self.targets if each.place or each.kind in ("null", "simulated")]
 
     def target(self, label: str) -> Target:
         """Return the target of a label; raises KeyError when there is none."""

@@ -34,6 +34,8 @@ Access = dict[str, Any]
 
 FOUR_BLOCK_BYTES: Final = 4096
 PAGE_BYTES: Final = 4096
+BROKEN_BYTES_PER_S: Final = 2 << 30
+"""What a sample may move while something is broken in its array."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -365,8 +367,16 @@ def _concurrency(
 
 
 def _limit_bytes(workload: WorkloadBase, operation: str, default_bytes: int) -> int | None:
-    """Return the bytes after which a sample ends: every sample that writes has such a bound."""
-    return None if operation == "read" else int(workload.limit_bytes or default_bytes)
+    """Return the bytes after which a sample ends: every sample that writes has such a bound.
+
+    What is broken while a sample lasts is broken at its time, so that it must not end before: the
+    bound is then what no array of today writes.
+    """
+    if operation == "read":
+        return None
+    if workload.limit_bytes is None and workload.failures:
+        return max(default_bytes, int(workload.duration_s * BROKEN_BYTES_PER_S))
+    return int(workload.limit_bytes or default_bytes)
 
 
 def _granule_bytes(target: PlannedTarget) -> int:

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, field
 
-from seatrial.study.database import Batch, Crash, Pgbench, Telemetry
+from seatrial.study.database import Batch, Crash, Pgbench, Replay, Telemetry
 from seatrial.study.sampled import Sampled
 from seatrial.study.values import (
     ONE,
@@ -292,5 +292,5 @@ class Loadline(Patterned, frozen=True, kw_only=True, tag="loadline"):
 
 
 IoWorkload = Fill | Matrix | Sequential | Copy | Map | Commit | Four | Mix | Io | Loadline
-DatabaseWorkload = Pgbench | Telemetry | Batch | Crash
+DatabaseWorkload = Pgbench | Telemetry | Batch | Crash | Replay
 Workload = IoWorkload | DatabaseWorkload

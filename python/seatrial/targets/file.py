@@ -41,7 +41,12 @@ class TrialFolder:
         self._entry = 0
 
     def open(
-        self, needed_bytes: int, *, direct: bool = True, shrink_option: str = "--size"
+        self,
+        needed_bytes: int,
+        *,
+        direct: bool = True,
+        shrink_option: str = "--size",
+        reserve_bytes: int = RESERVE_BYTES,
     ) -> Self:
         """Check the directory and make or find the folder.
 
@@ -49,6 +54,7 @@ class TrialFolder:
             needed_bytes: What all trial files together will hold.
             direct: Whether the files are to be opened with O_DIRECT.
             shrink_option: The option that makes the trial smaller, named when space is short.
+            reserve_bytes: What stays free at least, beside 5 % of what is needed.
 
         Raises:
             TargetError: when the directory does not exist, is none or cannot be written.
@@ -57,7 +63,7 @@ class TrialFolder:
             UsageError: when the undo journal cannot be written.
         """
         check_directory(self.directory)
-        check_space(self.path, needed_bytes, shrink_option)
+        check_space(self.path, needed_bytes, shrink_option, reserve_bytes)
         self._make()
         try:
             self.logical_block_bytes = direct_alignment(self.path) if direct else 1
@@ -140,7 +146,12 @@ def check_directory(directory: Path) -> None:
     )
 
 
-def check_space(folder: Path, needed_bytes: int, shrink_option: str = "--size") -> None:
+def check_space(
+    folder: Path,
+    needed_bytes: int,
+    shrink_option: str = "--size",
+    reserve_bytes: int = RESERVE_BYTES,
+) -> None:
     """Check that a folder's file system holds a trial and a reserve of 5 % or 64 MiB beside it.
 
     What the folder's own files hold already, from before a resume, counts as there.
@@ -162,15 +173,15 @@ def check_space(folder: Path, needed_bytes: int, shrink_option: str = "--size") 
     if status.f_blocks == 0:
         return  # A file system such as ramfs, which keeps no account of its space.
     free_bytes = status.f_bavail * status.f_frsize
-    reserve_bytes = max(int(needed_bytes * RESERVE_SHARE), RESERVE_BYTES)
-    wanted_bytes = max(needed_bytes - held_bytes, 0) + reserve_bytes
+    kept_bytes = max(int(needed_bytes * RESERVE_SHARE), reserve_bytes)
+    wanted_bytes = max(needed_bytes - held_bytes, 0) + kept_bytes
     if wanted_bytes <= free_bytes:
         return
-    largest_bytes = min(int(free_bytes / (1 + RESERVE_SHARE)), free_bytes - RESERVE_BYTES)
+    largest_bytes = min(int(free_bytes / (1 + RESERVE_SHARE)), free_bytes - reserve_bytes)
     fits_bytes = max(largest_bytes + held_bytes, 0)
     raise SpaceError(
         seen=f"The trial needs {size_text(wanted_bytes)} in {folder.parent}, of which"
-        f" {size_text(reserve_bytes)} stay free, but only {size_text(free_bytes)} are free",
+        f" {size_text(kept_bytes)} stay free, but only {size_text(free_bytes)} are free",
         cause="A file system filled to the brim would measure its own distress, and harm others",
         next_step=f"Free some space, or make the trial smaller with {shrink_option}"
         f" (its files together at most {size_text(fits_bytes)})"

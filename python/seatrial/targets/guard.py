@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, Self
@@ -18,7 +19,7 @@ from typing import Final, Literal, Self
 from seatrial.context.tree import LIVE, SystemTree
 from seatrial.errors import RefusedError, TargetError
 from seatrial.targets.marker import is_in_trial_folder
-from seatrial.targets.signatures import Signature, probe_signatures
+from seatrial.targets.signatures import Signature, probe_signatures, read_signatures
 from seatrial.targets.sizes import size_text
 from seatrial.targets.sysblock import node_by_number, number_text
 from seatrial.targets.uses import CLAIMED, Use, exclusive_use, uses_of_device, uses_of_file
@@ -52,7 +53,7 @@ class DeviceState:
         is_read_only: Whether the kernel refuses writes to it.
         serial: Serial number or world-wide name of its disk; empty where it has none.
         uses: Who uses it now.
-        signatures: What it bears.
+        signatures: What it bears, by the marks that are known here.
         denied: Why it could not be opened to look for them; empty when it could.
         failing: Why it could not be read where they would be; empty when it could.
     """
@@ -153,6 +154,26 @@ def inspect(path: Path | str, tree: SystemTree = LIVE) -> DeviceState:
     )
 
 
+def bearing(state: DeviceState) -> str:
+    """Return what a target bears, as a phrase such as ``bears XFS file system``."""
+    if state.denied or state.failing:
+        return f"cannot be looked into here ({state.denied or state.failing})"
+    bears = " and ".join(str(signature) for signature in _known_signatures(state))
+    return f"bears {bears}" if bears else "bears no signature that is known"
+
+
+def _known_signatures(state: DeviceState) -> Sequence[Signature]:
+    """Return what a target bears with what ``blkid`` adds to it.
+
+    It is asked only for these words: whether a target is refused does not depend on its answer,
+    and starting it for every look at every drive of an array takes longer than the look.
+    """
+    try:
+        return probe_signatures(state.path)
+    except OSError:
+        return state.signatures
+
+
 def permit_write(
     path: Path | str,
     *,
@@ -163,7 +184,8 @@ def permit_write(
     """Judge whether a run may write to a target, and claim it.
 
     A file that does not exist is made, empty. A file that is empty or lies in a trial folder holds
-    nobody's data. Everything else must be named with ``destroy``.
+    nobody's data. Everything else must be named with ``destroy``; several words are separated by
+    commas, where a run has several targets.
 
     Raises:
         RefusedError: when it is in use, or holds or could hold data and was not named.
@@ -246,7 +268,7 @@ def _signatures(real: Path) -> tuple[list[Signature], str]:
         PermissionError: when it may not be opened.
     """
     try:
-        return probe_signatures(real), ""
+        return read_signatures(real), ""
     except PermissionError:
         raise
     except OSError as error:
@@ -272,8 +294,13 @@ def _judge(state: DeviceState, destroy: str | None, bytes_to_write: int) -> None
     holds_no_data = state.kind == "file" and (
         state.size_bytes == 0 or is_in_trial_folder(state.path)
     )
-    if not holds_no_data and destroy != state.destroy_word:
+    if not holds_no_data and not _names(destroy or "", state.destroy_word):
         raise _refused_unnamed(state, destroy, bytes_to_write)
+
+
+def _names(destroy: str, word: str) -> bool:
+    """Return whether ``--destroy``, which may hold several words with commas, names a target."""
+    return word in (destroy, *(each.strip() for each in destroy.split(",")))
 
 
 def _claim(state: DeviceState, bytes_to_write: int) -> int:
@@ -319,14 +346,11 @@ def _refused_in_use(state: DeviceState, bytes_to_write: int) -> RefusedError:
 
 
 def _refused_unnamed(state: DeviceState, destroy: str | None, bytes_to_write: int) -> RefusedError:
-    bears = " and ".join(str(signature) for signature in state.signatures)
-    what = f"bears {bears}" if bears else "bears no signature that is known"
-    if state.denied or state.failing:
-        what = f"cannot be looked into here ({state.denied or state.failing})"
     named = f", and --destroy names {destroy}" if destroy else ""
     word = "serial number" if state.serial else "exact path"
     return RefusedError(
-        seen=f"{size_text(bytes_to_write)} would be written to {state}, which {what}{named}",
+        seen=f"{size_text(bytes_to_write)} would be written to {state}, which"
+        f" {bearing(state)}{named}",
         cause="All data on it would be lost, so it must be named on purpose",
         next_step=f"To destroy what it holds, repeat the command with its {word}:"
         f" `--destroy {state.destroy_word}`",

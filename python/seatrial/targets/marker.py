@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
+import time
 from pathlib import Path
 from typing import Final
 
 FOLDER_PREFIX: Final = ".seatrial-"
 MARKER_NAME: Final = "SEATRIAL-TRIAL-FOLDER"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+
+
+def new_run_id() -> str:
+    """Return a name that no run has: when it begins (UTC), and what tells two of a second apart.
+
+    Names in alphabetical order are in that of time.
+    """
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
 
 def folder_name(run_id: str) -> str:
@@ -26,9 +36,14 @@ def folder_name(run_id: str) -> str:
 def write_marker(folder: Path, run_id: str) -> None:
     """Mark a folder as made by a run, and make the mark last a power cut.
 
+    A mark that is there already stays untouched: a kill amid writing it anew would leave a folder
+    with files in it that nobody knows as ours.
+
     Raises:
         OSError: when it cannot be written.
     """
+    if marked_run(folder) == run_id:
+        return
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(folder / MARKER_NAME, flags, 0o600)
     try:

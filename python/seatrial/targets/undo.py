@@ -3,6 +3,8 @@
 One file a run, one JSON document a line. A ``kill -9`` at any moment leaves either a record of a
 change that was not made yet, which its undoer finds gone, or a torn last line, which stands for a
 change that was not made at all.
+
+A journal may be kept: what it records then outlives its process, until somebody asks for its end.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class Undone:
         subject: What was changed: a path, a device, a process number.
         outcome: ``undone``; ``gone`` (nothing was left of it); ``foreign`` (what is there now is
             not ours, and was left alone); ``failed`` (stays in the journal); ``pending`` (would
-            be undone, but for the dry run); ``running`` (its run is not over: left alone).
+            be undone, but for the dry run); ``running`` (its run is not over: left alone);
+            ``kept`` (it is to stand until somebody asks for its end).
         detail: What was found or done, as a phrase.
     """
 
@@ -50,14 +53,30 @@ class Undone:
     detail: str
 
 
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """That what a journal records is to stand after the end of its process.
+
+    Attributes:
+        name: What the user calls it.
+        undone_by: The command that undoes it.
+        about: What else is known of it, as plain values.
+    """
+
+    name: str
+    undone_by: str
+    about: dict[str, Any] = {}
+
+
 class _Line(msgspec.Struct, omit_defaults=True):
-    """One line of a journal: an owner, a record or the end of a record."""
+    """One line of a journal: an owner, a record, the end of a record, or whether it is kept."""
 
     owner: Owner | None = None
     id: int = 0
     kind: str = ""
     details: dict[str, Any] = {}
     done: int = 0
+    kept: Kept | None = None
+    released: bool = False
 
 
 @dataclass(kw_only=True)
@@ -66,7 +85,7 @@ class _Content:
 
     ``owner`` wrote last, ``pending`` is still to undo by number of entry, ``id_last`` is the last
     number given, ``whole_bytes`` is the length without a torn last line, and ``unreadable`` counts
-    the lines before it that make no sense.
+    the lines before it that make no sense. ``kept`` is there while it is to outlive its owner.
     """
 
     owner: Owner | None = None
@@ -74,6 +93,7 @@ class _Content:
     id_last: int = 0
     whole_bytes: int = 0
     unreadable: int = 0
+    kept: Kept | None = None
 
     def apply(self, line: _Line) -> None:
         """Take in one line."""
@@ -81,6 +101,8 @@ class _Content:
             self.owner = line.owner
         elif line.done:
             self.pending.pop(line.done, None)
+        elif line.kept is not None or line.released:
+            self.kept = line.kept
         elif line.id:
             self.pending[line.id] = line
             self.id_last = line.id
@@ -104,6 +126,12 @@ class UndoJournal:
     The file is made with the first record and removed when nothing is left to undo. A journal that
     a dead process left under the same run is taken over with what it holds.
 
+    Args:
+        run_id: The run.
+        folder: Where journals lie; by default ``state_folder()``.
+        release: Whether what is kept is so no longer, for its end has come: then it may be taken
+            over from its living maker, too, and a kill on the way leaves the rest to ``clean``.
+
     Attributes:
         run_id: The run.
         path: The journal's file.
@@ -115,7 +143,7 @@ class UndoJournal:
         ValueError: when the run's name could not be part of a path.
     """
 
-    def __init__(self, run_id: str, folder: Path | None = None) -> None:
+    def __init__(self, run_id: str, folder: Path | None = None, *, release: bool = False) -> None:
         folder_name(run_id)
         self.run_id = run_id
         self.path = (folder or state_folder()) / f"{run_id}{_SUFFIX}"
@@ -123,7 +151,7 @@ class UndoJournal:
         with _explained(self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with _locked(self.path.parent):
-                self._content = self._take_over() if self.path.exists() else _Content()
+                self._content = self._take_over(release) if self.path.exists() else _Content()
 
     def record(self, kind: str, **details: str | float) -> int:
         """Write down a change that is about to be made; return the entry's number.
@@ -173,10 +201,23 @@ class UndoJournal:
         """Undo everything, the last change first; what fails stays in the journal."""
         return [self.undo(entry) for entry in sorted(self._content.pending, reverse=True)]
 
+    def keep(self, kept: Kept) -> None:
+        """Have what is recorded stand on: neither leaving the journal nor ``clean`` undoes it.
+
+        Raises:
+            UsageError: when the journal cannot be written; then it is not kept.
+        """
+        with _explained(self.path.parent):
+            self._append(_Line(kept=kept))
+
+    def entries(self, kind: str) -> list[int]:
+        """Return the numbers of all changes of a kind that are not undone yet, in order."""
+        return [entry for entry, line in self._content.pending.items() if line.kind == kind]
+
     def has_mounted(self, point: str) -> bool:
-        """Tell whether this run itself recorded a mount on that folder."""
+        """Tell whether this run itself recorded a mount on that folder, alone or with an array."""
         lines = self._content.pending.values()
-        return any(line.kind == "mount" and line.details["point"] == point for line in lines)
+        return any(line.details.get("point") == point for line in lines)
 
     def __enter__(self) -> Self:
         return self
@@ -187,6 +228,8 @@ class UndoJournal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._content.kept is not None:
+            return
         left = [undone for undone in self.undo_all() if undone.outcome == Outcome.FAILED]
         if not left:
             return
@@ -194,17 +237,20 @@ class UndoJournal:
             raise _not_undone(left)
         error.add_note(str(_not_undone(left)))
 
-    def _take_over(self) -> _Content:
-        """Become the owner of what a dead process left; the caller holds the lock."""
+    def _take_over(self, release: bool) -> _Content:
+        """Become the owner of what a dead process left, or one that kept it; under the lock."""
         content = _read(self.path)
         current, owner = Owner.current(), content.owner
-        if owner is not None and owner != current and owner.state() != "dead":
+        takeable = {"dead", "alive"} if release and content.kept is not None else {"dead"}
+        if owner is not None and owner != current and owner.state() not in takeable:
             raise _still_running(self.run_id, owner)
         os.truncate(self.path, content.whole_bytes)
         self._content = content
         if owner is not None and owner.boot_id != current.boot_id:
             self._settle_what_the_reboot_undid()
         self._append(_Line(owner=current))
+        if release:
+            self._append(_Line(released=True))
         self._put_away_if_settled()
         return content
 
@@ -231,7 +277,7 @@ class UndoJournal:
 
     def _put_away_if_settled(self) -> None:
         """Remove the file when all is undone; lines that nobody could read are kept aside."""
-        if self._content.pending:
+        if self._content.pending or self._content.kept is not None:
             return
         if self._content.unreadable:
             self.path.rename(self.path.with_suffix(".unreadable"))
@@ -241,7 +287,9 @@ class UndoJournal:
 
 
 def clean(*, dry_run: bool = False, folder: Path | None = None) -> list[Undone]:
-    """Undo whatever dead runs left behind, the last change first; leave running ones alone.
+    """Undo whatever dead runs left behind, the last change first.
+
+    What still runs, and what is kept, is left alone.
 
     Args:
         dry_run: Only tell what would be undone.
@@ -259,6 +307,29 @@ def clean(*, dry_run: bool = False, folder: Path | None = None) -> list[Undone]:
         return [undone for path in paths for undone in _clean_one(path, dry_run=dry_run)]
 
 
+def kept_journals(folder: Path | None = None) -> dict[str, Kept]:
+    """Return what is kept of this user's, by run, the oldest first.
+
+    Args:
+        folder: Where the journals lie; by default ``state_folder()``.
+
+    Raises:
+        UsageError: when the state folder cannot be used.
+    """
+    place = folder or state_folder()
+    with _explained(place):
+        paths = sorted(place.glob(f"*{_SUFFIX}")) if place.is_dir() else []
+        found = {_run_of(path): _kept_by(path) for path in paths}
+    return {run_id: kept for run_id, kept in found.items() if kept is not None}
+
+
+def _kept_by(path: Path) -> Kept | None:
+    try:
+        return _read(path).kept if _is_own(path) else None
+    except FileNotFoundError:
+        return None  # Undone by another process meanwhile.
+
+
 def _clean_one(path: Path, *, dry_run: bool) -> list[Undone]:
     """Clean one journal; another clean may be at it at the same time."""
     try:
@@ -270,12 +341,15 @@ def _clean_one(path: Path, *, dry_run: bool) -> list[Undone]:
 
 
 def _judge_and_undo(path: Path, *, dry_run: bool) -> list[Undone]:
-    owner_uid = path.stat().st_uid
-    if owner_uid != os.geteuid():
-        # Whoever can write a journal says what is removed: never with another user's rights.
-        detail = f"it belongs to user {owner_uid}; run clean as that user"
+    if not _is_own(path):
+        detail = f"it belongs to user {path.stat().st_uid}; run clean as that user"
         return [_about_all_of(path, Outcome.FAILED, detail)]
     content = _read(path)
+    if content.kept is not None:
+        detail = (
+            f"{content.kept.name} stands as it was asked to; {content.kept.undone_by} undoes it"
+        )
+        return [_about_all_of(path, Outcome.KEPT, detail)]
     state = content.owner.state() if content.owner else "dead"
     if content.owner and state == "alive":
         return [_about_all_of(path, Outcome.RUNNING, f"process {content.owner.pid} is still at it")]
@@ -294,6 +368,14 @@ def _judge_and_undo(path: Path, *, dry_run: bool) -> list[Undone]:
         detail = f"{content.unreadable} of its lines cannot be read; they are kept beside it"
         undone.append(_about_all_of(path, Outcome.FAILED, detail))
     return undone
+
+
+def _is_own(path: Path) -> bool:
+    """Tell whether a journal is the user's own.
+
+    Whoever can write a journal says what is removed: never with another user's rights.
+    """
+    return path.stat().st_uid == os.geteuid()
 
 
 def _run_of(path: Path) -> str:

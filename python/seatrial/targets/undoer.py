@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-PATIENCE_S: Final = 3.0
+PATIENCE_S: Final = 10.0
+"""What was killed holds on to files and devices until it runs once more, on a busy machine late."""
 POLL_S: Final = 0.02
 
 
@@ -21,6 +22,7 @@ class Outcome(StrEnum):
     FAILED = "failed"
     PENDING = "pending"
     RUNNING = "running"
+    KEPT = "kept"
 
 
 @dataclass(frozen=True, kw_only=True)

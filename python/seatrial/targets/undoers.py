@@ -10,24 +10,24 @@ import os
 import select
 import shutil
 import signal
-import time
-from collections.abc import Iterator
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from seatrial.context.layers import selected
 from seatrial.context.mounts import mount_of, mounts
 from seatrial.context.tree import LIVE
-from seatrial.errors import TargetError
 from seatrial.targets.commands import run_command
 from seatrial.targets.frozen import FROZEN_UNDOERS
+from seatrial.targets.lab.undoing import LAB_UNDOERS
+from seatrial.targets.layouts.mapper import MAPPER_UNDOERS
 from seatrial.targets.marker import MARKER_NAME, is_made_by, marked_run
 from seatrial.targets.postgres.undoing import POSTGRES_UNDOERS
 from seatrial.targets.processes import start_ticks
 from seatrial.targets.sysblock import node_by_name
 from seatrial.targets.undoer import (
     PATIENCE_S,
-    POLL_S,
     Outcome,
     Result,
     Undoer,
@@ -37,6 +37,7 @@ from seatrial.targets.undoer import (
     gone,
     undone,
 )
+from seatrial.targets.unmounting import unmount
 from seatrial.targets.uses import uses_of_device
 
 __all__ = ["UNDOERS", "Outcome", "Result", "Undoer"]
@@ -86,16 +87,7 @@ def undo_mount(*, point: str, source: str) -> Result:
         return gone("it is not mounted")
     if os.path.realpath(there[-1].source) != os.path.realpath(source):
         return foreign(f"{there[-1].source} is mounted there now")
-    give_up_at_s = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            run_command("umount", point)
-        except TargetError as error:
-            if time.monotonic() > give_up_at_s:
-                return failed(f"{error.cause} `fuser -vm {point}` shows who uses it")
-            time.sleep(POLL_S * 10)
-        else:
-            return undone("unmounted")
+    return unmount(point)
 
 
 def undo_scheduler(*, device: str, old: str, diskseq: str) -> Result:
@@ -161,7 +153,29 @@ def undo_setting(*, path: str, old: str) -> Result:
     return undone(f"set back to {old}")
 
 
-UNDOERS: Final[dict[str, Undoer]] = {
+class _OfBackends(Mapping[str, Undoer]):
+    """The kinds of change that the backends of layouts make; they are loaded when asked for.
+
+    So that a new backend is one file, and no command that builds nothing loads any of them.
+    """
+
+    def __getitem__(self, kind: str) -> Undoer:
+        return _undoers_of_backends()[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_undoers_of_backends())
+
+    def __len__(self) -> int:
+        return len(_undoers_of_backends())
+
+
+def _undoers_of_backends() -> Mapping[str, Undoer]:
+    from seatrial.targets.layouts import registry  # noqa: PLC0415 - loads every backend
+
+    return registry.undoers()
+
+
+_KNOWN: Final[dict[str, Undoer]] = {
     "file": Undoer(undo=undo_file, subject="path", survives_reboot=True),
     "loop": Undoer(undo=undo_loop, subject="device"),
     "mount": Undoer(undo=undo_mount, subject="point"),
@@ -170,8 +184,13 @@ UNDOERS: Final[dict[str, Undoer]] = {
     "process": Undoer(undo=undo_process, subject="pid"),
     "setting": Undoer(undo=undo_setting, subject="path"),
     **FROZEN_UNDOERS,
+    **LAB_UNDOERS,
     **POSTGRES_UNDOERS,
+    **MAPPER_UNDOERS,
 }
+
+UNDOERS: Final[ChainMap[str, Undoer]] = ChainMap(_KNOWN, cast("dict[str, Undoer]", _OfBackends()))
+"""How each kind of change is undone; those of the layouts' backends are found among their files."""
 
 
 def loop_backing(name: str) -> str:

@@ -187,7 +187,8 @@ def _writer_uses(is_it: _Matcher, tree: SystemTree) -> Iterator[Use]:
 
 def _is_open_for_writing(tree: SystemTree, pid: str, number: str, is_it: _Matcher) -> bool:
     try:
-        name = str(Path(tree.at(f"/proc/{pid}/fd/{number}")).readlink())
+        # There are thousands of them, and a Path would take most of the time of a judgement.
+        name = os.readlink(tree.at(f"/proc/{pid}/fd/{number}"))  # noqa: PTH115
     except OSError:
         return False
     if not name.startswith("/") or not is_it(name):

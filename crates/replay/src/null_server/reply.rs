@@ -1,21 +1,13 @@
 //! Messages of the server, as PostgreSQL's manual has them: "Frontend/Backend Protocol", "Message
 //! Formats".
 
+pub use crate::playback::wire::message;
+
 /// Type of all columns: int4.
 const COLUMN_TYPE: i32 = 23;
 
 /// A column's value: `None` for NULL.
 pub type Value = Option<String>;
-
-/// Appends a message of a type, whose body `fill` writes.
-pub fn message(out: &mut Vec<u8>, kind: u8, fill: impl FnOnce(&mut Vec<u8>)) {
-    out.push(kind);
-    let at = out.len();
-    out.extend_from_slice(&[0; 4]);
-    fill(out);
-    let length = (out.len() - at) as u32;
-    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
-}
 
 /// Appends a text and the zero behind it.
 pub fn text(out: &mut Vec<u8>, text: &str) {

@@ -24,6 +24,7 @@ from seatrial.analysis.compare.pairing import (
     is_interleaved,
     match,
     match_regardless,
+    without_failures,
 )
 from seatrial.analysis.compare.questions import (
     CellQuestion,
@@ -90,8 +91,9 @@ class _Pair(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, a: Entrant, b: Entrant, figures: Collection[str] | None, *, anyway: bool) -> _Pair:
         """Match the cells of two sides; raises UsageError where they must not be compared."""
+        a, b, left_out = without_failures(a, b)
         matched = match_regardless(a, b) if anyway else match(a, b)
-        ignored = require_suited(a, b, matched, anyway=anyway)
+        ignored = [*left_out, *require_suited(a, b, matched, anyway=anyway)]
         paired = is_interleaved(a, b)
         asked = ask(matched.cells, paired=paired, wanted=figures)
         return cls(a=a, b=b, matched=matched, paired=paired, asked=asked, ignored=ignored)

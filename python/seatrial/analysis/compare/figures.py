@@ -22,8 +22,12 @@ RATE = "iops"
 TPS = "tps"
 """The rate of a database. Its ratio is never averaged with that of other requests: a flush that
 takes 40 times as long is one part of a transaction."""
+STATEMENTS = "statements/s"
+"""The rate of a replay, which has as many statements to a transaction as the capture."""
 BANDWIDTH = "bandwidth"
-RATES = (TPS, RATE, BANDWIDTH)
+COMPLETED = (TPS, STATEMENTS, RATE)
+"""What ended well in a second, whatever it was."""
+RATES = (*COMPLETED, BANDWIDTH)
 """In the order in which they are told."""
 PERCENTILES = ("p50", "p99")
 
@@ -110,7 +114,7 @@ def _readings(
     completed_mean = sum(phase.completed for phase in phases) / len(phases)
     count_share = min(1.0, 0.5 / completed_mean) if completed_mean else 0.0
     unit = rate_unit(samples[0])
-    name = TPS if unit == TPS else RATE
+    name = unit if unit in (TPS, STATEMENTS) else RATE
     if _is_wanted(name, wanted):
         yield name, [phase.completed_per_s for phase in phases], unit, count_share
     cell = samples[0].cell

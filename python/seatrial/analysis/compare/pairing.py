@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from seatrial.analysis.broken import is_broken
 from seatrial.analysis.compare.model import Entrant
 from seatrial.analysis.order import natural_order
 from seatrial.analysis.wording import format_plural
@@ -55,6 +56,31 @@ class Matched(msgspec.Struct, frozen=True, kw_only=True):
     only_a: list[str]
     only_b: list[str]
     by_identity: bool = False
+
+
+def without_failures(a: Entrant, b: Entrant) -> tuple[Entrant, Entrant, list[str]]:
+    """Return two sides without cells in which something was broken, and a warning where any were.
+
+    A rate over a failure hangs on when it came and how long one looked. Where a side has nothing
+    else, failures are compared with failures.
+    """
+    broken = {
+        sample.cell.key_without_target for sample in (*a.samples, *b.samples) if is_broken(sample)
+    }
+    sound = [
+        [s for s in each.samples if s.cell.key_without_target not in broken] for each in (a, b)
+    ]
+    if not broken or not all(sound):
+        return a, b, []
+    cells = format_plural(len(broken), "cell")
+    verb = "is" if len(broken) == 1 else "are"
+    warning = (
+        f"{cells} in which something was broken {verb} not compared: a rate "
+        "over a failure hangs on when it came. The tables of failures have them."
+    )
+    sides = (msgspec.structs.replace(e, samples=s) for e, s in zip((a, b), sound, strict=True))
+    first, second = sides
+    return first, second, [warning]
 
 
 def identity_without_target(cell: Cell) -> Factors:

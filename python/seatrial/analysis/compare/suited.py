@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from seatrial.analysis.compare.model import Entrant
 from seatrial.analysis.compare.pairing import VIRTUAL_ENGINES, Matched
+from seatrial.analysis.compare.replays import ANYWAY, unlike_replays
 from seatrial.analysis.wording import format_size
 from seatrial.errors import UsageError
 from seatrial.results.model import Sample
 from seatrial.results.origin import origin_of
-
-ANYWAY = "or compare them regardless with --anyway"
 
 
 def require_suited(a: Entrant, b: Entrant, matched: Matched, *, anyway: bool) -> list[str]:
@@ -28,8 +27,10 @@ def require_suited(a: Entrant, b: Entrant, matched: Matched, *, anyway: bool) ->
 
 def _reasons(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
     yield from _engines(a, b, matched)
+    yield from _labs(a, b)
     yield from _sizes(a, b, matched)
     yield from _ways(a, b, matched)
+    yield from unlike_replays(a, b, matched)
 
 
 def _engines(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
@@ -46,6 +47,22 @@ def _engines(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
             cause="A simulation and the engine alone say nothing of a device",
             next_step=f"Compare like with like, {ANYWAY}",
         )
+
+
+def _labs(a: Entrant, b: Entrant) -> Iterator[UsageError]:
+    """Find a side that was measured in the lab against one that was not."""
+    of_lab, *others = sorted((a, b), key=lambda each: not _is_of_lab(each))
+    if _is_of_lab(of_lab) and not any(_is_of_lab(each) for each in others):
+        yield UsageError(
+            seen=f"{of_lab.side.name} was measured in the lab, {others[0].side.name} was not",
+            cause="In the lab ratios and counts hold, absolute speed does not",
+            next_step=f"Compare two runs of the lab, or two of real drives, {ANYWAY}",
+        )
+
+
+def _is_of_lab(entrant: Entrant) -> bool:
+    machine = entrant.side.run.fingerprint_before.get("machine")
+    return isinstance(machine, dict) and bool(machine.get("lab"))
 
 
 def _engine_kind(engine: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seatrial.analysis.compare.figures import RATE, TPS, is_rate
+from seatrial.analysis.compare.figures import COMPLETED, is_rate
 from seatrial.analysis.compare.model import Comparand, Comparison, Overall
 from seatrial.analysis.compare.settle import whole_percent
 from seatrial.analysis.compare.words import figure_words
@@ -44,7 +44,7 @@ def ratio_words(ratio: Estimate) -> str:
 
 def verdict(comparison: Comparison) -> str:
     """Return the sentence of a comparison: rates first, then what latencies say otherwise."""
-    figures = [figure for figure in (TPS, RATE) if figure in comparison.overall]
+    figures = [figure for figure in COMPLETED if figure in comparison.overall]
     figures = figures or list(comparison.overall)[:1]
     if not figures:
         return (
@@ -58,7 +58,7 @@ def verdict(comparison: Comparison) -> str:
 
 def _in(figure: str, figures: Sequence[str]) -> str:
     """Return which figure is told, unless it is the only rate."""
-    is_clear = figure in (TPS, RATE) and len(figures) == 1
+    is_clear = figure in COMPLETED and len(figures) == 1
     return "" if is_clear else f" in {figure_words(figure)}"
 
 
@@ -110,7 +110,7 @@ def _counted(figure: str, total: Overall, cells: Sequence[Comparand]) -> str:
 def _latencies(comparison: Comparison) -> list[str]:
     """Return the latencies that are surely other, unless the rates say the same already."""
     answers = comparison.overall_answers
-    rates = [answers[figure].answer for figure in (TPS, RATE) if figure in answers]
+    rates = [answers[figure].answer for figure in COMPLETED if figure in answers]
     if not rates:
         return []
     follows = [{"higher": "lower", "lower": "higher"}.get(answer) for answer in rates]

@@ -6,9 +6,10 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from seatrial.analysis.compare.durability import unlike_servers
-from seatrial.analysis.compare.figures import RATE, TPS
+from seatrial.analysis.compare.figures import COMPLETED
 from seatrial.analysis.compare.model import Comparand, Comparison, Entrant
 from seatrial.analysis.compare.pairing import Matched, order_warning
+from seatrial.analysis.compare.replays import is_played, unwell_replays
 from seatrial.analysis.wording import (
     format_duration_s,
     format_identity,
@@ -36,6 +37,7 @@ def warnings_of(
     """
     found = [
         *_zeros(a, b, matched),
+        *unwell_replays(a, b, matched),
         *unlike_servers(a, b),
         "" if told.paired else order_warning(a, b),
         _unknown_surroundings(a),
@@ -86,7 +88,7 @@ def _unfinished(entrant: Entrant) -> str:
 
 
 def _once(comparands: Sequence[Comparand]) -> Iterator[str]:
-    rates = [each for each in comparands if each.figure in (TPS, RATE)]
+    rates = [each for each in comparands if each.figure in COMPLETED]
     once = [each for each in rates if min(each.a.rounds, each.b.rounds) < 2]
     if once:
         which = "Every cell was" if len(once) == len(rates) else _cells_were(len(once))
@@ -102,11 +104,13 @@ def _cells_were(count: int) -> str:
 
 def _unlike_lengths(a: Entrant, b: Entrant, matched: Matched) -> str:
     """Say when samples of one side are much longer: caches, bursts and heat look different then."""
-    # A cell that ends with its bytes is shorter on the faster side; that is no fault.
+    # What ends with its bytes, or its trace, is shorter on the faster side; that is no fault.
     timed = [
         _length_s(cell.b) / _length_s(cell.a)
         for cell in matched.cells
-        if not cell.a[0].cell.spec.get("limit", {}).get("bytes") and _length_s(cell.a) > 0
+        if not cell.a[0].cell.spec.get("limit", {}).get("bytes")
+        and _length_s(cell.a) > 0
+        and not is_played(cell.a)
     ]
     if not timed:
         return ""

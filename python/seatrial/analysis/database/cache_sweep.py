@@ -8,6 +8,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
+
+from seatrial.analysis.compare.figures import COMPLETED, figures_of_both
+from seatrial.analysis.compare.ratio import contrast, ratio_estimate
+from seatrial.analysis.compare.verdict import ratio_words
 from seatrial.analysis.database.cache_law import (
     SIZES_MIN,
     CacheLaw,
@@ -19,15 +24,17 @@ from seatrial.analysis.estimate import Estimate
 from seatrial.analysis.estimates import t_quantile
 from seatrial.analysis.model import CellSummary
 from seatrial.analysis.wording import (
+    STATEMENT,
     format_duration_ns,
+    format_duration_s,
     format_estimate,
     format_interval,
     format_share,
     format_size,
-    format_value,
 )
 from seatrial.study.cell import Cell, FactorValue
 
+ALPHA: Final = 0.05
 CACHES: Final = ("shared_buffers", "memory_limit_bytes")
 """Factors that are the size of a cache."""
 _OTHER_FACTORS: Final = ("target", "workload", "operation", "block_size_bytes", "depth")
@@ -110,8 +117,12 @@ def _sweep(
     data_bytes = max((by_key[each.cell.key].database_bytes for each in ordered), default=0)
     law = _law(sizes_bytes, times, known_s)
     next_bytes = 2 * sizes_bytes[-1]
-    refused = _refused(law, sizes_bytes, data_bytes)
+    refused = _unfilled(ordered, sizes_bytes, by_key) or _refused(
+        law, sizes_bytes, data_bytes, ordered[0].cell
+    )
     predicted = law.rate_per_s(next_bytes) if law and not refused else None
+    if predicted is not None:  # of a replay in statements, of all else in transactions
+        predicted = msgspec.structs.replace(predicted, unit=ordered[0].iops.unit)
     return CacheSweep(
         target=group[0],
         workload=group[1],
@@ -186,7 +197,36 @@ def _known_cpu_s(
     return (fastest_s, fastest_s) if is_told else (0.0, fastest_s)
 
 
-def _refused(law: CacheLaw | None, sizes_bytes: Sequence[int], data_bytes: int) -> str:
+def _unfilled(
+    ordered: Sequence[CellSummary], sizes_bytes: Sequence[int], by_key: Mapping[str, DatabaseCell]
+) -> str:
+    """Return that a cache was never full, as a sentence; empty where each was.
+
+    A cold cache from which less was missed than it holds is one of a smaller size, whatever its
+    limit: its cell says nothing of that limit. Where reads are not waited for, all may fit.
+    """
+    longest_s, short = 0.0, []
+    for summary, size_bytes in zip(ordered, sizes_bytes, strict=True):
+        part = by_key[summary.cell.key]
+        if part.reads is None or part.start_state != "cold" or part.verdict.bound != "read":
+            continue
+        rounds = len(summary.samples)
+        read_bytes = part.reads.device.value * part.reads.blocks / rounds * _BLOCK_BYTES
+        if 0 < read_bytes < size_bytes:
+            mean_s = sum(sample.duration_s for sample in summary.samples) / rounds
+            longest_s = max(longest_s, mean_s * size_bytes / read_bytes)
+            short.append((size_bytes, read_bytes))
+    if not short:
+        return ""
+    size_bytes, read_bytes = short[-1]
+    return (
+        f"The samples were too short to fill the cache: of {format_size(size_bytes)}, "
+        f"{format_size(round(read_bytes))} were read in one. Nothing is predicted; measure with "
+        f"samples of {format_duration_s(1.5 * longest_s)} or more."
+    )
+
+
+def _refused(law: CacheLaw | None, sizes_bytes: Sequence[int], data_bytes: int, cell: Cell) -> str:
     """Return why nothing is predicted, as a sentence; empty where it is."""
     if law is None:
         return (
@@ -202,7 +242,7 @@ def _refused(law: CacheLaw | None, sizes_bytes: Sequence[int], data_bytes: int) 
     if law.refused:
         return (
             f"{law.refused}: from {format_size(sizes_bytes[0])} to "
-            f"{format_size(sizes_bytes[-1])} a transaction took "
+            f"{format_size(sizes_bytes[-1])} a {_asked(cell)} took "
             f"{format_duration_ns(law.points[0].time_s * 1e9)} and "
             f"{format_duration_ns(law.points[-1].time_s * 1e9)}. The data may fit another cache, "
             "or it is not reads that are waited for; nothing is predicted."
@@ -224,17 +264,31 @@ def _predicting(
     if predicted is None:
         return ""
     first, last = members[0].iops, members[-1].iops
-    gain = Estimate(value=last.value / first.value, low=None, high=None, rounds=1, unit="ratio")
     return (
         f"With a cache of {format_size(next_bytes)}, twice the largest, "
         f"{format_estimate(predicted)} are to be expected. From "
         f"{format_size(law.points[0].size_bytes)} to {format_size(law.points[-1].size_bytes)} "
-        f"the rate grew {format_value(gain)}, from {format_estimate(first)} to "
-        f"{format_estimate(last)}; the time for a transaction falls with the power "
+        f"the rate grew {_gain_words(members[0], members[-1])}, from {format_estimate(first)} to "
+        f"{format_estimate(last)}; the time for a {_asked(members[0].cell)} falls with the power "
         f"{law.a.value:.2f} of the size ({format_interval(law.a)}) down to "
         f"{_of_processor(law)}, and its points lie within "
         f"{format_share(max(abs(off) for off in law.off_shares))} of that."
     )
+
+
+def _gain_words(first: CellSummary, last: CellSummary) -> str:
+    """Return by what factor the rate grew, with the interval that the rounds of both give."""
+    both = figures_of_both(first.samples, last.samples, COMPLETED)
+    (name,) = both.a.keys() & both.b.keys()
+    of = contrast(both.a[name], both.b[name], paired=False)
+    if of is None:  # a round in which nothing completed
+        return f"{last.iops.value / first.iops.value:.2g}x"
+    return ratio_words(ratio_estimate(of, ALPHA))
+
+
+def _asked(cell: Cell) -> str:
+    """Return what a cell asks of its database again and again."""
+    return STATEMENT if cell.operation == STATEMENT else "transaction"
 
 
 def _of_processor(law: CacheLaw) -> str:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from seatrial.analysis.database.checkpoints import checkpoint_effect, running_share
-from seatrial.analysis.database.model import DatabaseCell, TimeVerdict
+from seatrial.analysis.database.model import DatabaseCell
 from seatrial.analysis.database.readings import Round, cell_columns
 from seatrial.analysis.database.reads import read_shares
 from seatrial.analysis.database.samples import records_of, specification
@@ -41,7 +41,7 @@ def database_cell(summary: CellSummary, cpus: float | None = None) -> DatabaseCe
     last = records[-1] if records else None
     return DatabaseCell(
         cell=summary.cell,
-        verdict=_verdict(summary, rounds, columns, cpus),
+        verdict=time_verdict(_grounds(summary, rounds, columns, cpus)),
         waits=class_shares(seen),
         wait_events=event_shares(seen),
         reads=read_shares(samples),
@@ -58,31 +58,35 @@ def database_cell(summary: CellSummary, cpus: float | None = None) -> DatabaseCe
     )
 
 
-def _verdict(
+def grounds_of(summary: CellSummary, cpus: float | None = None) -> Grounds:
+    """Return what a verdict on a cell looks at; arguments as of :func:`database_cell`."""
+    rounds = rounds_of(summary)
+    return _grounds(summary, rounds, cell_columns(rounds), cpus)
+
+
+def _grounds(
     summary: CellSummary,
     rounds: Sequence[Round],
     columns: dict[str, Estimate],
     cpus: float | None,
-) -> TimeVerdict:
+) -> Grounds:
     samples = [each.sample for each in rounds]
     records = records_of(samples)
     spec = specification(summary.cell)
     asked_per_s = spec.rate_per_s * spec.processes if spec and spec.rate_per_s else None
     # Of a server elsewhere nothing is known of its machine, and this one's is not its.
     is_here = "server_cpu_cores" in columns or "cpu_idle_share" in columns
-    return time_verdict(
-        Grounds(
-            time=client_time(samples),
-            columns=columns,
-            checkpoints=checkpoint_effect(rounds),
-            checkpoint_share=running_share(rounds),
-            rate=summary.iops,
-            asked_per_s=asked_per_s,
-            client_cpu_share=_largest(records),
-            ceiling_per_s=_median([r.ceiling_per_s for r in records if r.ceiling_per_s]),
-            cpus=cpus if is_here else None,
-            cut_s=summary.running_from_s,
-        )
+    return Grounds(
+        time=client_time(samples),
+        columns=columns,
+        checkpoints=checkpoint_effect(rounds),
+        checkpoint_share=running_share(rounds),
+        rate=summary.iops,
+        asked_per_s=asked_per_s,
+        client_cpu_share=_largest(records),
+        ceiling_per_s=_median([r.ceiling_per_s for r in records if r.ceiling_per_s]),
+        cpus=cpus if is_here else None,
+        cut_s=summary.running_from_s,
     )
 
 

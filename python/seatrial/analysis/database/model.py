@@ -9,8 +9,8 @@ import msgspec
 from seatrial.analysis.estimate import Estimate
 from seatrial.study.cell import Cell
 
-BOUNDS = ("cpu", "read", "commit", "checkpoint", "lock", "client", "unclear")
-"""What a database's throughput may be bound by."""
+BOUNDS = ("cpu", "read", "commit", "checkpoint", "lock", "client", "pace", "order", "unclear")
+"""What a database's throughput may be bound by; ``pace`` and ``order`` are those of a replay."""
 
 
 class TimeVerdict(msgspec.Struct, frozen=True, kw_only=True):

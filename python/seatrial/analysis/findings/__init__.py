@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from seatrial.analysis.beforeafter.model import BeforeAfter
 from seatrial.analysis.compare.model import Comparison
 from seatrial.analysis.findings import device, filesystem, machine
+from seatrial.analysis.findings.array_failed import array_failed
+from seatrial.analysis.findings.array_saturated import array_saturated
 from seatrial.analysis.findings.bound_broken import bound_broken
 from seatrial.analysis.findings.burst_credit import burst_credit
 from seatrial.analysis.findings.cache_size import cache_size
@@ -25,6 +28,7 @@ from seatrial.analysis.findings.context import (
     by_target,
 )
 from seatrial.analysis.findings.corruption import corruption
+from seatrial.analysis.findings.data_lost import data_lost
 from seatrial.analysis.findings.database_bound import database_bound
 from seatrial.analysis.findings.device_cache_served import device_cache_served
 from seatrial.analysis.findings.durability_off import durability_off
@@ -37,12 +41,16 @@ from seatrial.analysis.findings.improved import improved
 from seatrial.analysis.findings.interrupted import interrupted
 from seatrial.analysis.findings.kernel_errors import kernel_errors
 from seatrial.analysis.findings.knee import knee
+from seatrial.analysis.findings.lab import NOT_OF_LAB, is_of_lab, lab
 from seatrial.analysis.findings.late_requests import late_requests
+from seatrial.analysis.findings.layouts_differ import layouts_differ
 from seatrial.analysis.findings.left_steady_state import left_steady_state
 from seatrial.analysis.findings.leg_imbalance import imbalance, leg_imbalance
 from seatrial.analysis.findings.link_narrower import link_narrower
 from seatrial.analysis.findings.lock_contention import lock_contention
 from seatrial.analysis.findings.lock_limited import lock_limited
+from seatrial.analysis.findings.misaligned import misaligned
+from seatrial.analysis.findings.mixed_members import mixed_members
 from seatrial.analysis.findings.noisy_machine import noisy_machine
 from seatrial.analysis.findings.not_recovered import not_recovered
 from seatrial.analysis.findings.not_repeatable import not_repeatable
@@ -50,21 +58,51 @@ from seatrial.analysis.findings.not_steady import not_steady
 from seatrial.analysis.findings.nothing_completed import nothing_completed
 from seatrial.analysis.findings.observer_missing import observer_missing
 from seatrial.analysis.findings.page_cache_served import page_cache_served
+from seatrial.analysis.findings.plan_changed import plan_changed
 from seatrial.analysis.findings.predicted import predicted
+from seatrial.analysis.findings.query_regressed import query_regressed
 from seatrial.analysis.findings.reads_from_cache import reads_from_cache
+from seatrial.analysis.findings.rebuild_dips import rebuild_dips
+from seatrial.analysis.findings.rebuild_unfinished import rebuild_unfinished
+from seatrial.analysis.findings.redundancy_window import redundancy_window
 from seatrial.analysis.findings.regressed import regressed
+from seatrial.analysis.findings.replay_client_bound import replay_client_bound
+from seatrial.analysis.findings.replay_ids_unresolved import replay_ids_unresolved
+from seatrial.analysis.findings.replay_late import replay_late
+from seatrial.analysis.findings.replay_new_errors import replay_new_errors
+from seatrial.analysis.findings.replay_order_changed import replay_order_changed
+from seatrial.analysis.findings.replay_order_released import replay_order_released
+from seatrial.analysis.findings.replay_rolled_back import replay_rolled_back
+from seatrial.analysis.findings.replay_rows_differ import replay_rows_differ
+from seatrial.analysis.findings.replay_schema_misfits import replay_schema_misfits
+from seatrial.analysis.findings.replay_sequence_mismatch import replay_sequence_mismatch
+from seatrial.analysis.findings.replay_skipped import replay_skipped
+from seatrial.analysis.findings.replay_starts_differ import replay_starts_differ
+from seatrial.analysis.findings.replay_under_delivered import replay_under_delivered
+from seatrial.analysis.findings.replay_wrong_database import replay_wrong_database
 from seatrial.analysis.findings.saturated import saturated
+from seatrial.analysis.findings.scrub_mismatch import scrub_mismatch
 from seatrial.analysis.findings.slow_device import slow_device
 from seatrial.analysis.findings.slower_at_end import slower_at_end
 from seatrial.analysis.findings.stall import stall
 from seatrial.analysis.findings.start_up_phase import start_up_phase
 from seatrial.analysis.findings.temperature import temperature
 from seatrial.analysis.findings.transactions_lost import transactions_lost
+from seatrial.analysis.findings.write_amplified import write_amplified
 from seatrial.analysis.model import Finding
 
 FROM_SAMPLES: tuple[FromSamples, ...] = (
+    data_lost,
+    array_failed,
     corruption,
     transactions_lost,
+    replay_under_delivered,
+    replay_wrong_database,
+    replay_starts_differ,
+    replay_sequence_mismatch,
+    replay_rolled_back,
+    replay_schema_misfits,
+    replay_new_errors,
     errors,
     durability_off,
     flushes_not_durable,
@@ -77,6 +115,7 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     page_cache_served,
     burst_credit,
     late_requests,
+    replay_late,
     knee,
     temperature,
     left_steady_state,
@@ -84,13 +123,23 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     not_recovered,
     interrupted,
     changed_meanwhile,
+    scrub_mismatch,
+    rebuild_unfinished,
+    redundancy_window,
+    rebuild_dips,
+    misaligned,
+    write_amplified,
+    mixed_members,
     lock_limited,
     lock_contention,
     checkpoint_dips,
     client_limited,
+    replay_client_bound,
     generator_limited,
     not_repeatable,
     leg_imbalance,
+    layouts_differ,
+    array_saturated,
     slower_at_end,
     start_up_phase,
     slow_device,
@@ -98,12 +147,42 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     saturated,
     predicted,
     database_bound,
+    replay_ids_unresolved,
+    replay_rows_differ,
+    replay_order_released,
+    replay_order_changed,
+    replay_skipped,
     reads_from_cache,
     cache_size,
     observer_missing,
     noisy_machine,
+    lab,
 )
 """Findings from samples; the order is that of weight among equals in severity."""
+
+OF_FAILURES: frozenset[FromSamples] = frozenset(
+    {
+        *(data_lost, array_failed, scrub_mismatch, rebuild_unfinished, redundancy_window),
+        *(rebuild_dips, misaligned, errors, kernel_errors, transactions_lost, durability_off),
+        *(nothing_completed, interrupted, changed_meanwhile, observer_missing),
+    }
+)
+"""Those that look at cells in which something was broken on purpose, too. To all others what a
+failure does to rates, stalls and data would look like what they seek."""
+
+OF_REPLAYS: frozenset[FromSamples] = frozenset(
+    {
+        *(replay_under_delivered, replay_wrong_database, replay_rolled_back, replay_new_errors),
+        *(replay_late, replay_client_bound, replay_rows_differ, replay_order_released),
+        *(replay_starts_differ, replay_schema_misfits, cache_size),
+        *(replay_ids_unresolved, replay_sequence_mismatch, replay_order_changed),
+        *(replay_skipped, durability_off, flushes_not_durable, kernel_errors, nothing_completed),
+        *(stall, temperature, interrupted, changed_meanwhile, not_repeatable, database_bound),
+        *(reads_from_cache, observer_missing, noisy_machine, lab),
+    }
+)
+"""Those that look at cells that play a trace, too. All others seek a law in a rate, which is the
+capture's there, or take an error for one of the storage, which the capture may have as well."""
 
 FROM_FINGERPRINT: tuple[FromFingerprint, ...] = (
     link_narrower,
@@ -116,7 +195,16 @@ FROM_FINGERPRINT: tuple[FromFingerprint, ...] = (
 FROM_COMPARISON: tuple[Callable[[Comparison], list[Finding]], ...] = (regressed, improved)
 """Findings from a comparison of two sides; ``leg_imbalance`` takes their place where it fits."""
 
-KINDS = tuple(finder.__name__ for finder in (*FROM_SAMPLES, *FROM_FINGERPRINT, *FROM_COMPARISON))
+FROM_BEFORE_AFTER: tuple[Callable[[BeforeAfter], list[Finding]], ...] = (
+    query_regressed,
+    plan_changed,
+)
+"""Findings from queries, pages and batches before and after."""
+
+KINDS = tuple(
+    finder.__name__
+    for finder in (*FROM_SAMPLES, *FROM_FINGERPRINT, *FROM_COMPARISON, *FROM_BEFORE_AFTER)
+)
 """Every kind of finding; stable names."""
 
 SEVERITIES = ("critical", "warning", "note")
@@ -130,8 +218,17 @@ def find(context: Context) -> list[Finding]:
     if context.samples and all(sample.engine == "simulated" for sample in context.samples):
         finders = [finder for finder in FROM_SAMPLES if finder is not noisy_machine]
         return _worst_first([finding for finder in finders for finding in finder(context)])
-    found = [finding for finder in FROM_SAMPLES for finding in finder(context)]
-    return _worst_first(found + preflight(context.before))
+    found = [finding for finder in FROM_SAMPLES for finding in finder(_seen_by(finder, context))]
+    found += preflight(context.before)
+    if is_of_lab(context.run):
+        found = [finding for finding in found if finding.kind not in NOT_OF_LAB]
+    return _worst_first(found)
+
+
+def _seen_by(finder: FromSamples, context: Context) -> Context:
+    """Return the run without the cells that would mislead a finder."""
+    seen = context if finder in OF_FAILURES else context.sound
+    return seen if finder in OF_REPLAYS else seen.unplayed
 
 
 def find_in_comparison(comparison: Comparison) -> list[Finding]:
@@ -143,6 +240,11 @@ def find_in_comparison(comparison: Comparison) -> list[Finding]:
     if unequal:
         return unequal
     return _worst_first([finding for finder in FROM_COMPARISON for finding in finder(comparison)])
+
+
+def find_in_before_after(found: BeforeAfter) -> list[Finding]:
+    """Return the findings of queries, pages and batches before and after, the worst first."""
+    return _worst_first([finding for finder in FROM_BEFORE_AFTER for finding in finder(found)])
 
 
 def preflight(fingerprint: dict[str, Any], *, trial_file_bytes: int | None = None) -> list[Finding]:

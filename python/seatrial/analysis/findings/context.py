@@ -5,20 +5,27 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
 
+import msgspec
+
 from seatrial._core import Histogram
 from seatrial.analysis.audit.model import TableAudit
+from seatrial.analysis.broken import is_broken
 from seatrial.analysis.database.model import DatabaseAnalysis
+from seatrial.analysis.layouts.model import LayoutAnalysis
 from seatrial.analysis.loadline.model import LoadLine
 from seatrial.analysis.model import CellSummary, Finding
+from seatrial.analysis.replay.model import ReplayCell
+from seatrial.analysis.replay.samples import is_of_replay
 from seatrial.analysis.steady.model import SteadyState
 from seatrial.analysis.steady.states import steady_states
 from seatrial.analysis.wording import format_cell
 from seatrial.results.model import Run, Sample
-from seatrial.study.cell import FactorValue
+from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.database import is_of_database
 
 CELLS_NAMED_MAX = 2
 NS_PER_S = 1e9
@@ -33,6 +40,32 @@ class Context:
     audits: Sequence[TableAudit] = ()
     load_lines: Sequence[LoadLine] = ()
     database: DatabaseAnalysis | None = None
+    layouts: LayoutAnalysis | None = None
+    replays: Sequence[ReplayCell] = ()
+
+    @cached_property
+    def sound(self) -> Context:
+        """The run without the cells in which something was broken on purpose."""
+        broken = {c.cell.key for c in self.cells if any(is_broken(s) for s in c.samples)}
+        if not broken:
+            return self
+        database = self.database and msgspec.structs.replace(
+            self.database, cells=[c for c in self.database.cells if c.cell.key not in broken]
+        )
+        cells = [c for c in self.cells if c.cell.key not in broken]
+        return replace(self, cells=cells, database=database)
+
+    @cached_property
+    def unplayed(self) -> Context:
+        """The run without the cells that play a trace, whose pace is the capture's."""
+        played = {c.cell.key for c in self.cells if is_of_replay(c.cell)}
+        if not played:
+            return self
+        database = self.database and msgspec.structs.replace(
+            self.database, cells=[c for c in self.database.cells if c.cell.key not in played]
+        )
+        cells = [c for c in self.cells if c.cell.key not in played]
+        return replace(self, cells=cells, database=database, replays=())
 
     @cached_property
     def samples(self) -> list[Sample]:
@@ -68,6 +101,13 @@ class Context:
 
 FromSamples = Callable[[Context], list[Finding]]
 FromFingerprint = Callable[[dict[str, Any]], list[Finding]]
+
+
+def command_for(cell: Cell) -> str:
+    """Return the command that measures one such cell alone, such as ``seatrial io``."""
+    if is_of_replay(cell):
+        return "seatrial sql replay"
+    return "seatrial db" if is_of_database(cell) else "seatrial io"
 
 
 def identities(concerned: Iterable[CellSummary]) -> list[dict[str, FactorValue]]:

@@ -55,6 +55,14 @@ EXPLAINED: Final = {
         "Use more threads or processes of the driver ('jobs', 'processes'), prepared statements, "
         "or a client machine of its own; read the rate as 'at least'.",
     ),
+    "pace": Explained(
+        "The replay asked for no more than this: its speed, and what was captured, set the rate.",
+        "Compare latencies, not rates; a higher '--speed', or '--speed max', tells what bounds it.",
+    ),
+    "order": Explained(
+        "Statements waited for those of other sessions, as the log's order has it.",
+        "Compare with '--order session', which holds nothing back between sessions.",
+    ),
     "unclear": Explained(
         "Several things share the time, or too little was seen of it.",
         "Measure for longer, or vary clients and memory: what the rate follows is what bounds it.",

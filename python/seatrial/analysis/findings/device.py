@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from seatrial.analysis.findings.context import (
@@ -158,37 +159,39 @@ def _limits(limit: dict[str, Any]) -> str:
 
 
 def loop_device(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find loop devices in the stack: a file posing as a device."""
-    found = []
-    for device in entries(fingerprint, "target", "stack"):
-        if device.get("kind") != "loop":
-            continue
-        buffered = lookup(device, "loop", "direct_io") is False
-        found += [
-            Finding(
-                kind="loop_device",
-                severity="warning" if buffered else "note",
-                cells=[],
-                sentence=(
-                    f"{device.get('name')} is a loop device over a file"
-                    f"{', which it reads through the page cache' if buffered else ''}."
-                ),
-                cause=(
-                    "Requests pass a kernel thread and a second file system"
-                    f"{'; direct reads may still come from memory' if buffered else ''}."
-                ),
-                evidence={
-                    "device": device.get("name"),
-                    "direct_io": lookup(device, "loop", "direct_io"),
-                },
-                next=(
-                    f"Use 'losetup --direct-io=on /dev/{device.get('name')}', or the device below."
-                    if buffered
-                    else "Compare with the device below to see what the loop device costs."
-                ),
-            )
-        ]
-    return found
+    """Find loop devices in the stack, files posing as devices; those of a kind merged."""
+    loops = [
+        (str(device.get("name")), lookup(device, "loop", "direct_io"))
+        for device in entries(fingerprint, "target", "stack")
+        if device.get("kind") == "loop"
+    ]
+    kinds = dict.fromkeys(direct for _, direct in loops)
+    return [_loops([name for name, own in loops if own is each], each) for each in kinds]
+
+
+def _loops(names: Sequence[str], direct_io: object) -> Finding:
+    buffered = direct_io is False
+    reads = "it reads" if len(names) == 1 else "they read"
+    are = "is a loop device over a file" if len(names) == 1 else "are loop devices over files"
+    return Finding(
+        kind="loop_device",
+        severity="warning" if buffered else "note",
+        cells=[],
+        sentence=(
+            f"{', '.join(names)} {are}{f', which {reads} through the page cache' * buffered}."
+        ),
+        cause=(
+            "Requests pass a kernel thread and a second file system, which finds room for a file "
+            "of holes at the first write to each place"
+            f"{'; direct reads may still come from memory' * buffered}."
+        ),
+        evidence={"device": ", ".join(names), "direct_io": direct_io},
+        next=(
+            f"Use 'losetup --direct-io=on /dev/{names[0]}', or the device below."
+            if buffered
+            else "Compare with the device below to see what the loop device costs."
+        ),
+    )
 
 
 def misaligned_partition(fingerprint: dict[str, Any]) -> list[Finding]:

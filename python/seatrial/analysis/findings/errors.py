@@ -6,6 +6,7 @@ import errno
 from collections import Counter
 from dataclasses import dataclass
 
+from seatrial.analysis.broken import is_breaking
 from seatrial.analysis.findings.context import Context, identities
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.wording import format_count, format_share, format_size
@@ -136,9 +137,25 @@ _OF_DATABASE = Explained(
 )
 
 
+_OF_FAILURE = Explained(
+    "warning",
+    "Something was broken on purpose meanwhile, and the array could not hide it from the "
+    "application.",
+    "Look at the findings on that array: what failed, for how long, and whether data were lost.",
+)
+"""Of samples in which something was broken."""
+
+
 def errors(context: Context) -> list[Finding]:
-    """Find failed requests by error name, the most frequent first."""
-    failing = [c for c in context.cells if any(s.errors_count for s in c.samples)]
+    """Find failed requests by error name, the most frequent first; those of failures apart."""
+    sound = {c.cell.key for c in context.sound.cells}
+    own = [c for c in context.cells if c.cell.key in sound]
+    broken = [c for c in context.cells if c.cell.key not in sound]
+    return [*_by_name(context, own), *_by_name(context, broken)]
+
+
+def _by_name(context: Context, cells: list[CellSummary]) -> list[Finding]:
+    failing = [c for c in cells if any(s.errors_count for s in c.samples)]
     names = Counter(name_of(e) for c in failing for s in c.samples for e in s.errors)
     found = [_of_name(context, failing, name) for name, _ in names.most_common()]
     unnamed = [c for c in failing if not any(s.errors for s in c.samples)]
@@ -162,6 +179,8 @@ def _of_name(context: Context, failing: list[CellSummary], name: str) -> Finding
     )
     are_databases = all(is_of_database(c.cell) for c in concerned)
     explained = EXPLAINED.get(name, _OF_DATABASE if are_databases else _OTHER)
+    if any(is_breaking(c.cell) for c in concerned):
+        explained = _OF_FAILURE
     where = "" if are_databases else _where(first)
     return Finding(
         kind="errors",

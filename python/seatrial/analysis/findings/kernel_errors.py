@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from seatrial.analysis.broken import is_breaking
 from seatrial.analysis.findings.context import (
     Context,
     drives,
@@ -62,6 +63,27 @@ def kernel_errors(context: Context) -> list[Finding]:
     return _logged(context) + _counted(context)
 
 
+_CAUSE = (
+    "The drive, its link or its controller failed or was reset meanwhile; each such event holds "
+    "requests for seconds."
+)
+_MEANT = (
+    "Drives were made to fail on purpose in this run, which the kernel tells as it would of any; "
+    "whether it tells of anything else, too, only the messages say."
+)
+
+
+def _is_meant(context: Context) -> bool:
+    """Tell whether something was broken on purpose in the run."""
+    return any(is_breaking(summary.cell) for summary in context.cells)
+
+
+def _severity(context: Context, counts: dict[str, int]) -> str:
+    if _is_meant(context):
+        return "note"
+    return "critical" if any(kind in counts for kind in _GRAVE) else "warning"
+
+
 def _logged(context: Context) -> list[Finding]:
     by_kind = lookup(context.after, "kernel_log", "by_kind")
     kinds = by_kind if isinstance(by_kind, dict) else {}
@@ -76,13 +98,10 @@ def _logged(context: Context) -> list[Finding]:
     return [
         Finding(
             kind="kernel_errors",
-            severity="critical" if any(kind in counts for kind in _GRAVE) else "warning",
+            severity=_severity(context, counts),
             cells=[],
             sentence=f"The kernel logged {told} of the target's devices during the run{first}",
-            cause=(
-                "The drive, its link or its controller failed or was reset meanwhile; each such "
-                "event holds requests for seconds."
-            ),
+            cause=_MEANT if _is_meant(context) else _CAUSE,
             evidence={
                 "messages_count": sum(counts.values()),
                 "by_kind": counts,

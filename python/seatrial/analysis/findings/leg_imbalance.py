@@ -10,15 +10,20 @@ from seatrial.analysis.compare.figures import RATE
 from seatrial.analysis.compare.fingerprints import target_facts
 from seatrial.analysis.compare.model import Comparison, Entrant, Side
 from seatrial.analysis.compare.verdict import ratio_words
-from seatrial.analysis.findings.context import Context, lookup
+from seatrial.analysis.findings.context import Context, entries, lookup
 from seatrial.analysis.findings.context import physical_devices as devices_under
 from seatrial.analysis.model import Finding
 from seatrial.analysis.wording import format_plural, format_size
+from seatrial.results.model import Run
 
 PATH_FACTS = (
     ("pcie_address", ("pcie", "address")),
     ("pcie_speed_gt_s", ("pcie", "speed_now_gt_s")),
     ("pcie_width_lanes", ("pcie", "width_now")),
+    ("pcie_bridge_address", ("pcie", "bridge", "address")),
+    ("pcie_bridge_ids", ("pcie", "bridge", "ids")),
+    ("pcie_root_port_address", ("pcie", "root_port", "address")),
+    ("pcie_root_port_ids", ("pcie", "root_port", "ids")),
     ("pcie_narrowest_address", ("pcie", "narrowest", "address")),
     ("pcie_narrowest_bytes_per_s", ("pcie", "narrowest", "bandwidth_now_bytes_per_s")),
     ("sata_link_gb_s", ("sata_link_gb_s",)),
@@ -53,7 +58,8 @@ def imbalance(comparison: Comparison) -> list[Finding]:
         return []
     drives_a, drives_b = (_drives(side.run.fingerprint_before, side.target) for side in (a, b))
     total, ratio = comparison.overall_answers.get(RATE), comparison.overall.get(RATE)
-    if not _are_legs(drives_a, drives_b) or total is None or ratio is None:
+    are_equal = _are_declared_legs(a.run, a.target, b.target) or _are_legs(drives_a, drives_b)
+    if not are_equal or total is None or ratio is None:
         return []
     change_share = max(ratio.value, 1 / ratio.value) - 1
     if total.answer not in ("higher", "lower") or change_share <= comparison.margin_share:
@@ -66,7 +72,7 @@ def imbalance(comparison: Comparison) -> list[Finding]:
             cells=[],
             sentence=(
                 f"{slow.target} should be as fast as {fast.target}, for both are "
-                f"{_described(drives_a)}; but {b.target} is {ratio_words(ratio)} as fast as "
+                f"{_alike(drives_a, drives_b)}; but {b.target} is {ratio_words(ratio)} as fast as "
                 f"{a.target} over {format_plural(total.cells, 'cell')}. In an array the slower "
                 "one holds up the rest."
             ),
@@ -93,7 +99,8 @@ def _groups_of_legs(context: Context) -> list[list[str]]:
     for label in labels:
         drives = _drives(context.before, label)
         for group in groups:
-            if _are_legs(_drives(context.before, group[0]), drives):
+            is_declared = _are_declared_legs(context.run, group[0], label)
+            if is_declared or _are_legs(_drives(context.before, group[0]), drives):
                 group.append(label)
                 break
         else:
@@ -135,6 +142,31 @@ def _are_legs(drives_a: Sequence[Device], drives_b: Sequence[Device]) -> bool:
     return bool(drives_a) and named and apart and kinds[0] == kinds[1]
 
 
+def _are_declared_legs(run: Run, a: str, b: str) -> bool:
+    """Tell whether a study has two targets as legs of one layout, which are meant to be equal."""
+    (layout_a, leg_a), (layout_b, leg_b) = (_layout_and_leg(label) for label in (a, b))
+    if not leg_a or not leg_b or leg_a == leg_b or layout_a != layout_b:
+        return False
+    tables = entries(run.study, "layout")
+    return any(
+        table.get("expose") == "legs" and layout_a.startswith(str(table.get("name")))
+        for table in tables
+    )
+
+
+def _layout_and_leg(label: str) -> tuple[str, str]:
+    """Return the label of a layout and the number of the leg of it that a target is, if any."""
+    layout, _, number = label.rpartition("-leg")
+    return (layout, number) if number.isdecimal() else (label, "")
+
+
+def _alike(drives_a: Sequence[Device], drives_b: Sequence[Device]) -> str:
+    """Return in what two legs are equal: their drives as far as they are known, else their plan."""
+    if _are_legs(drives_a, drives_b):
+        return _described(drives_a)
+    return "legs of one layout"
+
+
 def _identity(device: Device) -> str:
     return str(device.get("serial_hash") or device.get("name"))
 
@@ -157,7 +189,7 @@ def _path(device: Device) -> dict[str, object]:
 def _cause(drives_a: Sequence[Device], drives_b: Sequence[Device]) -> str:
     """Return what differs in the two paths, else where it can hide."""
     words = []
-    for one, other in zip(drives_a, drives_b, strict=True):
+    for one, other in zip(drives_a, drives_b, strict=False):
         path_a, path_b = _path(one), _path(other)
         words += [
             f"{name.replace('_', ' ')} {path_a[name]} and {path_b[name]}"

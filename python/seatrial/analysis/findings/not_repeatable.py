@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from seatrial.analysis.database.crashes import KIND as CRASH
 from seatrial.analysis.estimates import counted, rounds_needed
-from seatrial.analysis.findings.context import Context, identities, number
+from seatrial.analysis.findings.context import Context, command_for, identities, number
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.running import running_per_s
 from seatrial.analysis.wording import format_cell, format_count, format_iops, format_share
-from seatrial.study.database import is_of_database
 from seatrial.study.loadline import LOADLINE
 
 SPREAD_RATIO_MAX = 1.5
@@ -55,8 +54,8 @@ def _spread_finding(context: Context, concerned: list[CellSummary]) -> Finding:
     worst = max(concerned, key=spread_ratio)
     rates = rounds_per_s(worst)
     slowest, fastest = format_iops(min(rates)), format_iops(max(rates))
-    unit = "transactions" if worst.iops.unit == "tps" else "requests"
-    command = "db" if is_of_database(worst.cell) else "io"
+    nouns = {"tps": "transactions", "statements/s": "statements"}
+    unit = nouns.get(worst.iops.unit, "requests")
     return Finding(
         kind="not_repeatable",
         severity="warning",
@@ -80,8 +79,8 @@ def _spread_finding(context: Context, concerned: list[CellSummary]) -> Finding:
         },
         next=(
             "Look at the timeline and the stalls of the slow round; measure the cell alone and "
-            f"longer with 'seatrial {command}' to see whether it settles, and at which of the two "
-            "rates."
+            f"longer with '{command_for(worst.cell)}' to see whether it settles, and at which of "
+            "the two rates."
         ),
     )
 

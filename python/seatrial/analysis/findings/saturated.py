@@ -55,7 +55,7 @@ def _finding(context: Context, audit: TableAudit, reached: Saturation) -> Findin
         ),
         evidence={
             "saturated_from_count": reached.count,
-            "gain_before_ratio": reached.gain_before.value,
+            "gain_before_ratio": reached.gain_before.value if reached.gain_before else None,
             "gain_beyond_ratio": reached.gain_beyond.value,
             "gain_beyond_ratio_high": reached.gain_beyond.high,
             "gain_ratio_allowed": NO_GAIN_RATIO,

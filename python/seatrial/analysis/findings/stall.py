@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seatrial.analysis.findings.context import Context, identities, service_times
+from seatrial.analysis.findings.context import Context, command_for, identities, service_times
 from seatrial.analysis.model import CellSummary, Finding
 from seatrial.analysis.wording import format_duration_s, format_plural
 from seatrial.results.model import Stall
@@ -74,7 +74,7 @@ def _of_cause(context: Context, seen: Sequence[Seen]) -> Finding:
             "stalled_share": total_s / measured_s,
             "examples": [_example(one) for one in _longest_first(seen)[:EXAMPLES_MAX]],
         },
-        next=_NEXT[cause],
+        next=_NEXT[cause].format(command=command_for(longest.summary.cell)),
     )
 
 
@@ -148,7 +148,7 @@ _CAUSES = {
 _NEXT = {
     "device": (
         "Look for resets and time-outs with 'dmesg -T | tail -50' and at the drive with "
-        "'smartctl -x DEVICE'; then repeat the cell longer with 'seatrial io' and watch "
+        "'smartctl -x DEVICE'; then repeat the cell longer with '{command}' and watch "
         "'iostat -x 1' beside it."
     ),
     "filesystem": (
@@ -160,7 +160,7 @@ _NEXT = {
         "'seatrial check', and repeat; on a virtual machine choose one with its own processors."
     ),
     "unknown": (
-        "Repeat the cell longer with 'seatrial io', as root if possible, so that the block "
+        "Repeat the cell longer with '{command}', as root if possible, so that the block "
         "layer's counters can be read."
     ),
 }

@@ -12,6 +12,7 @@ from seatrial.measure.database.batch import run_batch
 from seatrial.measure.database.driven import Driven, Task, Way
 from seatrial.measure.database.pgbench import PgbenchRun, Scripts, run_pgbench
 from seatrial.measure.database.pgbench_log import read_logs
+from seatrial.measure.database.replay import run_replay
 from seatrial.measure.progress import Watcher
 from seatrial.study.database import DatabaseSpec
 
@@ -27,7 +28,7 @@ def drive(kind: str, spec: DatabaseSpec, way: Way, task: Task, watcher: Watcher)
     """Put a cell's load on its databases and return what was done.
 
     Args:
-        kind: Of the cell: ``pgbench``, ``telemetry`` or ``batch``.
+        kind: Of the cell: ``pgbench``, ``telemetry``, ``batch`` or ``replay``.
         spec: Of the cell.
         way: To the databases.
         task: What else the driver needs to know.
@@ -39,6 +40,8 @@ def drive(kind: str, spec: DatabaseSpec, way: Way, task: Task, watcher: Watcher)
     """
     if kind == "batch":
         return run_batch(spec, way, task)
+    if kind == "replay":
+        return run_replay(spec, way, task, watcher)
     scripts = scripts_of(kind, spec)
     driven = _read(run_pgbench(spec, scripts, way, task, watcher), spec, scripts, task)
     if kind != "telemetry":

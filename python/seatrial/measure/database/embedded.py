@@ -20,11 +20,13 @@ import msgspec
 from seatrial.errors import SeatrialError, StudyError, TargetError
 from seatrial.measure.database.asked import Asked, prewarm
 from seatrial.measure.database.driven import Way
-from seatrial.measure.database.load import Loaded, fill
+from seatrial.measure.database.load import Loaded, fill, migrate
 from seatrial.measure.database.memory_need import require_memory
-from seatrial.measure.database.ready import Ready, Template
+from seatrial.measure.database.ready import Ready, Template, with_bases
+from seatrial.measure.database.start_state import look_at_start
 from seatrial.measure.progress import Watcher
-from seatrial.study.database import DatabaseSpec
+from seatrial.results.start import StartRecord
+from seatrial.study.database import DatabaseSpec, LoadSpec
 from seatrial.study.database_cost import space_bytes
 from seatrial.study.model import PlannedTarget
 from seatrial.targets.file import TrialFolder
@@ -49,6 +51,12 @@ LOG_LINES: Final = 5
 _GRAVE: Final = re.compile(r"\b(FATAL|PANIC): |terminated by signal")
 COLD_SHARE_MAX: Final = 0.01
 """Of the data, what the page cache may still hold of them for the start to be cold."""
+USUAL_CONNECTIONS: Final = 100
+"""PostgreSQL's own max_connections."""
+OWN_CONNECTIONS: Final = 10
+"""Of the observer and of whom else a trial has, with those that the server keeps for superusers."""
+WARM: Final = ("warm", "prewarmed", "as_is")
+"""Start states that looking at the data does not spoil."""
 AT_ONCE_S: Final = 0.0
 """A server whose data are thrown away need not write them first."""
 
@@ -145,11 +153,15 @@ class Embedded:
             TargetError: when the server does not start.
         """
         with self._data(spec) as data:
+            is_cold = spec.start not in WARM
+            start = self._looked_at_cold(data, spec) if spec.replay and is_cold else None
             notes = _bring_into(data.cluster.folder, spec)
             limit_bytes = spec.memory_limit_bytes
-            server = data.cluster.start(spec.settings, memory_limit_bytes=limit_bytes)
+            server = data.cluster.start(_settings(spec), memory_limit_bytes=limit_bytes)
             try:
                 way = self._way(server, data.database, spec.processes)
+                if spec.replay and not is_cold:
+                    start = _looked_at(data, way)
                 if spec.start == "prewarmed":
                     prewarm(way)
                 yield Ready(
@@ -163,34 +175,50 @@ class Embedded:
                     cloned_s=data.elapsed_s,
                     explain=lambda error: explained(error, server),
                     notes=notes,
+                    start=start,
                 )
             finally:
                 server.stop(*(() if data.is_kept else (AT_ONCE_S,)))
 
     def _templates(self) -> list[Template]:
-        return list(dict.fromkeys((spec.load, spec.processes) for spec in self._specs))
+        return with_bases((spec.load, spec.processes) for spec in self._specs)
 
     def _prepare(self, template: Template, watcher: Watcher) -> None:
         folder, binaries = self._required()
         name = _template_name(template, binaries)
         path, told = folder.file(name), folder.file(f"{name}.json")
-        account = account_for(path, binaries)
-        cluster = Cluster(folder=path, binaries=binaries, account=account, journal=self._journal)
+        cluster = self._cluster_at(path, template, binaries)
         if not told.exists():
             cluster.remove()
-            watcher.stage(f"Making a database cluster on {self._target.label}")
-            cluster = create_cluster(path, binaries, account, self._journal)
-            self._try_settings(cluster, template)
-            loaded = self._load(cluster, template, watcher)
+            loaded = self._made(cluster, template, watcher)
             told.write_bytes(msgspec.json.encode(loaded))
         self._clusters[template] = cluster
         self._loaded[template] = msgspec.json.decode(told.read_bytes(), type=Loaded)
 
-    def _try_settings(self, cluster: Cluster, template: Template) -> None:
+    def _cluster_at(self, path: Path, template: Template, binaries: Binaries) -> Cluster:
+        """Return a template's cluster; one that is cloned of another keeps that one's owner."""
+        load, processes = template
+        if load.migrate:
+            return self._clusters[load.unmigrated, processes].at(path)
+        account = account_for(path, binaries)
+        return Cluster(folder=path, binaries=binaries, account=account, journal=self._journal)
+
+    def _made(self, cluster: Cluster, template: Template, watcher: Watcher) -> Loaded:
+        """Make and load a template, or make it of the one whose schema it changes."""
+        load, processes = template
+        if load.migrate:
+            clone_folder(self._clusters[load.unmigrated, processes].folder, cluster.folder)
+            return self._migrate(cluster, template, watcher)
+        watcher.stage(f"Making a database cluster on {self._target.label}")
+        create_cluster(cluster.folder, cluster.binaries, cluster.account, self._journal)
+        self._try_settings(cluster, load, processes)
+        return self._load(cluster, template, watcher)
+
+    def _try_settings(self, cluster: Cluster, load: LoadSpec, processes: int) -> None:
         """Start the empty server with the settings of each cell: wrong ones are told now."""
         tried: dict[str, list[DatabaseSpec]] = {}
         for spec in self._specs:
-            if (spec.load, spec.processes) == template:
+            if (spec.load.unmigrated, spec.processes) == (load, processes):
                 tried.setdefault(repr(sorted(spec.settings.items())), []).append(spec)
         for alike in tried.values():
             with cluster.start(alike[0].settings) as server, Asked(self._admin(server)) as asked:
@@ -209,6 +237,22 @@ class Embedded:
             except TargetError as error:
                 raise explained(error, server) from None
         return loaded
+
+    def _migrate(self, cluster: Cluster, template: Template, watcher: Watcher) -> Loaded:
+        load, processes = template
+        base = self._loaded[load.unmigrated, processes]
+        with cluster.start({}) as server:
+            try:
+                way = self._way(server, DATABASE, processes)
+                migrated = migrate(load, way, self._target.label, watcher)
+            except TargetError as error:
+                raise explained(error, server) from None
+        return Loaded(loaded_s=base.loaded_s + migrated.loaded_s, rows=migrated.rows)
+
+    def _looked_at_cold(self, data: _Data, spec: DatabaseSpec) -> StartRecord:
+        """Look at what a sample will begin with, by a start of its own: looking fills caches."""
+        with data.cluster.start({}) as server:
+            return _looked_at(data, self._way(server, data.database, spec.processes))
 
     def _way(self, server: Server, database: str, processes: int) -> Way:
         names = _names(database, processes)
@@ -273,6 +317,11 @@ class Embedded:
         return self._folder, self.binaries
 
 
+def _looked_at(data: _Data, way: Way) -> StartRecord:
+    are_copied = data.how in ("reflink", "copy")
+    return look_at_start(way, restored=data.how, of_copied_files=are_copied)
+
+
 def _require_possible(spec: DatabaseSpec) -> None:
     """Raise StudyError for what cannot be had together."""
     if spec.memory_limit_bytes is not None and spec.start in ("warm", "as_is"):
@@ -282,6 +331,14 @@ def _require_possible(spec: DatabaseSpec) -> None:
             "the limit does not cover",
             next_step='Write start = "cold" or "prewarmed"',
         )
+
+
+def _settings(spec: DatabaseSpec) -> dict[str, str]:
+    """Return the settings of a cell, with room for the connections of a replay."""
+    needed = spec.clients + OWN_CONNECTIONS
+    if spec.replay is None or needed <= USUAL_CONNECTIONS:
+        return spec.settings
+    return {"max_connections": str(needed), **spec.settings}
 
 
 def _bring_into(folder: Path, spec: DatabaseSpec) -> list[str]:

@@ -15,10 +15,12 @@ from typing import Final
 from seatrial.errors import RefusedError, SeatrialError, StudyError, TargetError
 from seatrial.measure.database.asked import Asked, prewarm
 from seatrial.measure.database.driven import Way
-from seatrial.measure.database.load import Loaded, fill, unload
-from seatrial.measure.database.ready import Ready, Template
+from seatrial.measure.database.load import Loaded, fill, migrate, unload
+from seatrial.measure.database.ready import Ready, Template, with_bases
+from seatrial.measure.database.replay_safety import require_safe_replays
+from seatrial.measure.database.start_state import look_at_start
 from seatrial.measure.progress import Watcher
-from seatrial.study.database import DatabaseSpec
+from seatrial.study.database import DatabaseSpec, LoadSpec
 from seatrial.study.model import PlannedTarget
 from seatrial.targets.postgres.binaries import Binaries, find_binaries
 from seatrial.targets.postgres.connection import Address, parse_url
@@ -65,11 +67,12 @@ class Existing:
         for spec in self._specs:
             _require_possible(spec)
         self._require_settable()
+        require_safe_replays(self._specs, self._server, is_ours=True)
         if self._target.database:
             self._require_one_load()
             self._server.require_empty(self._target.database)
         elif not self._server.may_create_databases():
-            raise _may_not_create(self._server.address)
+            raise may_not_create(self._server.address)
 
     def needed_bytes(self) -> int:
         """Return 0: how much room there is cannot be seen from here."""
@@ -84,11 +87,35 @@ class Existing:
         for number, (load, processes) in enumerate(self._templates()):
             if self._target.database:
                 addresses = [self._server.address.with_dbname(self._target.database)]
+                self._loaded[load, processes] = (addresses, self._filled(load, addresses, watcher))
+                continue
+            names = self._names(f"template_{number}", processes)
+            if load.migrate:
+                made = self._migrated(load, processes, names, watcher)
             else:
-                names = self._names(f"template_{number}", processes)
                 addresses = [self._made_anew(name) for name in names]
-            loaded = fill(load, self._way(addresses), self._target.label, watcher)
-            self._loaded[load, processes] = (addresses, loaded)
+                made = (addresses, fill(load, self._way(addresses), self._target.label, watcher))
+            self._loaded[load, processes] = made
+
+    def _filled(self, load: LoadSpec, addresses: list[Address], watcher: Watcher) -> Loaded:
+        """Load the one database that the user named, in the one schema that is asked for."""
+        way, label = self._way(addresses), self._target.label
+        loaded = fill(load.unmigrated, way, label, watcher)
+        if not load.migrate:
+            return loaded
+        migrated = migrate(load, way, label, watcher)
+        return Loaded(loaded_s=loaded.loaded_s + migrated.loaded_s, rows=migrated.rows)
+
+    def _migrated(
+        self, load: LoadSpec, processes: int, names: list[str], watcher: Watcher
+    ) -> tuple[list[Address], Loaded]:
+        """Copy the databases of the unmigrated load, and change the schema of the copies."""
+        sources, base = self._loaded[load.unmigrated, processes]
+        pairs = zip(names, sources, strict=True)
+        addresses = [self._made_anew(name, source.dbname) for name, source in pairs]
+        migrated = migrate(load, self._way(addresses), self._target.label, watcher)
+        loaded_s = base.loaded_s + migrated.loaded_s
+        return addresses, Loaded(loaded_s=loaded_s, rows=migrated.rows)
 
     @contextmanager
     def ready(self, spec: DatabaseSpec) -> Iterator[Ready]:
@@ -105,6 +132,8 @@ class Existing:
         way = self._way(addresses)
         try:
             self._set(addresses, spec)
+            restored = "template" if is_copy else "reuse"
+            start = look_at_start(way, restored=restored) if spec.replay else None
             if spec.start == "prewarmed":
                 prewarm(way)
             yield Ready(
@@ -114,9 +143,10 @@ class Existing:
                 place=None,
                 server_pid=None,
                 loaded=loaded,
-                cloned="template" if is_copy else "reuse",
+                cloned=restored,
                 cloned_s=cloned_s,
-                explain=self._explained,
+                explain=lambda error: explained(error, self._server),
+                start=start,
             )
         finally:
             if is_copy:
@@ -151,7 +181,8 @@ class Existing:
         return self._binaries
 
     def _templates(self) -> list[Template]:
-        return list(dict.fromkeys((spec.load, spec.processes) for spec in self._specs))
+        templates = ((spec.load, spec.processes) for spec in self._specs)
+        return list(dict.fromkeys(templates)) if self._target.database else with_bases(templates)
 
     def _names(self, what: str, processes: int) -> list[str]:
         return [database_name(self._run_id, f"{what}_{n}") for n in range(1, processes + 1)]
@@ -216,18 +247,18 @@ class Existing:
                 "and one process",
             )
 
-    def _explained(self, error: SeatrialError) -> SeatrialError:
-        """Return the error of a server that cannot be reached any more, else the one given."""
-        try:
-            self._server.connect().close()
-        except TargetError as gone:
-            return TargetError(
-                seen=f"The server ended or was cut off in mid-run. {gone.seen} Before: "
-                f"{error.seen}",
-                cause=gone.cause,
-                next_step="Look at the server's log; what was measured before is kept",
-            )
-        return error
+
+def explained(error: SeatrialError, server: RemoteServer) -> SeatrialError:
+    """Return the error of a server that cannot be reached any more, else the one given."""
+    try:
+        server.connect().close()
+    except TargetError as gone:
+        return TargetError(
+            seen=f"The server ended or was cut off in mid-run. {gone.seen} Before: {error.seen}",
+            cause=gone.cause,
+            next_step="Look at the server's log; what was measured before is kept",
+        )
+    return error
 
 
 def _require_possible(spec: DatabaseSpec) -> None:
@@ -245,7 +276,8 @@ def _require_possible(spec: DatabaseSpec) -> None:
             )
 
 
-def _may_not_create(address: Address) -> RefusedError:
+def may_not_create(address: Address) -> RefusedError:
+    """Return the refusal for a user who may not create databases."""
     return RefusedError(
         seen=f"The user {address.user} may not create databases on the server at {address.place}",
         cause="A trial makes a database of its own, so that it touches no other",

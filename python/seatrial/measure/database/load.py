@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable
@@ -24,6 +25,8 @@ from seatrial.targets.postgres.connection import Address, connect
 
 PGBENCH_ROWS_A_SCALE: Final = 100_011
 """Accounts, tellers and the branch."""
+RESTORE_JOBS_MAX: Final = 4
+_CUSTOM_FORMAT: Final = b"PGDMP"
 _SHARE: Final = re.compile(r"tuples \((\d+%)\) done")
 
 
@@ -45,7 +48,40 @@ def describe(load: LoadSpec) -> str:
         return f"scale {load.scale}"
     if load.kind == "telemetry":
         return f"{load.history_hours} hours of {load.devices} devices"
+    if load.kind == "nothing":
+        return "nothing"
     return Path(load.file).name
+
+
+def migrate(load: LoadSpec, way: Way, where: str, watcher: Watcher) -> Loaded:
+    """Change the schema of every database of a way, which hold the unmigrated load.
+
+    Args:
+        load: Which names the file of SQL.
+        way: To the databases.
+        where: The target's label, for whoever watches.
+        watcher: Told of it.
+
+    Raises:
+        TargetError: when a statement of the file fails, with the server's words.
+    """
+    began_s = time.monotonic()
+    watcher.stage(f"Changing the schema on {where}: {Path(load.migrate).name}")
+    rows = sum(_migrate_one(load.migrate, way, address) for address in way.addresses)
+    _checkpoint(way)
+    return Loaded(loaded_s=time.monotonic() - began_s, rows=rows)
+
+
+def _migrate_one(file: str, way: Way, address: Address) -> int:
+    try:
+        _run_sql(file, way, address)
+    except TargetError as error:
+        raise TargetError(
+            seen=error.seen.replace("The database could not be loaded", f"{file} failed"),
+            cause="It does not fit the schema that was loaded, or the server ran out of space",
+            next_step="Try it by hand with `psql` on a restore of the snapshot",
+        ) from None
+    return _count_rows(way, address)
 
 
 def fill(load: LoadSpec, way: Way, where: str, watcher: Watcher) -> Loaded:
@@ -65,14 +101,15 @@ def fill(load: LoadSpec, way: Way, where: str, watcher: Watcher) -> Loaded:
     for number, address in enumerate(way.addresses, start=1):
         which = f" (database {number} of {len(way.addresses)})" if len(way.addresses) > 1 else ""
         step = f"Loading {describe(load)} on {where}{which}"
-        watcher.stage(f"{step}: {format_size(data_bytes(load))}")
+        if load.kind != "nothing":
+            watcher.stage(f"{step}: {format_size(data_bytes(load))}")
         rows += _fill_one(load, way, address, partial(_tell, watcher, step))
     _checkpoint(way)
     return Loaded(loaded_s=time.monotonic() - began_s, rows=rows)
 
 
 def unload(load: LoadSpec, way: Way) -> None:
-    """Drop what ``fill`` made in databases that are not ours; a file of SQL keeps what it made.
+    """Drop what ``fill`` made in databases that are not ours; what a file made, stays.
 
     Raises:
         TargetError: when the server refuses.
@@ -93,9 +130,34 @@ def _fill_one(load: LoadSpec, way: Way, address: Address, tell: Callable[[str], 
         return load.scale * PGBENCH_ROWS_A_SCALE
     if load.kind == "telemetry":
         return _fill_telemetry(load, way, address, tell)
-    file = str(Path(load.file).resolve())
-    _run(way, address, "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", file)
+    if load.kind == "nothing":
+        return 0
+    if load.kind == "archive":
+        _run(way, address, "pg_restore", *_restoring(Path(load.file).resolve(), address))
+        return _count_rows(way, address)
+    _run_sql(load.file, way, address)
     return _count_rows(way, address)
+
+
+def _run_sql(file: str, way: Way, address: Address) -> None:
+    options = ("-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", str(Path(file).resolve()))
+    _run(way, address, "psql", *options)
+
+
+def _restoring(archive: Path, address: Address) -> list[str]:
+    """Return how an archive of pg_dump is restored: of its roles none need be here.
+
+    Several jobs at once can read a folder and the custom format, but no tar.
+    """
+    options = ["--no-owner", "--no-privileges", "--exit-on-error", "--dbname", address.dbname]
+    if archive.is_dir() or _begins_with(archive, _CUSTOM_FORMAT):
+        options += ["--jobs", str(min(RESTORE_JOBS_MAX, len(os.sched_getaffinity(0))))]
+    return [*options, str(archive)]
+
+
+def _begins_with(path: Path, mark: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(mark)) == mark
 
 
 def _tell(watcher: Watcher, step: str, done: str) -> None:

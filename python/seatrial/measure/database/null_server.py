@@ -92,7 +92,7 @@ def _measured(
         *(str(pgbench), "--no-vacuum", f"--client={clients}", f"--jobs={threads}"),
         *arguments,
     ]
-    with tempfile.TemporaryDirectory(prefix="seatrial-null-", dir=_parent(place)) as folder:
+    with tempfile.TemporaryDirectory(prefix="seatrial-null-", dir=socket_parent(place)) as folder:
         probe = _run(command, folder, clients, PROBE_TRANSACTIONS)
         wanted = math.ceil(probe.per_s * seconds / clients)
         run = _run(command, folder, clients, max(1, wanted))
@@ -162,8 +162,8 @@ def _environment(server: _core.NullServer) -> dict[str, str]:
     }
 
 
-def _parent(place: Path | None) -> str:
-    """Return a folder for the socket's, short enough for the path of a socket."""
+def socket_parent(place: Path | None) -> str:
+    """Return a folder for a socket's folder, short enough for the path of a socket."""
     wanted = [tempfile.gettempdir()] if place is None else [str(place), tempfile.gettempdir()]
     short = (folder for folder in wanted if len(os.fsencode(folder)) <= _FOLDER_BYTES_MAX)
     return next(short, _SHORTEST_FOLDER)

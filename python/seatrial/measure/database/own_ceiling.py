@@ -8,12 +8,13 @@ from typing import Final
 
 import msgspec
 
-from seatrial.errors import TargetError
+from seatrial.errors import SeatrialError, TargetError
 from seatrial.measure.database import pgbench
 from seatrial.measure.database.drive import scripts_of
 from seatrial.measure.database.null_server import ceiling_per_s
 from seatrial.measure.database.pgbench import Script
-from seatrial.study.database import BUILTIN_SCRIPTS, DatabaseSpec
+from seatrial.measure.database.replay_ceiling import replay_ceiling_per_s
+from seatrial.study.database import BUILTIN_SCRIPTS, DatabaseSpec, ReplaySpec
 from seatrial.targets.postgres.binaries import Binaries
 
 _SLEEPS: Final = re.compile(r"^\s*\\sleep\b", re.MULTILINE)
@@ -23,7 +24,8 @@ class OwnCeiling(msgspec.Struct, frozen=True, kw_only=True):
     """What a driver reaches by itself.
 
     Attributes:
-        per_s: Transactions per second of all processes; None where that is not known.
+        per_s: Transactions per second of all processes, of a replay statements; None where that is
+            not known.
         notes: Why it is not known, as sentences.
     """
 
@@ -50,6 +52,8 @@ def own_ceiling(
     """
     if kind == "batch":
         return OwnCeiling()
+    if spec.replay is not None:
+        return _of_a_replay(spec, spec.replay, place)
     scripts = scripts_of(kind, spec)
     if any(_sleeps(script) for script in scripts.scripts):
         return OwnCeiling(notes=["The driver's own ceiling is not known: its script sleeps."])
@@ -65,6 +69,16 @@ def own_ceiling(
     except TargetError as error:
         return OwnCeiling(notes=[f"The driver's own ceiling is not known. {error.seen}"])
     return OwnCeiling(per_s=found.transactions_per_s)
+
+
+def _of_a_replay(spec: DatabaseSpec, replay: ReplaySpec, place: Path | None) -> OwnCeiling:
+    try:
+        found = replay_ceiling_per_s(replay, connections=spec.clients, place=place)
+    except SeatrialError as error:
+        return OwnCeiling(notes=[f"The driver's own ceiling is not known. {error.seen}"])
+    if found is None:
+        return OwnCeiling(notes=["The driver's own ceiling is not known: the trace is too short."])
+    return OwnCeiling(per_s=found)
 
 
 def _sleeps(script: Script) -> bool:

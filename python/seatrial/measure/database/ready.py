@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +12,23 @@ from seatrial.errors import SeatrialError
 from seatrial.measure.database.driven import Way
 from seatrial.measure.database.load import Loaded
 from seatrial.measure.progress import Watcher
+from seatrial.results.start import StartRecord
 from seatrial.study.database import DatabaseSpec, LoadSpec
 from seatrial.targets.postgres.binaries import Binaries
 
 Template = tuple[LoadSpec, int]
 """What is loaded, and into how many databases."""
+
+
+def with_bases(templates: Iterable[Template]) -> list[Template]:
+    """Return templates, each once, behind those that they are made of by a change of the schema."""
+    return list(
+        dict.fromkeys(
+            each
+            for load, processes in templates
+            for each in ((load.unmigrated, processes), (load, processes))
+        )
+    )
 
 
 @dataclass(kw_only=True)
@@ -32,6 +44,7 @@ class Ready:
         loaded: What loading did, once for all samples; None where nothing was loaded.
         cloned: How the loaded data came here.
         cloned_s: How long that took.
+        start: What the database held before anything was done; None where nobody looked.
         explain: Turns an error of the driver into that of the server, where it died.
         notes: What could not be done, as sentences.
     """
@@ -46,6 +59,7 @@ class Ready:
     cloned_s: float
     explain: Callable[[SeatrialError], SeatrialError]
     notes: list[str] = field(default_factory=list)
+    start: StartRecord | None = None
 
 
 class Host(Protocol):

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import SeatrialError
+from seatrial.measure.beside import Beside
 from seatrial.measure.database import telemetry
 from seatrial.measure.database.asked import Asked
 from seatrial.measure.database.attribution import attributed
@@ -23,10 +24,16 @@ from seatrial.study.cell import Cell
 from seatrial.study.database import DatabaseSpec
 from seatrial.targets.postgres.page_cache import cached_bytes
 
-DRIVER: Final = {"pgbench": "pgbench", "telemetry": "pgbench", "batch": "script"}
+DRIVER: Final = {
+    "pgbench": "pgbench",
+    "telemetry": "pgbench",
+    "batch": "script",
+    "replay": "replay",
+}
 """The engine of each kind of cell."""
 _REASON: Final = {
     "pgbench": "pgbench's own log of its transactions",
+    "replay": "each statement's own answer, with a connection for each session",
     "script": "timed from start to end, as a shell's time does",
 }
 _CHECKPOINTS: Final = ("checkpoints_timed", "checkpoints_requested")
@@ -51,6 +58,10 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
+Parts = tuple[Begun, Driven, Observed, Mapping[str, float]]
+"""What the server was, what was done, what was seen, and what the counters grew by."""
+
+
 def begin(ready: Ready, cell: Cell, spec: DatabaseSpec) -> Begun:
     """Ask what is recorded of a server, and bring it to the start of its checkpoints' cycle.
 
@@ -63,7 +74,8 @@ def begin(ready: Ready, cell: Cell, spec: DatabaseSpec) -> Begun:
             with Asked(ready.way, address) as asked:
                 telemetry.set_batch(asked.connection, spec.batch_rows)
     with Asked(ready.way) as asked:
-        if not asked.checkpoint():
+        is_left_alone = spec.is_standing and spec.replay is not None and spec.replay.read_only
+        if not is_left_alone and not asked.checkpoint():
             notes.append("The user may not CHECKPOINT, so samples begin anywhere in its cycle.")
         server, settings, size_bytes = asked.name(), asked.settings(), asked.size_bytes()
     held_bytes = None
@@ -87,7 +99,9 @@ def measured(
     spec: DatabaseSpec,
     task: Task,
     watcher: Watcher,
-) -> tuple[Begun, Driven, Observed, Mapping[str, float]]:
+    *,
+    beside: Beside,
+) -> Parts:
     """Put the load on and watch; return what the server was, what was done, and what was seen.
 
     Raises:
@@ -104,21 +118,23 @@ def measured(
             client_pids=[os.getpid()],
             databases=[address.dbname for address in ready.way.addresses],
         )
-        surroundings = Surroundings(ready.place)
-        observer.start()
-        try:
-            driven = drive(cell.kind, spec, ready.way, task, watcher)
-        finally:
-            observed = observer.stop()
+        with beside:
+            surroundings = Surroundings(ready.place)
+            observer.start()
+            try:
+                driven = drive(cell.kind, spec, ready.way, task, watcher)
+            finally:
+                observed = observer.stop()
+            grown = surroundings.grown()
     except SeatrialError as error:
         raise ready.explain(error) from None
-    return begun, driven, observed, surroundings.grown()
+    return begun, driven, observed, grown
 
 
 def sample_of(
     cell: Cell,
     ready: Ready,
-    parts: tuple[Begun, Driven, Observed, Mapping[str, float]],
+    parts: Parts,
     *,
     round_number: int,
     position: int,
@@ -179,5 +195,6 @@ def _record(
         client_cpu_share=driven.client_cpu_share,
         ceiling_per_s=ceiling_per_s,
         batch_s=driven.batch_s,
+        start=ready.start,
         notes=[*ready.notes, *begun.notes, *driven.notes, *observed.notes],
     )

@@ -10,24 +10,30 @@ from pathlib import Path
 from typing import Final, Self
 
 from seatrial.errors import SeatrialError, StudyError
+from seatrial.measure.beside import Beside, Nothing
 from seatrial.measure.database import crash_sample
 from seatrial.measure.database.crash_sample import CrashTrials
 from seatrial.measure.database.driven import Task
 from seatrial.measure.database.embedded import Embedded
 from seatrial.measure.database.existing import Existing
+from seatrial.measure.database.invariant import with_invariant
 from seatrial.measure.database.logs import choose_place
 from seatrial.measure.database.own_ceiling import own_ceiling
-from seatrial.measure.database.ready import Host
-from seatrial.measure.database.sample import measured, sample_of
+from seatrial.measure.database.ready import Host, Ready
+from seatrial.measure.database.sample import Parts, measured, sample_of
+from seatrial.measure.database.standing import StandingDatabase
 from seatrial.measure.progress import Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.database import BUILTIN_SCRIPTS, OnDatabase, is_of_database, spec_of
+from seatrial.study.files import is_archive_folder
 from seatrial.study.model import Plan
 from seatrial.targets.file import TrialFolder
 from seatrial.targets.undo import UndoJournal
 
 SEED_MAX: Final = 1 << 31
+_Place = tuple[str, bool]
+"""A target's label, and whether a database there is taken as it is."""
 
 
 def has_databases(plan: Plan) -> bool:
@@ -41,20 +47,32 @@ class Databases:
     Args:
         plan: What the run measures.
         journal: Where everything is recorded before it is made.
+        side: The first choice of a place for the driver's logs; the journal's folder unless given.
     """
 
-    def __init__(self, plan: Plan, journal: UndoJournal) -> None:
+    def __init__(self, plan: Plan, journal: UndoJournal, side: Path | None = None) -> None:
         self._plan = plan
         self._journal = journal
+        self._side = side or journal.path.parent
         self._cells = [
             cell for cell in plan.cells if is_of_database(cell) and cell.kind != crash_sample.KIND
         ]
         self._crashes = CrashTrials(plan, journal)
-        self._hosts: dict[str, Host] = {}
+        self._hosts: dict[_Place, Host] = {}
         self._logs: TrialFolder | None = None
         self._log_notes: list[str] = []
 
     def open(self) -> Self:
+        """Check everything that can be checked, and make a folder for the driver's logs.
+
+        Raises:
+            SeatrialError: with what is missing, refused or wrong.
+        """
+        self.check()
+        self._open_logs()
+        return self
+
+    def check(self) -> None:
         """Check everything that can be checked before a run is stored.
 
         Raises:
@@ -62,22 +80,21 @@ class Databases:
         """
         for cell in self._cells:
             _require_files(cell)
-        for label in dict.fromkeys(cell.target for cell in self._cells):
-            host = self._host(label)
+        for place in dict.fromkeys(map(_place, self._cells)):
+            host = self._host(place)
             host.check()
-            self._hosts[label] = host
+            self._hosts[place] = host
         self._crashes.check()
-        self._open_logs()
-        return self
 
     def needed_bytes(self, label: str) -> int:
         """Return what a directory must have room for; 0 for one without databases."""
-        own_bytes = self._hosts[label].needed_bytes() if label in self._hosts else 0
+        host = self._hosts.get((label, False))
+        own_bytes = host.needed_bytes() if host else 0
         return own_bytes + self._crashes.needed_bytes(label)
 
     def use(self, label: str, folder: TrialFolder) -> None:
         """Have the servers of a directory work in its trial folder, which is open."""
-        host = self._hosts.get(label)
+        host = self._hosts.get((label, False))
         if isinstance(host, Embedded):
             host.use(folder)
         self._crashes.use(label, folder)
@@ -92,7 +109,7 @@ class Databases:
             SeatrialError: when a server does not start, or loading fails, on any other target.
         """
         impossible = {}
-        for label, host in self._hosts.items():
+        for (label, _), host in self._hosts.items():
             try:
                 host.prepare(watcher)
             except SeatrialError as error:
@@ -106,7 +123,14 @@ class Databases:
         workloads = [each for each in self._plan.study.workloads if each.label in own]
         return all(isinstance(each, OnDatabase) and each.optional for each in workloads)
 
-    def measure(self, cell: Cell, round_number: int, position: int, watcher: Watcher) -> Sample:
+    def measure(
+        self,
+        cell: Cell,
+        round_number: int,
+        position: int,
+        watcher: Watcher,
+        beside: Beside | None = None,
+    ) -> Sample:
         """Measure one cell once.
 
         Args:
@@ -114,6 +138,7 @@ class Databases:
             round_number: The round, from 0.
             position: The cell's place in the round's order, from 0.
             watcher: Told of the progress.
+            beside: What goes on beside the load.
 
         Returns:
             The sample, not stored yet; ``interrupted`` in its status if the user ended it.
@@ -125,7 +150,7 @@ class Databases:
         if cell.kind == crash_sample.KIND:
             return self._crashes.measure(cell, round_number, position, watcher)
         spec = spec_of(cell.spec)
-        host = self._hosts[cell.target]
+        host = self._hosts[_place(cell)]
         place = self._logs.path if self._logs else None
         ceiling = own_ceiling(cell.kind, spec, host.binaries, place)
         with host.ready(spec) as ready, self._log_folder() as folder:
@@ -137,7 +162,9 @@ class Databases:
                 folder=folder,
             )
             ready.notes += [*self._log_notes, *ceiling.notes]
-            parts = measured(ready, cell, spec, task, watcher)
+            parts = measured(ready, cell, spec, task, watcher, beside=beside or Nothing())
+            if beside and cell.spec.get("fail"):
+                parts = _after_failure(parts, ready, cell, beside)
         return sample_of(
             cell,
             ready,
@@ -155,9 +182,12 @@ class Databases:
         if self._logs:
             self._logs.remove()
 
-    def _host(self, label: str) -> Host:
+    def _host(self, place: _Place) -> Host:
+        label, is_standing = place
         target = self._plan.target(label)
-        specs = [spec_of(cell.spec) for cell in self._cells if cell.target == label]
+        specs = [spec_of(cell.spec) for cell in self._cells if _place(cell) == place]
+        if is_standing:
+            return StandingDatabase(target, specs, self._journal)
         if target.holds_files:
             return Embedded(target, specs, self._journal)
         return Existing(target, specs, self._journal)
@@ -170,7 +200,7 @@ class Databases:
     def _open_logs(self) -> None:
         """Make a folder for the driver's logs."""
         trials = [Path(target.path) for target in self._plan.targets if target.holds_files]
-        place, note = choose_place(trials, self._journal.path.parent)
+        place, note = choose_place(trials, self._side)
         self._log_notes = [note] if note else []
         self._logs = TrialFolder(place, self._journal.run_id, self._journal)
         self._logs.open(0, direct=False)
@@ -180,8 +210,23 @@ class Databases:
         """Give a folder for the logs of one sample, which goes with them."""
         if self._logs is None:
             raise RuntimeError("open comes before measure")
+        # Its folder may have gone with something else of the run that lay in it.
+        self._logs.open(0, direct=False)
         with tempfile.TemporaryDirectory(prefix="logs-", dir=self._logs.path) as folder:
             yield Path(folder)
+
+
+def _place(cell: Cell) -> _Place:
+    return cell.target, spec_of(cell.spec).is_standing
+
+
+def _after_failure(parts: Parts, ready: Ready, cell: Cell, beside: Beside) -> Parts:
+    """Wait until the array is whole again, and check what pgbench's tables say of themselves."""
+    begun, driven, observed, grown = parts
+    if driven.interrupted or cell.kind != "pgbench":
+        return parts
+    beside.settle()
+    return begun, with_invariant(driven, ready.way, spec_of(cell.spec).script), observed, grown
 
 
 def _require_files(cell: Cell) -> None:
@@ -194,12 +239,13 @@ def _require_files(cell: Cell) -> None:
     named = [spec.load.file] if spec.load.file else []
     if cell.kind == "pgbench" and spec.script not in BUILTIN_SCRIPTS:
         named.append(spec.script)
-    if cell.kind == "batch":
+    if cell.kind in ("batch", "replay"):
         named.append(spec.script)
     for name in named:
-        if not Path(name).is_file():
+        if not Path(name).is_file() and not is_archive_folder(Path(name)):
             raise StudyError(
                 seen=f"The file {name} of workload {cell.workload!r} does not exist",
-                cause="Its name is mistyped, or relative to another folder than this one",
+                cause="Its name is mistyped, or relative to another folder than this one; what a "
+                "shipped study replays is made first, as its first lines tell",
                 next_step=f"See `ls -l {Path(name).parent}`",
             )

@@ -1,4 +1,5 @@
-// Single rates side by side: bars from zero, with a whisker over the interval.
+// Single figures side by side: bars from zero, with a whisker over the interval; or parts, each of
+// which begins where the one before it ends.
 
 const BAR_ROW_PX = 44;
 const BAR_TOP_PX = 4;
@@ -30,22 +31,27 @@ function barsOption(view, width_px, colours) {
 /** Return one bar with its label above and its whisker; of a row without a figure its heading. */
 function bar(view, index, api, colours) {
   const row = view.rows[index];
-  const [x0, middle] = api.coord([0, index]);
+  const [left, middle] = api.coord([0, index]);
   const [point] = Object.values(row.points);
-  if (!point) return { type: 'group', children: [barHeading(row, x0, middle, colours)] };
+  if (!point) return { type: 'group', children: [barHeading(row, left, middle, colours)] };
   const [, value, low, high] = point;
-  const [x1] = api.coord([value, index]);
+  const start = row.start ?? 0;
+  const [x0, x1] = [start, start + value].map((end) => api.coord([end, index])[0]);
   const y = middle + 10;
   const children = [
-    rowLabel(row, x0, middle - 9, colours),
+    rowLabel(row, left, middle - 9, colours),
     {
       type: 'rect',
-      shape: { x: x0, y: y - BAR_HEIGHT_PX / 2, width: x1 - x0, height: BAR_HEIGHT_PX },
-      style: row.quiet
-        ? { fill: colours.muted, opacity: 0.45 }
-        : { fill: colours.accent, opacity: 0.85 },
+      shape: {
+        x: Math.min(x0, x1),
+        y: y - BAR_HEIGHT_PX / 2,
+        width: Math.max(Math.abs(x1 - x0), 1), // a part of next to nothing is seen, too
+        height: BAR_HEIGHT_PX,
+      },
+      style: barFill(row, colours),
     },
   ];
+  if (view.rows[index + 1]?.start !== undefined) children.push(joint(x1, y, colours));
   if (low !== null) {
     const [x1_low, x1_high] = [low, high].map(
       (end) => api.coord([Math.min(end, view.axis.high), index])[0],
@@ -54,6 +60,23 @@ function bar(view, index, api, colours) {
     children.push(...whisker(x1_low, x1_high, y, beyond, colours));
   }
   return { type: 'group', children };
+}
+
+/** Return the colour of a bar. */
+function barFill({ quiet, tone }, colours) {
+  if (quiet) return { fill: colours.muted, opacity: 0.45 };
+  const fill = { better: colours.lines[2], worse: colours.alarm }[tone] ?? colours.accent;
+  return { fill, opacity: 0.85 };
+}
+
+/** Return the thin line from the end of a part to the next part, which begins there. */
+function joint(x, y, colours) {
+  return {
+    type: 'line',
+    shape: { x1: x, x2: x, y1: y + BAR_HEIGHT_PX / 2, y2: y + BAR_ROW_PX - BAR_HEIGHT_PX / 2 },
+    style: { stroke: colours.muted, lineWidth: 1, opacity: 0.5 },
+    z2: -1, // behind the next row's label
+  };
 }
 
 /** Return the heading above the rows that follow. */

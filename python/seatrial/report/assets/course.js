@@ -1,5 +1,5 @@
-// A database's sample over its time: panels of readings on one axis of time, checkpoints and
-// stalls shaded behind all of them.
+// A sample over its time: panels of readings on one axis of time, checkpoints, stalls and dips
+// shaded behind all of them, what happened to an array as upright lines.
 
 const COURSE_PANEL_PX = 118;
 const COURSE_TOP_PX = 46; // title and legend
@@ -10,7 +10,9 @@ const COURSE_LEFT_PX = 62;
 const COURSE_RIGHT_PX = 18;
 const COURSE_TWO_COLUMNS_PX = 760;
 const COURSE_MARK_LABEL_PX = 74;
-const COURSE_TONES = { checkpoint: 'muted', stall: 'alarm' };
+const COURSE_TONES = { checkpoint: 'muted', stall: 'alarm', dip: 'caution', event: 'ink' };
+const COURSE_OPACITIES = { checkpoint: 0.14, stall: 0.24, dip: 0.18, event: 0.75 };
+const COURSE_LINE_PX = { event: 1 };
 
 /** Return [option, height] of a view of readings at a width. */
 function courseOption({ course }, width_px, colours) {
@@ -110,28 +112,58 @@ function courseSeries(course, panel, [name, style, values], index, colours) {
 /** Return what is shaded behind a panel; above the first of a column it is named. */
 function courseMarks(course, panel, api, colours, named) {
   const at = (value) => Math.min(Math.max(value, 0), course.x.high);
-  let free_px = -Infinity;
-  return course.marks.flatMap(([from_s, to_s, sort, text]) => {
+  const [right_px] = api.coord([course.x.high, place(panel.y, panel.y.high)]);
+  const labels = named ? courseLabels(course, api, panel) : new Map();
+  const shown = course.marks.filter(([from_s]) => from_s <= course.x.high);
+  return shown.flatMap(([from_s, to_s, sort, text]) => {
     const [left, bottom] = api.coord([at(from_s), place(panel.y, panel.y.low)]);
     const [right, top] = api.coord([at(to_s), place(panel.y, panel.y.high)]);
     const fill = colours[COURSE_TONES[sort]];
     const shade = {
       type: 'rect',
-      shape: { x: left, y: top, width: Math.max(right - left, 2), height: bottom - top },
-      style: { fill, opacity: sort === 'stall' ? 0.24 : 0.14 },
+      shape: {
+        x: left,
+        y: top,
+        width: COURSE_LINE_PX[sort] ?? Math.max(right - left, 2),
+        height: bottom - top,
+      },
+      style: { fill, opacity: COURSE_OPACITIES[sort] },
     };
-    if (!named || left < free_px) return [shade];
-    free_px = left + COURSE_MARK_LABEL_PX;
-    const label = sort === 'stall' ? text.split(' from ')[0].replace(' of ', ' ') : sort;
+    const label = labels.get(text);
+    if (!label) return [shade];
+    // What happens near the end is told to the left of its line, where there is room.
+    const align = right_px - left < COURSE_MARK_LABEL_PX ? 'right' : 'left';
     return [shade, {
       type: 'text',
       x: left,
       y: top - 3,
-      style: {
-        text: label, fill, align: 'left', verticalAlign: 'bottom', fontSize: 11, fontFamily: FONT,
-      },
+      style: { text: label, fill, align, verticalAlign: 'bottom', fontSize: 11, fontFamily: FONT },
     }];
   });
+}
+
+/** Return what stands above the marks, by their texts: events first, others where there is room. */
+function courseLabels(course, api, panel) {
+  const told = new Map();
+  const taken = [];
+  const shown = course.marks.filter(([from_s]) => from_s <= course.x.high);
+  const rank = ([, , sort]) => Number(sort !== 'event');
+  for (const [from_s, , sort, text] of [...shown].sort((a, b) => rank(a) - rank(b))) {
+    const [x] = api.coord([Math.max(from_s, 0), place(panel.y, panel.y.high)]);
+    const label = courseLabel(sort, text);
+    if (label && taken.every((other) => Math.abs(other - x) >= COURSE_MARK_LABEL_PX)) {
+      taken.push(x);
+      told.set(text, label);
+    }
+  }
+  return told;
+}
+
+/** Return what stands above a mark: a dip is explained below the chart, and has nothing there. */
+function courseLabel(sort, text) {
+  if (sort === 'event') return text.split(' at ')[0];
+  if (sort === 'stall') return text.split(' from ')[0].replace(' of ', ' ');
+  return sort === 'dip' ? '' : sort;
 }
 
 /** Return the tooltip of a moment: every reading that is known, panel by panel. */
@@ -155,7 +187,7 @@ function courseTip(course, parameters, colours) {
   );
 }
 
-/** Return one reading in words, as report/sections/database.py says it. */
+/** Return one reading in words, as report/sections/courses.py says it. */
 function courseReading(unit, value) {
   if (value === null || value === undefined) return '–';
   if (unit === 'share') return formatShare(value);
@@ -186,7 +218,7 @@ function followCourse(figure) {
   });
 }
 
-/** Return the rows of a course's table, as report/sections/database.py writes them. */
+/** Return the rows of a course's table, as report/sections/courses.py writes them. */
 function courseRows(course) {
   const columns = course.panels.flatMap((panel) => panel.columns.map(
     ([, , values]) => [panel.y.unit, values],

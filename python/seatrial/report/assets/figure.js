@@ -4,6 +4,7 @@ const DRAWINGS = {
   lines: { option: linesOption, table: linesTable, renderer: 'svg' },
   ladder: { option: ladderOption, table: rowsTable, renderer: 'svg' },
   bars: { option: barsOption, table: rowsTable, renderer: 'svg' },
+  scatter: { option: scatterOption, table: scatterTable, renderer: 'svg' },
   course: { option: courseOption, table: courseTable, renderer: 'svg' },
   // Thousands of small rectangles: a canvas draws them at once, as elements they take a while.
   heat: { option: heatOption, table: heatTable, renderer: 'canvas' },

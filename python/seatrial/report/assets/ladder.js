@@ -11,7 +11,7 @@ const RUNG_SHARE = 0.74; // of a row's height, from its top: the label stands ab
 function ladderOption(view, width_px, colours) {
   const { names } = view;
   const styleOf = (name) => namedStyle(name, colours);
-  const legend_px = legendRows(names, width_px) * LEGEND_ROW_PX + 4;
+  const legend_px = legendRows(names, width_px) * LEGEND_ROW_PX - 2;
   const height_px = view.rows.length * LADDER_ROW_PX;
   const length_px = width_px - 2 * LADDER_SIDE_PX;
   const option = {

@@ -32,7 +32,7 @@ function linesOption(view, width_px, colours) {
   const entries = legendEntries(view, colours);
   const names = entries.map((entry) => entry.name);
   const legendShown = entries.length > 1;
-  const legend_px = legendShown ? legendRows(names, width_px) * LEGEND_ROW_PX + 8 : 0;
+  const legend_px = legendShown ? legendRows(names, width_px) * LEGEND_ROW_PX + 2 : 0;
   const [places, height_px] = panelPlaces(view.panels, width_px);
   const option = {
     ...baseOption(colours),
@@ -59,7 +59,8 @@ function legendEntries(view, colours) {
   const names = [...new Set(ordered.map((line) => line.name))];
   const looks = new Map(lines.map((line) => [line.name, line.look]));
   const entries = names.map((name) => legendEntry(name, looks.get(name), colours));
-  if (view.panels.some((panel) => panel.rings?.length)) entries.push(ringLegend(colours));
+  const ringed = view.panels.find((panel) => panel.rings?.length);
+  if (ringed) entries.push(ringLegend(ringed, colours));
   return entries;
 }
 

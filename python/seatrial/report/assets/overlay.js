@@ -5,12 +5,17 @@ const RING_PX = 8.5;
 const RING_LABEL_PX = 15; // from a circle's centre to its number
 const FOOT_STEP_PX = 2 * RING_PX + 1;
 const FOOT_PX = 3.5;
-const RING_NAME = 'gap';
 const LOW_PX = 58;
 
+/** Return what the circles of a panel are called, and their colour: a gap is of alarm. */
+const ringName = (panel) => panel.ring_name ?? 'gap';
+const ringColour = (panel, colours) => (panel.ring_name ? colours.accent : colours.alarm);
+
 /** Return the legend's entry of the circles. */
-const ringLegend = (colours) => ({
-  name: RING_NAME, icon: MARKER_PATHS.emptyCircle, itemStyle: { color: colours.alarm },
+const ringLegend = (panel, colours) => ({
+  name: ringName(panel),
+  icon: MARKER_PATHS.emptyCircle,
+  itemStyle: { color: ringColour(panel, colours) },
 });
 
 /** Return the series of all that a panel has beside its lines. */
@@ -26,7 +31,8 @@ function overlaySeries(panel, axis, colours) {
   }
   if (rings.length) {
     const shapes = (api) => ringShapes(panel, api, colours);
-    const options = { axis, name: RING_NAME, color: colours.alarm, z: 5 };
+    const color = ringColour(panel, colours);
+    const options = { axis, name: ringName(panel), color, z: 5 };
     found.push({ ...drawnSeries(shapes, options), clip: false });
   }
   return found;
@@ -83,16 +89,17 @@ function ringShapes(panel, api, colours) {
       : api.coord([place(panel.x, at), place(panel.y, value)]);
     return { centre, label };
   });
+  const stroke = ringColour(panel, colours);
   const circles = rings.map(({ centre: [cx, cy] }) => ({
     type: 'circle',
     shape: { cx, cy, r: RING_PX },
-    style: { fill: 'transparent', stroke: colours.alarm, lineWidth: 1.8 },
+    style: { fill: 'transparent', stroke, lineWidth: 1.8 },
   }));
-  return [...circles, ...ringLabels(rings, colours)];
+  return [...circles, ...ringLabels(rings, stroke, colours)];
 }
 
 /** Return the numbers, each at the first place beside a circle of its own that is free. */
-function ringLabels(rings, colours) {
+function ringLabels(rings, fill, colours) {
   const far = RING_LABEL_PX * 0.78;
   const sides = [[far, -far], [-far, -far], [far, far], [-far, far], [0, -RING_LABEL_PX - 2]];
   const taken = rings.map(({ centre }) => centre);
@@ -115,7 +122,7 @@ function ringLabels(rings, colours) {
     y,
     style: {
       text: label, align: 'center', verticalAlign: 'middle',
-      fill: colours.alarm, stroke: colours.paper, lineWidth: 3,
+      fill, stroke: colours.paper, lineWidth: 3,
       fontSize: 11.5, fontWeight: 700, fontFamily: FONT,
     },
   }));
@@ -130,10 +137,11 @@ function absentRows({ feet = [] }, at, colours) {
 }
 
 /** Return the tooltip's rows on what is circled at a place, each gap once. */
-function ringRows({ rings = [] }, at, colours) {
-  const texts = new Map(rings.filter(([x]) => x === at).map(([, , label, text]) => [label, text]));
-  return [...texts].map(([label, text]) => ({
-    name: `${RING_NAME} ${label}`, text, color: colours.alarm,
+function ringRows(panel, at, colours) {
+  const here = (panel.rings ?? []).filter(([x]) => x === at);
+  const texts = new Map(here.map(([, , label, text]) => [label || text, [label, text]]));
+  return [...texts.values()].map(([label, text]) => ({
+    name: `${ringName(panel)} ${label}`.trim(), text, color: ringColour(panel, colours),
   }));
 }
 

@@ -1,7 +1,7 @@
 // What all charts share: fonts, where panels stand, axes, the tooltip, the legend.
 
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
-const LEGEND_ROW_PX = 24;
+const LEGEND_ROW_PX = 30; // text and the gap below it
 const LABEL_CHARACTER_PX = 6.8;
 
 /** Return the place of a value on an axis, which is its logarithm on a logarithmic one. */

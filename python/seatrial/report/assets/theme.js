@@ -22,6 +22,7 @@ const ANSWER_STYLES = {
   lower: [3, 'triangleDown'],
   undecided: [4, 'emptyDiamond'],
   same: [6, 'emptyCircle'],
+  p95: [1, 'rect'], // of queries, which have it in place of p90
 };
 
 // Viridis (van der Walt and Smith, 2015), every eighth of it; between them it is linear enough.
@@ -46,6 +47,7 @@ function currentColours() {
   const colours = {
     accent: named('accent'),
     alarm: named('alarm'),
+    caution: named('caution'),
     ink: named('ink'),
     lines: Array.from({ length: COLOURS }, (_, index) => named(`line-${index}`)),
     muted: named('muted'),

@@ -3,7 +3,9 @@
 The rates and their intervals are the cell's; requests and percentiles are those of the row's
 operation. An empty field is a figure that is not known: an interval of a cell that was measured
 once, a percentile that too few requests completed for. Cells of a database have columns of their
-own at the end; ``told_...`` are the driver's own totals, the arithmetic mean of the rounds.
+own at the end; ``told_...`` are the driver's own totals, the arithmetic mean of the rounds. So have
+cells on layouts: ``layout_...`` is the array as built, ``device_...`` what its drives did for each
+request. So have replays: ``replay_...``, whose counts are those of one round and add up.
 """
 
 from __future__ import annotations
@@ -16,18 +18,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from seatrial.analysis.database.model import DatabaseCell, ReadShares
 from seatrial.analysis.estimates import PERCENTS, counted
 from seatrial.analysis.model import CellSummary, Estimate, Summary
+from seatrial.report.exports.csv_layouts import layout_columns
+from seatrial.report.exports.csv_replays import replay_columns
+from seatrial.report.exports.csv_row import Field, interval_columns
 from seatrial.results.model import Sample
 
 LATENCIES = ("mean", *PERCENTS, "max")
-
-Field = str | int | float | bool | None
 
 
 def render(summary: Summary) -> str:
     """Return the table with a line of headings; lines end with a line feed."""
     found = {each.cell.key: each for each in summary.database.cells} if summary.database else {}
+    layouts = layout_columns(summary)
+    replays = replay_columns(summary)
     rows = [
-        row | _of_database(part, found.get(part.cell.key))
+        row
+        | _of_database(part, found.get(part.cell.key))
+        | layouts.get(part.cell.key, {})
+        | replays.get(part.cell.key, {})
         for part in summary.cells
         for row in _rows(summary.run.id, part)
     ]
@@ -49,8 +57,8 @@ def _rows(run_id: str, summary: CellSummary) -> Iterator[dict[str, Field]]:
             "kind": summary.cell.kind,
             **_factors(summary),
             "rounds": summary.iops.rounds,
-            **_interval("completed_per_s", summary.iops),
-            **_interval("transferred_bytes_per_s", summary.bandwidth),
+            **interval_columns("completed_per_s", summary.iops),
+            **interval_columns("transferred_bytes_per_s", summary.bandwidth),
             "blank": summary.blank,
             "request": kind,
             **_counts(summary, kind),
@@ -63,10 +71,6 @@ def _factors(summary: CellSummary) -> Mapping[str, Field]:
     own = summary.cell.factors
     fixed = {name: value for name, value in summary.cell.identity().items() if name not in own}
     return fixed | {f"factor_{name}": value for name, value in own.items()}
-
-
-def _interval(name: str, estimate: Estimate) -> dict[str, Field]:
-    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
 
 
 def _counts(summary: CellSummary, kind: str) -> dict[str, Field]:
@@ -92,7 +96,7 @@ def _of_database(summary: CellSummary, found: DatabaseCell | None) -> dict[str, 
         "client_cpu_share": found.client_cpu_share,
         "ceiling_per_s": found.ceiling_per_s,
         **_shares(found.reads),
-        **(_interval("real_s", real_s) if real_s else {}),
+        **(interval_columns("real_s", real_s) if real_s else {}),
         **_told(summary.samples),
     }
 
@@ -123,5 +127,5 @@ def _latencies(latency: dict[str, Estimate]) -> dict[str, Field]:
         if estimate is None:
             fields |= {column: None, f"{column}_low": None, f"{column}_high": None}
         else:
-            fields |= _interval(column, estimate)
+            fields |= interval_columns(column, estimate)
     return fields

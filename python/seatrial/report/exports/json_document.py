@@ -15,8 +15,11 @@ import msgspec
 from seatrial import _core
 from seatrial.analysis.database.model import DatabaseAnalysis
 from seatrial.analysis.estimates import PERCENTS, entries_needed
+from seatrial.analysis.layouts.model import Accounting, LayoutAnalysis, Recovery
 from seatrial.analysis.model import CellSummary, Summary, ThresholdResult
+from seatrial.analysis.replay.model import ReplayCell
 from seatrial.errors import SeatrialError
+from seatrial.report.lab import lab_notice, notices_of
 from seatrial.results.model import OperationResult, Run, Sample
 
 SCHEMA: Final = 1
@@ -36,6 +39,7 @@ def run_document(summary: Summary) -> Document:
     return document(
         "run",
         run=summary.run,
+        notice=lab_notice(summary.run),
         verdict=summary.verdict,
         findings=summary.findings,
         thresholds=[_threshold(result) for result in summary.thresholds],
@@ -43,6 +47,8 @@ def run_document(summary: Summary) -> Document:
         steady=summary.steady,
         load_lines=summary.load_lines,
         database=summary.database and _database(summary.database),
+        layouts=summary.layouts and _layouts(summary.layouts),
+        replays=[_replay(each) for each in summary.replays],
         cells=[_cell(part) for part in summary.cells],
         samples=[_sample(sample) for part in summary.cells for sample in part.samples],
     )
@@ -50,7 +56,7 @@ def run_document(summary: Summary) -> Document:
 
 def runs_document(runs: Sequence[Run]) -> Document:
     """Return the runs of a results file: docs/schema/runs.schema.json."""
-    return document("runs", runs=runs)
+    return document("runs", runs=runs, notices=notices_of(runs))
 
 
 def error_document(error: SeatrialError) -> Document:
@@ -129,6 +135,23 @@ def _database(found: DatabaseAnalysis) -> Document:
     }
 
 
+def _layouts(found: LayoutAnalysis) -> Document:
+    """Return what is particular to layouts; cells and variants are named by key and target."""
+    return msgspec.structs.asdict(found) | {
+        "accounting": [_keyed(each) for each in found.accounting],
+        "recoveries": [_keyed(each) for each in found.recoveries],
+    }
+
+
+def _keyed(of: Accounting | Recovery) -> Document:
+    others = _without(_without(msgspec.structs.asdict(of), "cell"), "variant")
+    return {"key": of.cell.key, "target": of.variant.target, **others}
+
+
+def _replay(found: ReplayCell) -> Document:
+    return {"key": found.cell.key, **_without(msgspec.structs.asdict(found), "cell")}
+
+
 def _without(content: Document, name: str) -> Document:
     return {key: value for key, value in content.items() if key != name}
 
@@ -158,6 +181,8 @@ def _sample(sample: Sample) -> Document:
         "counters": sample.counters,
         "verification": sample.verification,
         "database": sample.database,
+        "layout": sample.layout,
+        "replay": sample.replay,
     }
 
 

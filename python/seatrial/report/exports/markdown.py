@@ -9,6 +9,8 @@ from seatrial.analysis.model import Finding, Summary, ThresholdResult
 from seatrial.analysis.wording import format_cell, format_duration_s, moment
 from seatrial.report.audit_tables import audit_name
 from seatrial.report.figures.overlay import gap_text
+from seatrial.report.lab import lab_notice
+from seatrial.report.layout_words import layout_sentences
 from seatrial.report.steady_tables import telling
 from seatrial.report.table import Table
 from seatrial.report.tables import tables
@@ -21,6 +23,7 @@ def render(summary: Summary) -> str:
     """Return the run as one Markdown text; what was measured cannot turn into markup."""
     parts = [
         f"# {escape(summary.run.label or summary.run.study_name)}",
+        f"> {notice}" if (notice := lab_notice(summary.run)) else "",
         escape(summary.verdict),
         _facts(summary.run),
     ]
@@ -82,7 +85,7 @@ def _audit(audit: TableAudit) -> str:
 
 
 def _answers(summary: Summary) -> dict[str, list[str]]:
-    """Return the sentences of load lines, databases and courses that change, by heading."""
+    """Return the sentences of load lines, layouts, databases and courses that change."""
     load_lines = [f"{line.target}, {line.workload}: {line.sentence} {line.cause}".strip()
                   for line in summary.load_lines]  # fmt: skip
     steady = [state.sentence for state in telling(summary.steady)]
@@ -99,6 +102,7 @@ def _answers(summary: Summary) -> dict[str, list[str]]:
     )
     return {
         "Load lines": load_lines,
+        "Layouts": layout_sentences(summary),
         "What the databases' time went into": bounds,
         "What a larger cache gives": caches,
         "Steady state": steady,

@@ -32,11 +32,13 @@ _FORMATS: dict[str, Callable[[float, float], str]] = {
     "IOPS": format_iops,
     "commits/s": format_iops,
     "tps": format_iops,
+    "statements/s": format_iops,
     "share": lambda place, _: format_share(place),
     "B/s": format_rate_bytes,
     "ns": format_duration_ns,
     "B": lambda place, _: format_size(round(place)),
     "s": lambda place, _: f"{place:g}",
+    "drives": lambda place, _: f"{place:g}",
 }
 
 
@@ -80,6 +82,8 @@ def linear_axis(name: str, unit: str, values: Sequence[float]) -> Axis:
     top = max(values, default=0.0) or 1.0
     base = 2 if unit == "B" else 10
     step = _round_step(top / _TICKS_TARGET, base)
+    if unit == "drives":
+        step = max(step, 1.0)
     count = math.ceil(top * (1 + _MARGIN_SHARE / 2) / step)
     places = [index * step for index in range(count + 1)]
     return Axis(

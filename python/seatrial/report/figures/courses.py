@@ -1,4 +1,4 @@
-"""A database's sample over its time: rate and latency, waits, processors, device and WAL.
+"""A sample over its time: rate and latency, waits, processors, device, WAL, a rebuild.
 
 The readings are coarsened for the page to at most so many steps; the results file keeps them all.
 """
@@ -11,15 +11,25 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from seatrial._core import Histogram
+from seatrial.analysis.estimates import rate_unit
 from seatrial.analysis.facts import format_number
 from seatrial.analysis.model import CellSummary, Estimate
+from seatrial.analysis.replay.samples import is_of_replay
 from seatrial.analysis.wording import (
     format_duration_s,
     format_plural,
     format_value,
 )
 from seatrial.report.database_words import WAIT_CLASSES, WAIT_NAMES
+from seatrial.report.figures.array_marks import (
+    ARRAY_COLUMNS,
+    array_marks,
+    event_text,
+    happened_after,
+)
 from seatrial.report.figures.axes import linear_axis, log_axis, time_axis
 from seatrial.report.figures.model import (
     Axis,
@@ -32,6 +42,7 @@ from seatrial.report.figures.model import (
 )
 from seatrial.report.figures.naming import capitalized, grouped
 from seatrial.results.model import Sample, Series, Slice
+from seatrial.study.database import is_of_database
 
 STEPS_MAX: Final = 60
 P99_ENTRIES_MIN: Final = 100
@@ -41,7 +52,23 @@ _PERCENT_MIN: Final = 0.0095
 _DIGITS: Final = 3
 _COUNTED: Final = ("checkpoints_timed", "checkpoints_requested")
 _WAIT_STYLES: Final = {"cpu": 2, "io": 0, "lwlock": 4, "lock": 1, "client": 5, "ipc": 3, "other": 6}
-_KIND_STYLES: Final = {"transaction": 0, "ingest": 0, "query": 1}
+_KIND_STYLES: Final = {"transaction": 0, "ingest": 0, "read": 0, "query": 1, "write": 1}
+_OF_DATABASES: Final = (
+    "Shaded grey: a checkpoint. Shaded in the colour of alarm: a stall, when transactions were "
+    "waiting and none ended."
+)
+_ARRAY_LINES: Final = "Upright lines: what happened to the array."
+_OF_ARRAYS: Final = (
+    f"{_ARRAY_LINES} Shaded yellow: a drive is missing or is being rebuilt, or all is "
+    "checked. Shaded in the colour of alarm: a stall, when requests waited and none ended."
+)
+_READING: Final = (
+    "A value is the mean of its step; the 99th percentile is absent where a step has fewer than "
+    f"{P99_ENTRIES_MIN} {{}}."
+)
+
+Told = Callable[[Sample], tuple[str, list[CourseMark]]]
+"""What is said of a sample in which an array was broken: its title, and what is shaded."""
 
 
 class _Drawn(NamedTuple):
@@ -70,15 +97,22 @@ _PANELS: Final = (
 )  # fmt: skip
 
 
-def course_figure(summary: CellSummary, identifier: str, rounds_max: int) -> Figure | None:
+def course_figure(
+    summary: CellSummary,
+    identifier: str,
+    rounds_max: int,
+    *,
+    told: Told | None = None,
+) -> Figure | None:
     """Return a cell's chart over time with a view for each round; None where there is no time.
 
     The median round is shown first.
 
     Args:
-        summary: A cell of a database.
+        summary: A cell of a database, or one in which an array was broken.
         identifier: Of the figure.
         rounds_max: How many rounds may be kept: the median one, then the outermost.
+        told: Of what was done to an array: then only rates, times and the array are drawn.
     """
     drawn = [sample for sample in summary.samples if _steps(sample) > 1]
     if not drawn:
@@ -86,11 +120,9 @@ def course_figure(summary: CellSummary, identifier: str, rounds_max: int) -> Fig
     ordered = sorted(drawn, key=lambda sample: sample.completed_per_s)
     median = ordered[(len(ordered) - 1) // 2]
     kept = _kept(ordered, median, rounds_max)
-    notes = [
-        "Shaded grey: a checkpoint. Shaded in the colour of alarm: a stall, when transactions "
-        "were waiting and none ended. A value is the mean of its step; the 99th percentile is "
-        f"absent where a step has fewer than {P99_ENTRIES_MIN} transactions."
-    ]
+    notes = [_OF_ARRAYS if told else _OF_DATABASES, _READING.format(_requests(summary))]
+    if told is None and any(map(array_marks, drawn)):
+        notes.append(_ARRAY_LINES)
     if len(kept) < len(drawn):
         rounds = format_plural(len(drawn), "round")
         notes.append(f"{len(kept)} of {rounds} are kept in this page; the results file has all.")
@@ -99,10 +131,18 @@ def course_figure(summary: CellSummary, identifier: str, rounds_max: int) -> Fig
         kind="course",
         topic="Over time",
         notes=notes,
-        views=[_view(sample, is_median=sample is median) for sample in kept],
+        views=[
+            _view(sample, told, is_median=sample is median and len(drawn) > 1) for sample in kept
+        ],
         chosen=kept.index(median),
         table=f"table-{identifier}",
     )
+
+
+def _requests(summary: CellSummary) -> str:
+    if is_of_replay(summary.cell):
+        return "statements"
+    return "transactions" if is_of_database(summary.cell) else "requests"
 
 
 def _kept(ordered: Sequence[Sample], median: Sample, rounds_max: int) -> list[Sample]:
@@ -113,14 +153,24 @@ def _kept(ordered: Sequence[Sample], median: Sample, rounds_max: int) -> list[Sa
     return sorted(unique[:rounds_max], key=lambda sample: sample.round)
 
 
-def _view(sample: Sample, *, is_median: bool) -> View:
+def _view(sample: Sample, told: Told | None, *, is_median: bool) -> View:
     name = f"round {sample.round + 1}{', the median' if is_median else ''}"
-    return View(label=name, title=_title(sample, name), course=_course(sample))
+    if told is None:
+        return View(label=name, title=_title(sample, name), course=_course(sample))
+    title, dips = told(sample)
+    after = [event_text(event) for event in happened_after(sample)]
+    return View(
+        label=name,
+        title=capitalized(f"{name}: {title}"),
+        course=_course(sample, dips, of_array=True),
+        notes=[f"After the end of the round: {'; '.join(after)}."] if after else [],
+    )
 
 
 def _title(sample: Sample, name: str) -> str:
     """Return the round's rate, its checkpoints and stalls."""
-    once = Estimate(value=sample.completed_per_s, low=None, high=None, rounds=1, unit="tps")
+    unit = rate_unit(sample)
+    once = Estimate(value=sample.completed_per_s, low=None, high=None, rounds=1, unit=unit)
     told = [f"{name}: {format_value(once)}"]
     checkpoints = sum(mark.sort == "checkpoint" for mark in _marks(sample))
     if checkpoints:
@@ -142,15 +192,16 @@ def _step_s(sample: Sample) -> float:
     return period_s * max(1, math.ceil(sample.duration_s / period_s / STEPS_MAX - 1e-9))
 
 
-def _course(sample: Sample) -> Course:
+def _course(sample: Sample, dips: Sequence[CourseMark] = (), *, of_array: bool = False) -> Course:
     step_s = _step_s(sample)
     panels = [*_timeline_panels(sample, step_s)]
     if sample.series:
-        panels += _waits_panel(sample.series, step_s, _steps(sample))
-        panels += _series_panels(sample.series, step_s, _steps(sample))
-    return Course(
-        step_s=step_s, x=time_axis(sample.duration_s), panels=panels, marks=_marks(sample)
-    )
+        if not of_array:
+            panels += _waits_panel(sample.series, step_s, _steps(sample))
+            panels += _series_panels(sample.series, step_s, _steps(sample))
+        panels += _array_panels(sample.series, step_s, _steps(sample))
+    marks = sorted([*_marks(sample), *dips], key=lambda mark: mark.start_s)
+    return Course(step_s=step_s, x=time_axis(sample.duration_s), panels=panels, marks=marks)
 
 
 def _timeline_panels(sample: Sample, step_s: float) -> Iterable[CoursePanel]:
@@ -158,7 +209,8 @@ def _timeline_panels(sample: Sample, step_s: float) -> Iterable[CoursePanel]:
     slices = sample.timeline.slices
     if not slices:
         return
-    by_kind = grouped(slices, lambda part: part.operation)
+    of_replay = is_of_replay(sample.cell)
+    by_kind = grouped(slices, lambda part: "statements" if of_replay else part.operation)
     steps = _steps(sample)
     last_s = sample.duration_s - (steps - 1) * step_s
     merged = {
@@ -173,8 +225,12 @@ def _timeline_panels(sample: Sample, step_s: float) -> Iterable[CoursePanel]:
             for histogram, length_s in zip(histograms, lengths_s, strict=True)
         ]
         name = "transactions" if kind == "transaction" else kind
-        rates.append(CourseColumn(name, _KIND_STYLES.get(kind, 2), values))
-    yield _panel("Transactions per second", "tps", rates)
+        style = _KIND_STYLES.get(kind, 2) if len(merged) > 1 else 0
+        rates.append(CourseColumn(name, style, values))
+    on_database = is_of_database(sample.cell)
+    title = "Transactions per second" if on_database else "Requests per second (IOPS)"
+    title = "Statements per second, ended well" if of_replay else title
+    yield _panel(title, "tps" if on_database else "IOPS", rates)
     times = [
         column
         for kind, histograms in merged.items()
@@ -258,6 +314,19 @@ def _series_panels(series: Series, step_s: float, steps: int) -> list[CoursePane
     return found
 
 
+def _array_panels(series: Series, step_s: float, steps: int) -> list[CoursePanel]:
+    """Return how far a rebuild is and how many drives are missing, where either is known."""
+    found = []
+    for title, unit, column in ARRAY_COLUMNS:
+        values = _by_step(series, column, step_s, steps)
+        if any(value is not None for value in values):
+            panel = _panel(title, unit, [CourseColumn(title.lower(), 2, values)])
+            if unit == "share":
+                panel = msgspec.structs.replace(panel, y=_share_axis(1.0))
+            found.append(panel)
+    return found
+
+
 def _by_step(series: Series, name: str, step_s: float, steps: int) -> list[float | None]:
     """Return a column's mean over each step; None where nothing could be read."""
     values = series.columns.get(name, [])
@@ -308,7 +377,7 @@ def _share_axis(top: float) -> Axis:
 
 
 def _marks(sample: Sample) -> list[CourseMark]:
-    """Return checkpoints and stalls in order of time."""
+    """Return checkpoints, stalls and what happened to an array, in order of time."""
     stalls = [
         CourseMark(
             round(stall.start_s, 3),
@@ -320,7 +389,8 @@ def _marks(sample: Sample) -> list[CourseMark]:
         for stall in sample.stalls
     ]
     checkpoints = _checkpoints(sample.series) if sample.series else []
-    return sorted([*checkpoints, *stalls], key=lambda mark: mark.start_s)
+    marks = [*checkpoints, *stalls, *array_marks(sample)]
+    return sorted(marks, key=lambda mark: mark.start_s)
 
 
 def _checkpoints(series: Series) -> list[CourseMark]:

@@ -89,7 +89,7 @@ class Ring(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         x: Its place.
         y: Its place; None at the bottom of the panel, around what is absent.
-        label: The number that stands beside it.
+        label: The number that stands beside it; empty for none.
         text: What the tooltip says of it.
         name: Name of the line that it belongs to.
     """
@@ -152,6 +152,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         y: Vertical axis.
         lines: What is drawn in it.
         rings: Around points that need a look.
+        ring_name: What the circles mean, in the legend; of gaps, unless given.
         feet: Marks at its bottom.
         guides: Straight lines and bands.
         below: Whether it stands below the panel before it, on the same horizontal axis.
@@ -162,6 +163,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     y: Axis
     lines: list[Line]
     rings: list[Ring] = []
+    ring_name: str = ""
     feet: list[Foot] = []
     guides: list[Guide] = []
     below: bool = False
@@ -175,12 +177,68 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         points: Its figures by name; of bars none in a heading above the rows that follow.
         remark: What stands beside the label.
         quiet: Whether it was not measured here, and stands beside for scale only.
+        start: Where the bar begins, of a part that is added to others or taken off them; its
+            figure is how far it goes from there. None where bars begin at 0.
+        tone: Colour of a bar: ``better`` or ``worse`` than before; empty for neither.
     """
 
     label: str
     points: dict[str, Point]
     remark: str = ""
     quiet: bool = False
+    start: float | None = None
+    tone: Literal["", "better", "worse"] = ""
+
+
+class Bubble(msgspec.Struct, frozen=True, array_like=True):
+    """One thing at two times: before along x, after along y.
+
+    Attributes:
+        x: Before, in the unit of its axis.
+        y: After.
+        low: Lower end of the interval of ``y`` at this ``x``; None where there is none.
+        high: Upper end; None where there is none.
+        area_share: Its area, as a share of the largest's.
+        name: Its entry in the legend, which is its answer, such as ``slower``.
+        label: The number that stands beside it; empty for none.
+        heading: What it is, in the tooltip.
+        text: What the tooltip says of it.
+    """
+
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+    area_share: float
+    name: str
+    label: str
+    heading: str
+    text: str
+
+
+class Slope(msgspec.Struct, frozen=True, array_like=True):
+    """A line on which ``y`` is so many times ``x``, with what stands at its end."""
+
+    factor: float
+    label: str
+
+
+class Scatter(msgspec.Struct, frozen=True, kw_only=True):
+    """Things before and after, on two axes of one scale; what did not change is on the diagonal.
+
+    Attributes:
+        x: Before.
+        y: After, from the same value to the same value as ``x``.
+        bubbles: The largest first, lest they hide others.
+        slopes: Lines to read a factor by.
+        margin_share: How far from the diagonal a difference is none.
+    """
+
+    x: Axis
+    y: Axis
+    bubbles: list[Bubble]
+    slopes: list[Slope]
+    margin_share: float
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -196,6 +254,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         axis: The value axis of a ladder or of bars.
         heat: Of a heat map.
         course: Of a course in time.
+        scatter: Of things before and after.
         notes: Sentences below the chart while this view is shown.
         gaps: Sentences on what is circled, in order of their numbers from 1.
         guides: Upright lines and bands behind the rows of a ladder.
@@ -210,6 +269,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     axis: Axis | None = None
     heat: Heat | None = None
     course: Course | None = None
+    scatter: Scatter | None = None
     notes: list[str] = []
     gaps: list[str] = []
     guides: list[Guide] = []
@@ -295,11 +355,14 @@ class CoursePanel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CourseMark(msgspec.Struct, frozen=True, array_like=True):
-    """What happened meanwhile, in s from the sample's start: ``stall`` or ``checkpoint``."""
+    """What happened meanwhile, in s from the sample's start.
+
+    A ``stall``, a ``checkpoint`` or the ``dip`` of a failure is shaded; an ``event`` is a line.
+    """
 
     start_s: float
     end_s: float
-    sort: Literal["stall", "checkpoint"]
+    sort: Literal["stall", "checkpoint", "dip", "event"]
     text: str
 
 
@@ -333,7 +396,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    kind: Literal["lines", "ladder", "bars", "heat", "course"]
+    kind: Literal["lines", "ladder", "bars", "heat", "course", "scatter"]
     topic: str
     notes: list[str]
     views: list[View]

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import TypeVar
 
 from seatrial.analysis.model import CellSummary
 from seatrial.analysis.wording import (
+    STATEMENT,
+    USUAL_OF_REPLAY,
     format_plural,
     format_share,
     format_size,
     is_on_database,
+    operation_words,
 )
 from seatrial.study.cell import FactorValue
 
@@ -59,9 +70,7 @@ def name_by(summary: CellSummary, factors: Iterable[str]) -> str:
 def identity_by(identity: Identity, factors: Iterable[str], kind: str = "") -> str:
     """Return a cell's values of these factors, of a cell that only its identity stands for."""
     if is_on_database(identity):
-        return ", ".join(
-            database_factor(name, identity[name]) for name in factors if name in identity
-        )
+        return ", ".join(_database_words(identity, factors))
     words = {
         name: format_factor(name, identity[name], kind)
         for name in factors
@@ -85,6 +94,23 @@ def format_factor(name: str, value: FactorValue, kind: str = "") -> str:
     if isinstance(value, str):
         return value
     return _named_factor(name, value)
+
+
+def _database_words(identity: Identity, factors: Iterable[str]) -> Iterator[str]:
+    """Yield what is told of a database's factors; of a replay's only what is unusual."""
+    is_of_replay = identity.get("operation") == STATEMENT
+    for name in factors:
+        if name not in identity:
+            continue
+        value = identity[name]
+        if not is_of_replay:
+            yield database_factor(name, value)
+        elif name == "threads":
+            yield format_plural(int(value), "connection")
+        elif name == "read_only" and value is True:
+            yield "read only"
+        elif USUAL_OF_REPLAY.get(name) != value:
+            yield database_factor(name, value)
 
 
 def database_factor(name: str, value: FactorValue) -> str:
@@ -138,7 +164,7 @@ def cell_name(identity: Identity) -> str:
 
 def requests_word(operation: str) -> str:
     """Return what requests of an operation are called, such as ``reads``."""
-    return {"mixed": "mixed requests", "copy": "copies"}.get(operation, f"{operation}s")
+    return operation_words(operation)
 
 
 def capitalized(text: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from seatrial.analysis.audit.model import TableAudit
 from seatrial.analysis.model import CellSummary, Summary
 from seatrial.analysis.steady.model import SteadyState
@@ -13,6 +15,7 @@ from seatrial.report.figures.heatmap import COLUMNS_MAX, heat_figures
 from seatrial.report.figures.latency import commit_figures, matrix_latency, other_latency
 from seatrial.report.figures.loadline import load_line_figures
 from seatrial.report.figures.model import Figure
+from seatrial.report.figures.naming import grouped
 from seatrial.report.figures.rates import matrix_figures, sequential_figures
 from seatrial.report.figures.steady import steady_figures
 
@@ -38,6 +41,43 @@ def figures_of_run(summary: Summary, heat_views_max: int = COLUMNS_MAX) -> list[
         *load_line_figures(summary.load_lines),
         *figures_of(summary.cells, heat_views_max, summary.audits, summary.steady),
     ]
+
+
+def charted_part(summary: Summary, cells_max: int) -> Summary:
+    """Return a run with so many of its targets as have charts: all, if its cells are that few.
+
+    Those that are fastest at something come first, then the others in their order.
+
+    Args:
+        summary: The run.
+        cells_max: How many cells may be drawn; one target is, however many it has.
+    """
+    if len(summary.cells) <= cells_max:
+        return summary
+    by_target = grouped(summary.cells, lambda part: part.cell.target)
+    best = [each.target for each in summary.layouts.best] if summary.layouts else []
+    order = [target for target in dict.fromkeys([*best, *by_target]) if target in by_target]
+    kept: set[str] = set()
+    count = 0
+    for target in order:
+        count += len(by_target[target])
+        if kept and count > cells_max:
+            break
+        kept.add(target)
+    cells = [part for part in summary.cells if part.cell.target in kept]
+    return msgspec.structs.replace(summary, cells=cells)
+
+
+def left_out(summary: Summary, charted: Summary) -> str:
+    """Return which targets of a run have charts, as a sentence; empty where all have."""
+    targets = dict.fromkeys(part.cell.target for part in summary.cells)
+    drawn = dict.fromkeys(part.cell.target for part in charted.cells)
+    if len(drawn) == len(targets):
+        return ""
+    return (
+        f"Charts of all {len(targets)} targets would make this page too large: these are of "
+        f"{', '.join(drawn)}. The tables have all of them."
+    )
 
 
 def figures_of(

@@ -30,6 +30,8 @@ from seatrial.report.figures.overlay import Overlay
 _Measure = Literal["iops", "bandwidth"]
 _AXIS_NAMES = {"iops": "Requests per second (IOPS)", "bandwidth": "Bandwidth (MB/s)"}
 _UNITS = {"iops": "IOPS", "bandwidth": "B/s"}
+TARGETS_TOGETHER_MAX = 8
+"""On one pair of axes; of more nobody tells the lines apart."""
 _ROW_SHARE = 0.09  # of a panel's height, for one row of marks of absent cells
 _ROOM_SHARE_MAX = 0.4
 
@@ -95,7 +97,7 @@ def _views_of_all_targets(cells: Sequence[CellSummary], sort: _Sort) -> list[Vie
     return [
         _view(f"all targets: {workload}", members, sort, ())
         for workload, members in by_workload.items()
-        if len({s.cell.target for s in members}) > 1
+        if 1 < len({s.cell.target for s in members}) <= TARGETS_TOGETHER_MAX
     ]
 
 

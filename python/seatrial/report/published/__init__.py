@@ -57,3 +57,51 @@ def published_rates() -> tuple[PublishedRate, ...]:
         )
         for row in csv.DictReader(text.splitlines())
     )
+
+
+LINES_FILE: Final = "sql-replay-2008.csv"
+
+LINES_SOURCE: Final = (
+    "Published: 'Your next XRaid may be an SSD', 15 December 2008 "
+    "(reference/sql-replay-2008.csv); 1,000,000 lines of logged SQL played to FrontBase with a "
+    "database of 40 GB, each measured once. The server, the log and the machine were other than "
+    "here, so the figures stand beside each other for scale, not as a comparison; on the SSDs "
+    "the size of the cache made no difference."
+)
+
+
+class PublishedLines(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of the article.
+
+    Attributes:
+        schema: ``old`` or ``new``.
+        database: Version of the server, such as ``FB4``.
+        cache_bytes: Of the server; None where it made no difference.
+        storage: As the file names it, such as ``single-hdd``.
+        lines_per_s: Lines of SQL.
+    """
+
+    schema: str
+    database: str
+    cache_bytes: int | None
+    storage: str
+    lines_per_s: float
+
+
+@cache
+def published_lines() -> tuple[PublishedLines, ...]:
+    """Return the article's lines per second; none where the installation lacks them."""
+    try:
+        text = resources.files(__name__).joinpath(LINES_FILE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ()
+    return tuple(
+        PublishedLines(
+            schema=row["schema"],
+            database=row["database"],
+            cache_bytes=int(row["cache_rdd_mb"]) << 20 if row["cache_rdd_mb"].isdigit() else None,
+            storage=row["storage"],
+            lines_per_s=float(row["lines_per_second"]),
+        )
+        for row in csv.DictReader(text.splitlines())
+    )

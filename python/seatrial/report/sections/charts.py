@@ -8,14 +8,20 @@ from seatrial.report.figures.model import Figure
 from seatrial.report.markup import Markup, element, unbroken
 
 
-def charts_section(figures: Sequence[Figure]) -> Markup:
-    """Return a frame for each chart; nothing at all when there is none."""
+def charts_section(figures: Sequence[Figure], left_out: str = "") -> Markup:
+    """Return a frame for each chart; nothing at all when there is none.
+
+    Args:
+        figures: The charts.
+        left_out: What has none, as a sentence; empty where all is drawn.
+    """
     if not figures:
         return Markup("")
     return element(
         "section",
         element("h2", "Charts"),
         unscripted("below"),
+        element("p", left_out, class_="lead") if left_out else "",
         *(frame(figure) for figure in figures),
         id="charts",
         aria_label="Charts",

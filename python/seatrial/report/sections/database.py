@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from seatrial.analysis.database.crashes import is_crash_trial
 from seatrial.analysis.database.model import DatabaseCell
-from seatrial.analysis.facts import format_number
 from seatrial.analysis.model import CellSummary, Summary
+from seatrial.analysis.replay.samples import is_of_replay
 from seatrial.analysis.wording import (
     format_count,
-    format_duration_ns,
     format_estimate,
-    format_iops,
     format_plural,
-    format_rate_bytes,
-    format_share,
 )
 from seatrial.report.database_tables import (
     batch_length,
@@ -37,20 +33,21 @@ from seatrial.report.database_words import (
     database_cells,
     label_names,
     seconds_interval,
+    sweeps_of,
 )
 from seatrial.report.figures.courses import course_figure
 from seatrial.report.figures.database import comparable, database_figures
 from seatrial.report.figures.heatmap import stalled_s
-from seatrial.report.figures.model import Course, CourseMark, Figure
+from seatrial.report.figures.model import Figure
 from seatrial.report.figures.naming import capitalized
 from seatrial.report.markup import Markup, element, join, unbroken
 from seatrial.report.published import PGBENCH_SOURCE
 from seatrial.report.sections.charts import frame, unscripted
-from seatrial.report.sections.tables import plain_table, scrolling
-from seatrial.report.table import NO_FIGURE, Table
+from seatrial.report.sections.courses import course_table
+from seatrial.report.sections.tables import plain_table
+from seatrial.report.table import Table
 
 HEADING: Final = "Databases"
-_EXACT: Final = 0.0  # read, not estimated: three digits
 _COURSES_OPEN: Final = 1
 
 
@@ -81,22 +78,21 @@ def database_part(
     if not cells:
         return DatabasePart(Markup(""), [])
     told = analysed(summary)
-    sweeps = summary.database.sweeps if summary.database else []
-    figures = database_figures(cells, sweeps, told, with_published=with_published)
+    figures = database_figures(cells, sweeps_of(summary), told, with_published=with_published)
     timed = [part for part in cells if not is_crash_trial(part.cell)]
     courses = _courses(timed, rounds_max, courses_max)
     by_id = {figure.id: frame(figure) for figure in figures}
-    first, *others = rate_tables(cells)
+    rates = rate_tables(cells)
     body = [
         unscripted("beside them"),
-        plain_table(first),
+        *(plain_table(table) for table in rates[:1]),
         by_id.pop("database-tps", Markup("")),
         _published(cells),
-        *(plain_table(table) for table in others),
+        *(plain_table(table) for table in rates[1:]),
         *_sweep_part(summary, by_id),
         _where_time_goes(summary, timed, courses),
         *by_id.values(),
-        _every_latency(cells),
+        _every_latency([part for part in cells if not is_of_replay(part.cell)]),
         *(plain_table(table) for table in time_tables(summary)),
     ]
     section = element("section", element("h2", HEADING), *body, id="database", aria_label=HEADING)
@@ -120,15 +116,17 @@ def _courses(cells: Sequence[CellSummary], rounds_max: int, courses_max: int) ->
 def _sweep_part(summary: Summary, frames: dict[str, Markup]) -> list[Markup]:
     """Return chart and tables of the caches' sizes; nothing where none was varied."""
     tables = sweep_tables(summary)
-    if not tables or summary.database is None:
+    if not tables:
         return []
-    sentences = [element("p", unbroken(sweep.sentence)) for sweep in summary.database.sweeps]
+    sentences = [element("p", unbroken(sweep.sentence)) for sweep in sweeps_of(summary)]
     drawn = frames.pop("database-sweep", Markup(""))
     return [drawn or join(sentences), *(plain_table(table) for table in tables)]
 
 
 def _every_latency(cells: Sequence[CellSummary]) -> Markup:
-    """Return all percentiles and counts of every cell, folded."""
+    """Return all percentiles and counts of every cell, folded; nothing where there is none."""
+    if not cells:
+        return Markup("")
     table = latency_table(cells)
     label = f"{table.title} of {format_plural(len(cells), 'cell')}"
     return element(
@@ -216,7 +214,7 @@ def _cell_content(part: CellSummary, cell: DatabaseCell | None, figure: Figure |
         element("p", unbroken(cell.verdict.sentence), class_="verdict") if cell else "",
         frame(figure) if figure else "",
         _numbers(cell) if cell else "",
-        _course_table(figure) if figure else "",
+        course_table(figure) if figure else "",
         _notes(part),
         class_="time",
     )
@@ -252,66 +250,3 @@ def _notes(part: CellSummary) -> Markup:
         if notes
         else (Markup(""))
     )
-
-
-def _course_table(figure: Figure) -> Markup:
-    """Return the numbers of the round that the chart shows first, folded.
-
-    Where scripts run, the table follows the round that is picked there (assets/course.js).
-    """
-    view = figure.views[figure.chosen]
-    if view.course is None:
-        return Markup("")
-    label = "The course over time in numbers"
-    columns = [(panel, column) for panel in view.course.panels for column in panel.columns]
-    groups = [element("th", ""), *(
-        element("th", panel.title, colspan=len(panel.columns), scope="colgroup", class_="group")
-        for panel in view.course.panels
-    )]  # fmt: skip
-    heads = ["From (s)", *(column.name for _, column in columns)]
-    table = element(
-        "table",
-        element(
-            "thead",
-            element("tr", *groups),
-            element("tr", *(element("th", head, scope="col") for head in heads)),
-        ),
-        element("tbody", *_course_rows(view.course)),
-    )
-    caption = element("p", element("span", view.label, class_="of"), class_="lead")
-    events = element("ul", *_mark_items(view.course.marks), class_="marks")
-    return element(
-        "details",
-        element("summary", label),
-        caption,
-        events,
-        scrolling(table, label),
-        id=figure.table,
-    )
-
-
-def _course_rows(course: Course) -> Iterator[Markup]:
-    columns = [(panel.y.unit, column) for panel in course.panels for column in panel.columns]
-    steps = max((len(column.values) for _, column in columns), default=0)
-    for step in range(steps):
-        texts = [format_number(step * course.step_s)]
-        texts += [_reading(unit, column.values[step]) for unit, column in columns]
-        yield element("tr", *(element("td", text) for text in texts))
-
-
-def _reading(unit: str, value: float | None) -> str:
-    """Return one reading in words; assets/course.js says it the same way."""
-    if value is None:
-        return NO_FIGURE
-    if unit == "share":
-        return format_share(value)
-    if unit == "ns":
-        return format_duration_ns(value, _EXACT)
-    if unit == "B/s":
-        return format_rate_bytes(value, _EXACT)
-    return format_iops(value, _EXACT)
-
-
-def _mark_items(marks: Sequence[CourseMark]) -> Iterator[Markup]:
-    for mark in marks:
-        yield element("li", mark.text)

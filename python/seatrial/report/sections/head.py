@@ -9,8 +9,10 @@ from seatrial.analysis.findings.context import (
     physical_devices,
 )
 from seatrial.analysis.model import Summary
+from seatrial.analysis.replay.samples import is_of_replay
 from seatrial.analysis.wording import format_count, format_duration_s, format_plural, moment
 from seatrial.report.document import page_head
+from seatrial.report.lab import lab_notice
 from seatrial.report.markup import Markup
 from seatrial.results.model import Run
 from seatrial.results.origin import known_duration_s, origin_of
@@ -28,7 +30,7 @@ def head(summary: Summary) -> Markup:
     run = summary.run
     name = run.label or run.study_name
     status = _STATUS.get(run.status, "")
-    return page_head(name, summary.verdict, _particulars(summary), status)
+    return page_head(name, summary.verdict, _particulars(summary), status, lab_notice(run))
 
 
 def _particulars(summary: Summary) -> dict[str, str]:
@@ -58,8 +60,10 @@ def _extent(summary: Summary) -> str:
     if None not in durations_s:
         requests = sum(sample.outcome.offered for sample in samples)
         on_database = all(is_of_database(part.cell) for part in summary.cells)
+        are_replays = all(is_of_replay(part.cell) for part in summary.cells)
+        noun = "transactions" if on_database else "requests"
         told.append(format_duration_s(sum(filter(None, durations_s))))
-        told.append(f"{format_count(requests)} {'transactions' if on_database else 'requests'}")
+        told.append(f"{format_count(requests)} {'statements' if are_replays else noun}")
     return ", ".join(told)
 
 

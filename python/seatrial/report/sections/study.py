@@ -10,6 +10,7 @@ from typing import Any
 from seatrial.report.markup import Markup, element
 from seatrial.results.model import Run
 
+_LINES_SHOWN_MAX = 120
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -32,8 +33,18 @@ def study_parts(run: Run) -> list[Markup]:
             (element("dt", term), element("dd", text))]  # fmt: skip
     return [
         element("dl", *rows, class_="facts"),
-        element("pre", element("code", to_toml(run.study)), tabindex=0),
+        _as_file(run.study),
     ]
+
+
+def _as_file(study: Mapping[str, Any]) -> Markup:
+    """Return a study as a file; a long one is folded."""
+    text = to_toml(study)
+    shown = element("pre", element("code", text), tabindex=0)
+    lines = text.count("\n")
+    if lines <= _LINES_SHOWN_MAX:
+        return shown
+    return element("details", element("summary", f"The study, {lines} lines"), shown)
 
 
 def to_toml(document: Mapping[str, Any]) -> str:

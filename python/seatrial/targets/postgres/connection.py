@@ -6,7 +6,7 @@ import getpass
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -165,6 +165,15 @@ def parse_url(url: str) -> tuple[Address, Secret | None]:
     return address, secret
 
 
+def names_database(url: str) -> bool:
+    """Tell whether a URL, or ``PGDATABASE``, says which database is meant.
+
+    Raises:
+        UsageError: when it is no such URL.
+    """
+    return bool(_parsed(url).get("dbname") or os.environ.get("PGDATABASE"))
+
+
 def connect(
     address: Address, *, secret: Secret | None = None, dbname: str | None = None
 ) -> psycopg.Connection:
@@ -202,6 +211,28 @@ def connect(
         connection.close()
         raise _server_too_old(wanted.place, version)
     return connection
+
+
+def driver_way(address: Address, secret: Secret | None) -> dict[str, Any]:
+    """Return the way to a database for a driver of ours, which does not go through libpq.
+
+    The password in it is the one that libpq would take, ``PGPASSWORD`` and ``~/.pgpass`` included;
+    it goes into no message and no results.
+
+    Raises:
+        TargetError: when the database cannot be connected to.
+    """
+    password = secret.reveal() if secret else ""
+    if not password:
+        with connect(address) as asked:
+            password = asked.info.password
+    return {
+        "host": address.host,
+        "port": address.port,
+        "database": address.dbname,
+        "user": address.user,
+        "password": password or None,
+    }
 
 
 def _parsed(url: str) -> dict[str, str]:

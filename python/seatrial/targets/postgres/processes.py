@@ -23,6 +23,7 @@ from seatrial.context.tree import LIVE
 from seatrial.targets.processes import start_ticks
 from seatrial.targets.undoer import PATIENCE_S, comes_true
 
+_PID_FILE: Final = "postmaster.pid"
 _PROGRAMS: Final = frozenset({"postgres", "initdb", "setpriv"})
 _IPC_RMID: Final = 0
 _HELD_S: Final = 1.0
@@ -50,7 +51,7 @@ class PidFile:
 
 def read_pid_file(data_folder: Path) -> PidFile | None:
     """Return what ``postmaster.pid`` says; None when it is not there or not written to its end."""
-    lines = (LIVE.text(f"{data_folder}/postmaster.pid") or "").splitlines()
+    lines = (LIVE.text(f"{data_folder}/{_PID_FILE}") or "").splitlines()
     # A process without a postmaster, as initdb starts them, writes its number with a minus.
     number = lines[0].removeprefix("-") if lines else ""
     if len(lines) < 3 or not (number.isdigit() and lines[2].isdigit()):
@@ -75,7 +76,8 @@ def server_processes(data_folder: Path) -> list[int]:
 def end_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
     """End a server at once, by an immediate shutdown, then by killing; tell whether it is gone.
 
-    Its System V shared memory goes as well.
+    Its System V shared memory goes as well, and its pid file: the next start would take the
+    number of a process that is dead, but that init has not buried yet, for a server that runs.
     """
     written = read_pid_file(data_folder)
     if written is not None and written.pid in server_processes(data_folder):
@@ -86,6 +88,8 @@ def end_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
     left = read_pid_file(data_folder)
     if is_gone and left is not None:
         remove_segment(left)
+        if start_ticks(left.pid) is None:
+            (data_folder / _PID_FILE).unlink(missing_ok=True)
     return is_gone
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from targets.loops import loops_over
+
 MIB = 1024 * 1024
 
 
@@ -97,10 +99,8 @@ def _swept(tmp_path):
     for point in reversed(mounted):
         if Path(point).is_relative_to(tmp_path):
             subprocess.run(["umount", point], check=False, capture_output=True)
-    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
-        if Path(backing.read_text().strip()).is_relative_to(tmp_path):
-            device = f"/dev/{backing.parts[3]}"
-            subprocess.run(["losetup", "-d", device], check=False, capture_output=True)
+    for device in loops_over(tmp_path):
+        subprocess.run(["losetup", "-d", device], check=False, capture_output=True)
 
 
 @pytest.fixture

@@ -46,6 +46,8 @@ class TestFiles:
         for wrong in ("", "old.dat", str(tmp_path), f"{path}/", str(tmp_path / "link.dat")):
             text = refusal(path, destroy=wrong)
             assert not wrong or f"--destroy names {wrong}" in text
+        for several in (f"OTHER,{path}", f"{path}, OTHER"):
+            permit_write(path, destroy=several, bytes_to_write=1).close()
         with permit_write(tmp_path / "link.dat", destroy=str(path), bytes_to_write=1) as permit:
             assert permit.path == path
             assert Path(permit.safe_path).read_bytes() == b"x"
@@ -178,7 +180,7 @@ class TestFiles:
             raise PermissionError(13, "Permission denied")
 
         path = image()
-        monkeypatch.setattr(guard, "probe_signatures", deny)
+        monkeypatch.setattr(guard, "read_signatures", deny)
         assert "cannot be looked into here (Permission denied)" in refusal(path)
         assert inspect(path).size_bytes == 64 * MIB
 

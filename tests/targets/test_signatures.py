@@ -85,7 +85,7 @@ def test_a_magic_number_elsewhere_is_only_data(image):
 
 
 @given(size_bytes=st.integers(0, 300 * KIB), data=st.binary(max_size=2000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_size_and_no_content_makes_the_reader_fail(tmp_path_factory, size_bytes, data):
     path = tmp_path_factory.mktemp("any") / "any.img"
     path.write_bytes(data)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.targets import undoers
+from seatrial.targets import undoers, unmounting
 from seatrial.targets.loop import attach
 from seatrial.targets.undo import UndoJournal, clean
 from seatrial.targets.undoers import loop_backing
@@ -169,7 +169,7 @@ class TestRoot:
     def test_a_mount_in_use_is_told_and_nothing_below_it_is_torn_away(
         self, tmp_path, child, monkeypatch
     ):
-        monkeypatch.setattr(undoers, "PATIENCE_S", 0.3)
+        monkeypatch.setattr(unmounting, "PATIENCE_S", 0.3)
         kill(child(MAKE_FILES + ATTACH_LOOP + MOUNT_LOOP + REPORT_AND_WAIT, str(tmp_path)))
         data = tmp_path / ".seatrial-run1/mnt/data"
         with data.open():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -124,6 +125,32 @@ def test_orphans_of_a_postmaster_that_died_are_ended(cluster):
     assert found.outcome == "undone"
     assert start_ticks(backend) is None
     assert undo_server(data_folder=str(cluster.folder), run_id="run1").outcome == "gone"
+
+
+@pytest.fixture
+def unburied():
+    """Orphans become this process's own and stay zombies, as under an init that is late."""
+    # PR_SET_CHILD_SUBREAPER of prctl(2).
+    assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0
+    yield
+    assert ctypes.CDLL(None).prctl(36, 0, 0, 0, 0) == 0
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def test_a_server_that_is_dead_and_not_buried_hinders_no_next_one(cluster, child, unburied):
+    process = child(START.format(trap=""), *place(cluster))
+    process.stdout.readline()
+    process.kill()
+    process.wait(10)
+    written = read_pid_file(cluster.folder)
+    # It cannot end by itself, so that it leaves its pid file.
+    os.kill(written.pid, signal.SIGSTOP)
+    assert end_server(cluster.folder, patience_s=0.5)
+    os.kill(written.pid, 0)
+    with cluster.start({}) as server:
+        assert server.pid != written.pid
 
 
 @pytest.fixture

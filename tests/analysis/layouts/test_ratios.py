@@ -1,0 +1,116 @@
+"""Layouts that differ in one thing: what is told of them, and how often that is false."""
+
+import numpy as np
+import pytest
+
+from seatrial.analysis.layouts.ratios import Measured, layout_ratios, one_difference
+from seatrial.analysis.layouts.samples import variant
+
+from .hand import cell_of, finding_of, kinds, of_run, quick_rounds, spec_of, summary_of
+
+TRIALS = 100
+SIZES = (4096, 8192, 65536)
+
+
+def factors(spec):
+    return variant(spec, spec.label).factors
+
+
+def striped(stripe, **changes):
+    backend = f"md+{stripe}"
+    label = {"md": "striped-1", "lvm": "striped-2"}[stripe]
+    return spec_of("raid5", 4, label=label, backend=backend, legs=2, **changes)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "factor"),
+    [
+        (striped("md"), striped("lvm"), "backend"),
+        (spec_of("raid0", 4), spec_of("raid5", 4), "level"),
+        (spec_of("raid0", 8), spec_of("raid0", 4, legs=2, backend="md+lvm"), "legs"),
+        (spec_of(chunk_kib=64), spec_of(chunk_kib=128), "chunk_kib"),
+    ],
+)
+def test_one_factor_is_found(a, b, factor):
+    assert one_difference(factors(a), factors(b)) == factor
+
+
+def test_numbers_of_drives_are_for_the_sweep_and_two_differences_for_nobody():
+    assert one_difference(factors(spec_of("raid0", 4)), factors(spec_of("raid0", 6))) == ""
+    assert one_difference(factors(spec_of("raid0", 4)), factors(spec_of("raid5", 6))) == ""
+    options = factors(spec_of(mount_options=["noatime"]))
+    assert one_difference(factors(spec_of()), options) == "mount_options"
+
+
+def measured(draw, rates, *, rounds, spread, sizes=SIZES):
+    """Layouts at so many requests per second, with noise of each round, some shared by all."""
+    drift = 0.05 * draw.standard_normal(rounds)
+    cells = []
+    for spec, rate in rates:
+        for size in sizes:
+            noise = spread * draw.standard_normal(rounds)
+            cell = cell_of(spec, operation="read", block_size_bytes=size)
+            cells.append(summary_of(*quick_rounds(spec, rate * np.exp(noise + drift), cell)))
+    return cells
+
+
+def answers(ratio, *, rounds, spread, trials=TRIALS):
+    draw = np.random.default_rng(3)
+    found = []
+    for _ in range(trials):
+        pair = [(striped("md"), 1e5), (striped("lvm"), 1e5 * ratio)]
+        (told,) = layout_ratios(Measured(measured(draw, pair, rounds=rounds, spread=spread)))
+        assert told.factor == "backend"
+        found.append(told.answer)
+    return found
+
+
+@pytest.mark.parametrize("rounds", [3, 6])
+def test_equal_backends_are_hardly_ever_called_different(rounds):
+    found = answers(1.0, rounds=rounds, spread=0.03)
+    assert sum(answer in ("higher", "lower") for answer in found) <= 0.1 * TRIALS
+    # At most 5 of 100 are promised; of 100 trials up to 10 are likely by chance (p < 0.03).
+
+
+def test_many_equal_layouts_are_judged_together():
+    """Six equal layouts are fifteen pairs; yet at most one run in twenty says anything."""
+    draw = np.random.default_rng(11)
+    chunks = [
+        (spec_of("raid0", 4, label=f"c{chunk}", chunk_kib=chunk), 1e5)
+        for chunk in (16, 32, 64, 128, 256, 512)
+    ]
+    false = 0
+    for _ in range(TRIALS):
+        cells = measured(draw, chunks, rounds=5, spread=0.03, sizes=[8192])
+        ratios = layout_ratios(Measured(cells))
+        assert len(ratios) == 15
+        false += any(each.answer in ("higher", "lower") for each in ratios)
+    assert false <= 0.1 * TRIALS  # as above; of 300 trials 13 were found false
+
+
+def test_a_difference_of_ten_percent_is_found_with_six_rounds():
+    found = answers(0.9, rounds=6, spread=0.03, trials=50)
+    assert found.count("lower") >= 45
+
+
+def test_the_ten_percent_between_md_and_lvm_are_told_with_an_interval():
+    draw = np.random.default_rng(2)
+    pair = [(striped("md"), 1e5), (striped("lvm"), 0.9e5)]
+    cells = measured(draw, pair, rounds=6, spread=0.02)
+    run = of_run(*(sample for part in cells for sample in part.samples))
+    found = finding_of(run, "layouts_differ")
+    assert "in backend alone" in found.sentence
+    assert "md+lvm against md+md" in found.sentence
+    (told,) = found.evidence["pairs"]
+    assert told["rate_ratio_low"] < 0.9 < told["rate_ratio_high"]
+    assert told["rate_ratio_high"] < 1
+
+
+def test_a_small_difference_is_no_finding():
+    draw = np.random.default_rng(2)
+    pair = [(striped("md"), 1e5), (striped("lvm"), 0.97e5)]
+    cells = measured(draw, pair, rounds=8, spread=0.01)
+    run = of_run(*(sample for part in cells for sample in part.samples))
+    assert "layouts_differ" not in kinds(run)
+    (told,) = run.layouts.ratios
+    assert told.answer == "lower"

@@ -1,0 +1,173 @@
+"""``seatrial lab``: what it refuses, what it plans, and that a killed lab's samples come home."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from cli.command import seatrial, start
+from seatrial.cli import lab_run
+from seatrial.cli.lab_inside import End
+from seatrial.cli.lab_run import LabRequest, bring_home_left, measure_in_lab
+from seatrial.errors import SpaceError, TargetError
+from seatrial.results.store import ResultsFile
+from seatrial.study.load import load_study
+from seatrial.targets.lab.machine import Machine
+from seatrial.targets.lab.qemu import Qemu
+from seatrial.targets.lab.session import BootError
+from seatrial.targets.lab.uml import UserModeLinux
+
+STUDY = """
+name = "one-array"
+rounds = { min = 20, max = 20 }
+[drives]
+lab = "2x32M"
+[[layout]]
+name = "mirror"
+level = "raid1"
+drives = 2
+filesystem = "none"
+initial_sync = false
+size = "16MiB"
+[[workload]]
+name = "reads"
+kind = "io"
+operations = "read"
+block_sizes = "4KiB"
+seconds = 0.2
+"""
+
+
+@pytest.fixture
+def study(tmp_path) -> Path:
+    path = tmp_path / "one-array.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def test_the_plan_needs_no_lab(study, tmp_path):
+    nowhere = {"SEATRIAL_CACHE_DIR": str(tmp_path / "none")}
+    ended = seatrial("lab", study, "--plan", "--disks", "4x64M", folder=tmp_path, env=nowhere)
+    assert ended.code == 0
+    assert "4 disks of 64 MiB in the lab" in ended.out
+
+
+def test_a_lab_that_is_not_set_up(study, tmp_path):
+    nowhere = {"SEATRIAL_CACHE_DIR": str(tmp_path / "none")}
+    ended = seatrial("lab", study, folder=tmp_path, env=nowhere)
+    assert ended.code == 6
+    assert "seatrial lab --setup" in ended.err
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["one-array.toml"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("four-kib",), "has no layouts"),
+        (("{study}", "--disks", "many"), "6x2G"),
+        (("{study}", "--disks", "1x64M"), "drives"),
+        (("{study}", "--resume"), "no --resume"),
+        (("{study}", "--memory", "much"), "--memory"),
+        ((), "STUDY"),
+    ],
+)
+def test_what_cannot_be_done_is_told_before_anything_boots(arguments, words, study, tmp_path):
+    named = [each.replace("{study}", str(study)) for each in arguments]
+    ended = seatrial("lab", *named, folder=tmp_path)
+    assert ended.code == 2
+    assert words in ended.err
+
+
+@pytest.mark.parametrize(
+    ("kinds", "way_out"),
+    [
+        (
+            [UserModeLinux],
+            "qemu-system-x86`); `seatrial lab --setup --machine qemu` fetches",
+        ),
+        ([UserModeLinux, Qemu], "End what keeps this machine busy"),
+    ],
+)
+def test_where_nothing_boots_each_reason_is_told_and_what_to_install(
+    kinds: list[type[Machine]], way_out: str, study, tmp_path, monkeypatch
+):
+    def refuse(_request, machine, _folder):
+        raise BootError(seen=f"{machine.name} said: no", cause="It cannot", next_step="Try")
+
+    obstacle = classmethod(lambda _cls: "It is not installed (`apt-get install qemu-system-x86`)")
+    monkeypatch.setattr(Qemu, "obstacle", obstacle)
+    monkeypatch.setattr(lab_run, "_run", refuse)
+    request = LabRequest(
+        study=load_study(str(study)),
+        machines=[kind.__new__(kind) for kind in kinds],
+        memory_bytes=1 << 30,
+        results=tmp_path / "results.seatrial",
+        command="seatrial lab",
+        label="",
+        is_quiet=True,
+    )
+    with pytest.raises(TargetError) as caught:
+        measure_in_lab(request)
+    told = str(caught.value)
+    assert all(f"{kind.name} said: no" in told for kind in kinds)
+    assert way_out in told
+    assert "--loop" in told
+
+
+def test_an_error_inside_is_the_same_error_outside():
+    end = End(error=("SpaceError", "It is full.", "Too much.", "Less."))
+    with pytest.raises(SpaceError, match="It is full"):
+        end.raise_error()
+
+
+def test_what_a_killed_lab_measured_comes_home(study, tmp_path, lab_environment):
+    process = start("lab", study, folder=tmp_path, env=dict(lab_environment))
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("Round 3"):
+            break
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    process.stderr.close()
+    left = list(tmp_path.glob("results.seatrial.lab-*"))
+    assert len(left) == 1
+    ended = seatrial("clean", folder=tmp_path)
+    assert ended.code == 0, ended.out
+    results = tmp_path / "results.seatrial"
+    (run,) = bring_home_left(results)
+    assert run.status == "interrupted"
+    assert not left[0].exists()
+    with ResultsFile.open(results, read_only=True) as store:
+        samples = store.samples(run.id)
+    assert len(samples) >= 2
+    assert [sample.round for sample in samples] == list(range(len(samples)))
+    assert run.fingerprint_before["machine"]["lab"].startswith("user-mode Linux")
+
+
+def test_an_interrupted_lab_tells_what_it_measured(study, tmp_path, lab_environment):
+    process = start("lab", study, "--json", folder=tmp_path, env=dict(lab_environment))
+    folder = next_folder(tmp_path)
+    wait_for((folder / "results.seatrial").exists)
+    time.sleep(4)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 4, err
+    assert '"status": "interrupted"' in out or '"status":"interrupted"' in out
+    assert list(tmp_path.glob("results.seatrial.lab-*")) == []
+
+
+def next_folder(place: Path) -> Path:
+    wait_for(lambda: any(place.glob("results.seatrial.lab-*")))
+    return next(place.glob("results.seatrial.lab-*"))
+
+
+def wait_for(condition) -> None:
+    give_up_s = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < give_up_s, "it did not come"
+        time.sleep(0.05)

@@ -1,0 +1,156 @@
+"""Deeds done at their time beside a load, by a thread that never outlives it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from seatrial.errors import TargetError
+from seatrial.measure.layouts import breaking as breaking_module
+from seatrial.measure.layouts.breaking import Breaking
+from seatrial.measure.layouts.watch import Watch
+from seatrial.study.failure import Failure
+from seatrial.targets.layouts.backend import ArrayState
+
+SOON = Failure(after_s=0.1)
+LATER = Failure(after_s=0.3, deed="scrub")
+NEVER = Failure(after_s=60, deed="replace")
+
+
+class Fake:
+    """An array whose state a test sets, and what was done to it when."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.state = ArrayState()
+        self.prepared: list[Failure] = []
+        self.done: list[tuple[float, str]] = []
+        self.began_s = 0.0
+        self._error = error
+
+    def prepare(self, failures: Sequence[Failure]) -> None:
+        self.prepared = list(failures)
+
+    def do(self, failure: Failure, watch: Watch) -> None:
+        if self._error:
+            raise self._error
+        self.done.append((time.monotonic() - self.began_s, failure.deed))
+        watch.note("failed", failure.leg)
+
+
+def begun(fake: Fake, *failures: Failure) -> Breaking:
+    return Breaking(failures, fake, Watch(1, lambda _leg: fake.state))
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "breaking"]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    yield
+    assert threads() == []
+
+
+def start(breaking: Breaking, fake: Fake) -> None:
+    fake.began_s = time.monotonic()
+    breaking.begin()
+
+
+def test_deeds_are_done_at_their_time_and_none_after_the_load():
+    fake = Fake()
+    with begun(fake, SOON, LATER, NEVER) as breaking:
+        assert fake.prepared == [SOON, LATER, NEVER]
+        start(breaking, fake)
+        time.sleep(0.6)
+        breaking.load_ended()
+    assert [deed for _, deed in fake.done] == ["fail", "scrub"]
+    for (did_s, _), failure in zip(fake.done, (SOON, LATER), strict=True):
+        assert failure.after_s <= did_s < failure.after_s + 0.25
+    assert breaking.notes == ["replace after 60 s was not done: the load had ended."]
+
+
+def test_an_array_that_nothing_is_done_to_has_no_thread():
+    fake = Fake()
+    with begun(fake) as breaking:
+        start(breaking, fake)
+        assert threads() == []
+        breaking.settle(print)
+    assert (fake.done, breaking.notes) == ([], [])
+
+
+def test_a_deed_that_fails_is_an_event_and_a_note():
+    fake = Fake(TargetError(seen="It is busy.", cause="Who knows.", next_step="Wait."))
+    with begun(fake, SOON) as breaking:
+        start(breaking, fake)
+        time.sleep(0.4)
+    (event,) = breaking.watch.events(fake.began_s)
+    assert (event.what, event.leg) == ("deed_failed", 1)
+    assert "It is busy" in event.detail
+    assert "fail after 0.1 s failed" in breaking.notes[0]
+
+
+def test_a_defect_of_the_thread_is_told():
+    fake = Fake(ZeroDivisionError("what nobody expects"))
+    with begun(fake, SOON) as breaking:
+        start(breaking, fake)
+        time.sleep(0.4)
+        breaking.settle(print)
+    assert "ZeroDivisionError: what nobody expects" in breaking.notes[0]
+
+
+def interrupted(breaking: Breaking, fake: Fake) -> None:
+    with breaking:
+        start(breaking, fake)
+        assert threads() == ["breaking"]
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_of_the_load_ends_the_thread():
+    fake = Fake()
+    breaking = begun(fake, NEVER)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(breaking, fake)
+    assert breaking.notes[0].startswith("replace after 60 s was not done")
+
+
+def settled_s(fake: Fake, breaking: Breaking, told: list[str]) -> float:
+    start(breaking, fake)
+    time.sleep(0.3)
+    breaking.load_ended()
+    began_s = time.monotonic()
+    breaking.settle(told.append)
+    return time.monotonic() - began_s
+
+
+def test_a_rebuild_is_waited_for_to_its_end():
+    fake, told = Fake(), []
+    fake.state = ArrayState(missing=1, operation="rebuild", share=0.42)
+    timer = threading.Timer(1.0, lambda: setattr(fake, "state", ArrayState()))
+    timer.start()
+    with begun(fake, SOON) as breaking:
+        waited_s = settled_s(fake, breaking, told)
+    assert 0.5 < waited_s < 2.5
+    assert told[0] == "42%"
+    assert [each.what for each in breaking.watch.happened][-1] == "rebuild_ended"
+    assert breaking.notes == []
+
+
+def test_an_array_without_a_spare_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(breaking_module, "QUIET_S", 0.5)
+    fake = Fake()
+    fake.state = ArrayState(missing=1)
+    with begun(fake, SOON) as breaking:
+        assert settled_s(fake, breaking, []) < 2
+    assert breaking.notes == []
+
+
+def test_a_rebuild_that_stands_still_is_given_up(monkeypatch):
+    monkeypatch.setattr(breaking_module, "STANDSTILL_S_MAX", 0.5)
+    fake = Fake()
+    fake.state = ArrayState(missing=1, operation="rebuild", share=0.1)
+    with begun(fake, SOON) as breaking:
+        assert settled_s(fake, breaking, []) < 2
+    assert "was at 10% when it was no longer waited for" in breaking.notes[0]

@@ -1,0 +1,119 @@
+"""What is told of an array from one look to the next, and as a series over a sample."""
+
+from __future__ import annotations
+
+import pytest
+
+from seatrial.errors import TargetError
+from seatrial.measure.layouts.watch import Look, Watch, joined, series_of
+from seatrial.results.model import Series
+from seatrial.targets.layouts.backend import ArrayState
+
+WHOLE = ArrayState()
+DEGRADED = ArrayState(missing=1)
+SCRUB = ArrayState(operation="scrub", share=0.5)
+LOST = ArrayState(missing=2, has_failed=True)
+
+
+def rebuilding(share: float | None, missing: int = 1) -> ArrayState:
+    return ArrayState(missing=missing, operation="rebuild", share=share)
+
+
+def told(*states: ArrayState) -> list[str]:
+    """What happened to an array of one leg that was seen in these states."""
+    seen = iter(states)
+    watch = Watch(1, lambda _leg: next(seen))
+    for _ in states:
+        watch.look()
+    assert [each.leg for each in watch.happened] == [1] * len(watch.happened)
+    return [each.what for each in watch.happened]
+
+
+@pytest.mark.parametrize(
+    ("states", "events"),
+    [
+        ([WHOLE, WHOLE], []),
+        ([WHOLE, DEGRADED, DEGRADED], []),
+        ([WHOLE, rebuilding(0.1), rebuilding(0.9), WHOLE], ["rebuild_started", "rebuild_ended"]),
+        # It came and went between two looks.
+        ([WHOLE, DEGRADED, WHOLE], ["rebuild_ended"]),
+        # The next drive's rebuild follows at once.
+        (
+            [rebuilding(0.9, missing=2), rebuilding(0.0, missing=1), WHOLE],
+            ["rebuild_started", "rebuild_ended", "rebuild_started", "rebuild_ended"],
+        ),
+        # It stops, for another drive has failed: nothing is whole again.
+        ([rebuilding(0.4), LOST], ["rebuild_started", "array_failed"]),
+        ([WHOLE, SCRUB, WHOLE], ["scrub_started", "scrub_ended"]),
+    ],
+)
+def test_what_changes_between_two_looks_is_told_once(states, events):
+    assert told(*states) == events
+
+
+def test_a_drive_that_falters_and_is_then_missing_was_left_out():
+    states = iter([ArrayState(), ArrayState(missing=1), ArrayState(missing=2)])
+    watch = Watch(1, lambda _leg: next(states))
+    watch.look()
+    watch.note("faltering", 1, "/dev/dm-1")
+    watch.look()
+    watch.look()  # The second one has no drive that falters to account for it.
+    told = [(each.what, each.member) for each in watch.happened]
+    assert told == [("faltering", "/dev/dm-1"), ("failed", "/dev/dm-1")]
+
+
+def test_legs_are_looked_at_together_and_told_apart():
+    states = {1: WHOLE, 2: rebuilding(0.25)}
+    watch = Watch(2, states.__getitem__)
+    watch.look()
+    assert [(each.what, each.leg) for each in watch.happened] == [("rebuild_started", 2)]
+    assert (watch.missing, watch.is_working, watch.share) == (1, True, 0.25)
+    assert (watch.looks[0].missing, watch.looks[0].rebuild_share) == (1, 0.25)
+
+
+def test_an_array_that_cannot_be_looked_at_is_told_of_once_and_keeps_its_state():
+    answers = [DEGRADED, None, None, WHOLE]
+
+    def state(_leg: int) -> ArrayState:
+        found = answers.pop(0)
+        if found is None:
+            raise TargetError(seen="It hangs.", cause="A drive.", next_step="Wait.")
+        return found
+
+    watch = Watch(1, state)
+    for _ in range(4):
+        watch.look()
+    assert len(watch.complaints) == 1
+    assert len(watch.looks) == 2
+    assert [each.what for each in watch.happened] == ["rebuild_ended"]
+
+
+LOOKS = [
+    Look(at_s=100.05, missing=0, rebuild_share=None),
+    Look(at_s=100.30, missing=1, rebuild_share=None),
+    Look(at_s=100.55, missing=1, rebuild_share=0.5),
+]
+
+
+def test_a_series_has_the_last_look_of_each_period_and_nothing_that_is_too_old():
+    series = series_of(LOOKS, start_s=100.0, duration_s=2.0)
+    assert series.period_s == 0.2
+    assert series.columns["missing_members"] == [0.0, 1.0, 1.0, 1, 1, 1, 1, 1, None, None]
+    assert series.columns["rebuild_share"][:4] == [None, None, 0.5, 0.5]
+
+
+def test_the_series_of_a_database_keeps_its_own_period():
+    own = Series(period_s=1.0, columns={"cpu_user_share": [0.1, 0.2]})
+    series = joined(own, LOOKS, start_s=100.0)
+    assert series.period_s == 1.0
+    assert series.columns["cpu_user_share"] == [0.1, 0.2]
+    assert series.columns["missing_members"] == [1.0, 1.0]
+    assert series.columns["rebuild_share"] == [0.5, 0.5]
+
+
+def test_moments_of_events_count_from_the_start_of_the_sample():
+    watch = Watch(1, lambda _leg: WHOLE)
+    watch.note("deed_failed", 1, detail="why")
+    (event,) = watch.events(watch.happened[0].at_s - 2.5)
+    assert event.at_s == pytest.approx(2.5)
+    assert (event.what, event.leg, event.detail) == ("deed_failed", 1, "why")

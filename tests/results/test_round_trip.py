@@ -19,6 +19,7 @@ from results.builders import (
     make_run,
     make_sample,
 )
+from results.replay_records import make_replay_record
 from seatrial._core import Histogram
 from seatrial.errors import ResultsFileError, UsageError
 from seatrial.results.model import (
@@ -36,6 +37,7 @@ from seatrial.results.model import (
     Timeline,
     Verification,
 )
+from seatrial.results.replay import STATEMENTS, ReplayAccount
 from seatrial.results.store import ResultsFile
 from seatrial.study.cell import Cell
 
@@ -114,6 +116,21 @@ records = st.builds(
     batch_s=st.dictionaries(texts, figures, max_size=3),
     notes=st.lists(texts, max_size=2),
 )
+replays = st.builds(
+    make_replay_record,
+    classes=st.dictionaries(
+        st.sampled_from(STATEMENTS),
+        st.builds(
+            ReplayAccount,
+            skipped=st.dictionaries(texts, counts, max_size=3),
+            **dict.fromkeys(("captured", "ok", "failed", "not_reached"), counts),
+        ),
+        max_size=3,
+    ),
+    captured_s=figures,
+    words=texts,
+    trace=st.dictionaries(texts, texts, max_size=3),
+)
 samples = st.builds(
     Sample,
     cell=cells,
@@ -190,6 +207,7 @@ samples = st.builds(
     ),
     series=st.none() | series,
     database=st.none() | records,
+    replay=st.none() | replays,
 )
 
 

@@ -15,6 +15,7 @@ from results.builders import (
     make_sample,
     make_series,
 )
+from results.replay_records import make_replay_record, make_replay_sample
 from seatrial.errors import ResultsFileError
 from seatrial.results import rows, schema
 from seatrial.results.store import ResultsFile
@@ -84,7 +85,7 @@ def file_of_version(path: Path, version: int) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 4])
 def test_files_of_earlier_versions_are_read_and_gone_on_with(tmp_path, version):
     path = tmp_path / "older.seatrial"
     file_of_version(path, version)
@@ -92,13 +93,15 @@ def test_files_of_earlier_versions_are_read_and_gone_on_with(tmp_path, version):
     with ResultsFile.open(path, read_only=True) as file:
         (old,) = file.samples(RUN_ID)
     assert path.read_bytes() == before
-    assert (old.series, old.database) == (None, None)
+    assert (old.series, old.database, old.layout, old.replay) == (None, None, None, None)
     assert old.operations == make_sample().operations
     with ResultsFile.open(path) as file:
         file.add_sample(RUN_ID, make_database_sample(index=1))
+        file.add_sample(RUN_ID, make_replay_sample(index=2))
     with ResultsFile.open(path, read_only=True) as file:
-        first, second = file.samples(RUN_ID)
+        first, second, third = file.samples(RUN_ID)
     assert first == old
+    assert (second.replay, third.replay) == (None, make_replay_record())
     assert second.database == make_record()
     assert second.series == make_series()
     assert state(path)[0] == len(schema.MIGRATIONS)

@@ -12,6 +12,7 @@ from seatrial.cli.study_command import plan_of
 from seatrial.measure.database.stage import Databases
 from seatrial.measure.progress import Silent, Watcher
 from seatrial.results.model import Sample
+from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
 from seatrial.targets.file import TrialFolder
 from seatrial.targets.undo import UndoJournal
@@ -39,6 +40,12 @@ class Trial:
             if cell.workload == workload
             and all(cell.spec["database"][name].endswith(end) for name, end in asked.items())
         )
+        return self.measure_cell(cell, round_number, watcher)
+
+    def measure_cell(
+        self, cell: Cell, round_number: int = 0, watcher: Watcher | None = None
+    ) -> Sample:
+        """Measure a cell."""
         return self._databases.measure(cell, round_number, 0, watcher or Silent())
 
 

@@ -1,0 +1,104 @@
+"""What is found in queries before and after, and what is not."""
+
+from __future__ import annotations
+
+import math
+
+from seatrial.analysis.beforeafter.model import (
+    BeforeAfter,
+    Change,
+    Measured,
+    Overall,
+    ServerWork,
+    Side,
+    Table,
+)
+from seatrial.analysis.estimate import Estimate
+from seatrial.analysis.findings import find_in_before_after
+
+
+def ratio(value: float) -> Estimate:
+    return Estimate(value=value, low=value * 0.9, high=value * 1.1, rounds=10, unit="ratio")
+
+
+def change(text: str, factor: float, answer: str, total_s: float = 10.0, **more) -> Change:
+    return Change(
+        key=text,
+        text=text,
+        kind="select",
+        before=Measured(calls=100, total_s=total_s),
+        after=Measured(calls=100, total_s=total_s / factor),
+        speed_up=ratio(factor),
+        saved_s=total_s - total_s / factor,
+        answer=answer,
+        **more,
+    )
+
+
+def found_in(*changes: Change, kind: str = "replay"):
+    side = Side(
+        name="a", kind=kind, clock="client", units=10, covered_s=9.0, calls=1e3, total_s=9.0
+    )
+    overall = Overall(
+        speed_up=ratio(2.0), geometric=ratio(2.0), answer="faster", p_value=0.01,
+        below_floor=False, within_share=None, rounds_more=None,
+        before_s=math.fsum(each.before.total_s for each in changes), after_s=1.0,
+        faster=1, slower=1, same=0, undecided=0,
+    )  # fmt: skip
+    table = Table(
+        before=side, after=side, basis="interleaved", overall=overall, changes=list(changes)
+    )
+    told = BeforeAfter(pages=table) if kind == "web" else BeforeAfter(queries=table)
+    return find_in_before_after(told)
+
+
+FASTER = change("SELECT 1", 3.0, "faster", total_s=900.0)
+
+
+def test_nothing_is_found_where_nothing_surely_became_slower():
+    assert found_in(FASTER, change("SELECT 2", 0.5, "undecided")) == []
+    assert find_in_before_after(BeforeAfter()) == []
+
+
+def test_what_became_slower_is_told_by_the_slowest_and_by_what_it_costs():
+    slow = change("SELECT slow\n  FROM t", 0.25, "slower", total_s=10.0)
+    (found,) = found_in(FASTER, change("SELECT 2", 0.8, "slower"), slow)
+    assert (found.kind, found.severity) == ("query_regressed", "warning")
+    assert found.sentence.startswith(
+        "2 of 3 queries surely became slower, the slowest 4.0x slower (3.6 to 4.4): SELECT slow "
+        "FROM t. Together they cost 32 s more in one unit (4 % of the time before)."
+    )
+    assert found.evidence["slower_factor_max"] == 4.0
+    assert "tell nothing, or are not known" in found.cause
+
+
+def test_what_costs_next_to_nothing_is_a_note():
+    (found,) = found_in(FASTER, change("SELECT 2", 0.5, "slower", total_s=0.5))
+    assert found.severity == "note"
+
+
+def test_reads_and_plans_are_named_as_causes():
+    work = {
+        "server_before": ServerWork(calls=9, blocks_read=3),
+        "server_after": ServerWork(calls=9, blocks_read=90),
+    }
+    (reading,) = found_in(change("SELECT 2", 0.5, "slower", **work))
+    assert "found fewer blocks in the server's cache" in reading.cause
+    plan = {"plan_before": "Index Scan(i)", "plan_after": "Seq Scan(t)", "plan_changed": True}
+    regressed, planned = found_in(change("SELECT 2", 0.5, "slower", **plan))
+    assert "the plan is another" in regressed.cause
+    assert (planned.kind, planned.severity) == ("plan_changed", "warning")
+    assert "Index Scan(i) before, Seq Scan(t) after, 2.0x slower (1.8 to 2.2)" in planned.sentence
+
+
+def test_a_plan_that_changed_for_the_better_is_a_note():
+    plan = {"plan_before": "Seq Scan(t)", "plan_after": "Index Scan(i)", "plan_changed": True}
+    (found,) = found_in(change("SELECT 2", 4.0, "faster", **plan))
+    assert (found.kind, found.severity) == ("plan_changed", "note")
+    assert found.sentence.startswith("The plan of 1 of 1 queries is another than before, 0 of them")
+
+
+def test_pages_are_called_pages_and_sent_to_their_queries():
+    (found,) = found_in(change("GET /slow", 0.5, "slower"), kind="web")
+    assert "1 of 1 pages" in found.sentence
+    assert "sql compare" in found.next

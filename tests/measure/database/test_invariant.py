@@ -1,0 +1,78 @@
+"""Money that pgbench moved is all still there, or a note says where it is not."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, Self
+
+import pytest
+
+from seatrial.errors import TargetError
+from seatrial.measure.database import invariant
+from seatrial.measure.database.driven import Driven, Way
+
+EQUAL = {"accounts": 7, "tellers": 7, "branches": 7, "history": 7}
+
+
+class Server:
+    """Answers a query of a table's sum by the table's name."""
+
+    sums: dict[str, int]
+    error: TargetError | None = None
+
+    def __init__(self, _way: Way, _address: object) -> None:
+        if self.error:
+            raise self.error
+        self.connection = self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        pass
+
+    def execute(self, query: bytes) -> Any:
+        name = next(name for name in self.sums if f"pgbench_{name}".encode() in query)
+        return SimpleNamespace(fetchone=lambda: (self.sums[name],))
+
+
+def checked(monkeypatch, script: str = "tpcb-like", error: TargetError | None = None, **sums: int):
+    monkeypatch.setattr(Server, "sums", EQUAL | sums, raising=False)
+    monkeypatch.setattr(Server, "error", error)
+    monkeypatch.setattr(invariant, "Asked", Server)
+    driven = Driven(
+        parts={},
+        interrupted=False,
+        told={"tps": 9.0},
+        cpu_user_s=0.0,
+        cpu_system_s=0.0,
+        client_cpu_share=None,
+    )
+    return invariant.with_invariant(driven, SimpleNamespace(addresses=["a", "b"]), script)
+
+
+def test_equal_sums_hold(monkeypatch):
+    found = checked(monkeypatch)
+    assert (found.told, found.notes) == ({"tps": 9.0, "invariant_holds": 1.0}, [])
+
+
+@pytest.mark.parametrize("table", EQUAL)
+def test_a_sum_that_differs_is_told_of_each_database(monkeypatch, table):
+    found = checked(monkeypatch, **{table: 8})
+    assert found.told["invariant_holds"] == 0.0
+    assert len(found.notes) == 2
+    assert f"{table} 8" in found.notes[0]
+
+
+def test_what_a_script_does_not_move_is_not_compared(monkeypatch):
+    assert checked(monkeypatch, "simple-update", tellers=0).told["invariant_holds"] == 1.0
+    assert checked(monkeypatch, "simple-update", history=0).told["invariant_holds"] == 0.0
+    assert "invariant_holds" not in checked(monkeypatch, "select-only").told
+    assert "invariant_holds" not in checked(monkeypatch, "mine.sql").told
+
+
+def test_a_server_that_cannot_read_its_tables_has_not_kept_them(monkeypatch):
+    error = TargetError(seen="Input/output error.", cause="A drive.", next_step="Look.")
+    found = checked(monkeypatch, error=error)
+    assert found.told["invariant_holds"] == 0.0
+    assert "Input/output error" in found.notes[0]

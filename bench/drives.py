@@ -14,25 +14,24 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from paired import paired_ratio, told
 from results_page import RESULTS, ROOT, machine_lines, table, write_section
+from throttled import mounted, obstacle, throttled
 
 from seatrial.analysis import summarise
 from seatrial.analysis.model import CellSummary, Summary
 from seatrial.results.store import ResultsFile
 
 SECTION: Final = "drives"
-GROUP: Final = Path("/sys/fs/cgroup/blkio")
 DISK_REQUESTS_PER_S: Final = 120  # one a revolution, of 7,200 a minute
 DISK_BYTES_PER_S: Final = 100_000_000  # what the article measured of its 1.5 TB drive, about
 FILE_BYTES: Final = 6 << 30
@@ -45,10 +44,8 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--scale", default="10")
     rounds, scale = (asked := parser.parse_args(words)).rounds, asked.scale
-    if os.geteuid() != 0 or not GROUP.is_dir():
-        print(
-            "bench/drives.py needs root and the control group blkio of version 1", file=sys.stderr
-        )
+    if reason := obstacle():
+        print(f"bench/drives.py: {reason}", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as folder:
         summary = measured(Path(folder), rounds, scale)
@@ -63,52 +60,17 @@ def measured(folder: Path, rounds: int, scale: str) -> Summary:
     """Return what `seatrial db` made of the two targets."""
     results = folder / "results.seatrial"
     with ExitStack() as stack:
-        hdd, ssd = (stack.enter_context(mounted(folder, name)) for name in ("hdd", "ssd"))
-        stack.enter_context(throttled(hdd))
+        hdd, ssd = (
+            stack.enter_context(mounted(folder, name, FILE_BYTES)) for name in ("hdd", "ssd")
+        )
+        limits = {"requests_per_s": DISK_REQUESTS_PER_S, "bytes_per_s": DISK_BYTES_PER_S}
+        stack.enter_context(throttled(hdd, **limits))
         command = [ROOT / ".venv/bin/seatrial", "db", f"hdd={hdd}", f"ssd={ssd}", "--no-aa"]
         options = ["--rounds", rounds, "--scale", scale, "--clients", 10, "--results", results]
         subprocess.run([str(word) for word in (*command, *options)], check=True, cwd=folder)
     with ResultsFile.open(results, read_only=True) as store:
         run = store.run("last")
         return summarise(run, store.samples(run.id))
-
-
-@contextmanager
-def mounted(folder: Path, name: str) -> Iterator[Path]:
-    """Yield a folder on a file system of its own, on a loop device over a sparse file."""
-    backing, point = folder / f"{name}.img", folder / name
-    with backing.open("wb") as file:
-        file.truncate(FILE_BYTES)
-    point.mkdir()
-    _system("mkfs.xfs", "-q", backing)
-    _system("mount", "-o", "loop", backing, point)
-    try:
-        yield point
-    finally:
-        _system("umount", point)
-
-
-@contextmanager
-def throttled(point: Path) -> Iterator[None]:
-    """Limit the device below a folder as the disk is, for whoever uses it, while this lasts.
-
-    Source: Documentation/admin-guide/cgroup-v1/blkio-controller.rst.
-    """
-    device = point.stat().st_dev
-    number = f"{os.major(device)}:{os.minor(device)}"
-    limits = {"iops": DISK_REQUESTS_PER_S, "bps": DISK_BYTES_PER_S}
-    files = {
-        GROUP / f"blkio.throttle.{way}_{unit}_device": limit
-        for way in ("read", "write")
-        for unit, limit in limits.items()
-    }
-    try:
-        for file, limit in files.items():
-            file.write_text(f"{number} {limit}")
-        yield
-    finally:
-        for file in files:
-            file.write_text(f"{number} 0")
 
 
 def page(summary: Summary, rounds: int) -> str:
@@ -193,10 +155,6 @@ def _told(each: CellSummary) -> str:
     rate = each.iops
     doubt = "" if rate.low is None else f" ({rate.low:.0f} to {rate.high:.0f})"
     return f"{rate.value:.0f}{doubt}"
-
-
-def _system(*words: str | Path) -> None:
-    subprocess.run([str(word) for word in words], check=True)
 
 
 if __name__ == "__main__":

@@ -16,18 +16,18 @@ import argparse
 import contextlib
 import os
 import random
-import signal
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from command import leave_published_page, parser_of, run_bench
 from contenders import CommandError, Place, fio_version
 from engine_page import Measured, section
 from footprint import command_line_overhead_ms, hour_memory, starts_ms
 from places import PLACES, PlaceUnavailableError
-from results_page import RESULTS, ROOT, machine_lines, write_section
+from results_page import ROOT, machine_lines
 from rounds import Sample, costs_by_place, measure_round
 
 from seatrial.errors import SeatrialError
@@ -40,13 +40,13 @@ QUICK_PLACES: Final = ("null", "cached")
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    parser = parser_of(
+        __doc__,
+        rounds=12,
+        rounds_help="how often everybody reads",
+        quick_help="one round of short samples on small files",
     )
-    parser.add_argument("--rounds", type=int, default=12, help="how often everybody reads")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a sample")
-    parser.add_argument("--seed", type=int, default=1, help="of the order")
     parser.add_argument(
         "--places",
         nargs="+",
@@ -54,36 +54,24 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
         default=["null", "cached", "block", "direct"],
         help="where to read; block is a zram device, else a loop device",
     )
-    parser.add_argument("--results", type=Path, default=RESULTS, help="the page to write")
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="one round of short samples on small files; written only to a page that is named",
-    )
     options = parser.parse_args(arguments)
     if options.rounds < 1 or options.seconds <= 0:
         parser.error("--rounds and --seconds must be above 0")
     if options.quick:
-        options.rounds, options.seconds = 1, QUICK_SECONDS
-        options.places = list(QUICK_PLACES)
-        options.results = None if options.results == RESULTS else options.results
+        leave_published_page(options)
+        options.seconds, options.places = QUICK_SECONDS, list(QUICK_PLACES)
     return options
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the bench; 0 when it ran, whatever it found."""
-    options = options_of(arguments)
-    # A bench that is ended puts its files and devices away as it does after Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        text = section(measure(options))
-    except (CommandError, SeatrialError) as error:
-        print(f"bench/engine.py: {error}", file=sys.stderr)
-        return 1
-    print(text)
-    if options.results is not None:
-        write_section(options.results, "engine", text)
-    return 0
+    return run_bench(
+        "bench/engine.py",
+        "engine",
+        options_of(arguments),
+        lambda options: section(measure(options)),
+        (CommandError, SeatrialError),
+    )
 
 
 def measure(options: argparse.Namespace) -> Measured:

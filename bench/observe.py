@@ -16,10 +16,8 @@ import argparse
 import os
 import random
 import re
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,19 +25,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from command import leave_published_page, parser_of, run_bench
+from own_cluster import own_cluster
 from paired import Bar, median_estimate, paired_ratio, told
-from results_page import RESULTS, ROOT, machine_lines, table, write_section
+from results_page import table
 
 from seatrial.analysis.model import Estimate
 from seatrial.analysis.wording import format_plural
 from seatrial.context import ProcessTree
 from seatrial.errors import SeatrialError
 from seatrial.measure.database.observe import Observed, Observer
-from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.binaries import find_binaries
-from seatrial.targets.postgres.cluster import Cluster, create_cluster
+from seatrial.targets.postgres.cluster import Cluster
 from seatrial.targets.postgres.server import Server
-from seatrial.targets.undo import UndoJournal
 
 SECTION: Final = "observe"
 ALONE: Final = "alone"
@@ -183,42 +180,31 @@ class Bench:
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    parser = parser_of(
+        __doc__,
+        rounds=12,
+        rounds_help="how often everybody runs",
+        quick_help="one round of short samples",
     )
-    parser.add_argument("--rounds", type=int, default=12, help="how often everybody runs")
     parser.add_argument("--seconds", type=int, default=4, help="length of a sample")
-    parser.add_argument("--seed", type=int, default=1, help="of the order")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="the page to write")
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="one round of short samples; written only to a page that is named",
-    )
     options = parser.parse_args(arguments)
     if options.rounds < 1 or options.seconds < 1:
         parser.error("--rounds and --seconds must be at least 1")
     if options.quick:
-        options.rounds, options.seconds = 1, 1
-        options.results = None if options.results == RESULTS else options.results
+        leave_published_page(options)
+        options.seconds = 1
     return options
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the bench; 0 when it ran, whatever it found."""
-    options = options_of(arguments)
-    # A bench that is ended stops its server as it does after Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        text = section(measure(options))
-    except (subprocess.CalledProcessError, SeatrialError) as error:
-        print(f"bench/observe.py: {error}", file=sys.stderr)
-        return 1
-    print(text)
-    if options.results is not None:
-        write_section(options.results, SECTION, text)
-    return 0
+    return run_bench(
+        "bench/observe.py",
+        SECTION,
+        options_of(arguments),
+        lambda options: section(measure(options)),
+        (subprocess.CalledProcessError, SeatrialError),
+    )
 
 
 def measure(options: argparse.Namespace) -> Measured:
@@ -228,22 +214,10 @@ def measure(options: argparse.Namespace) -> Measured:
         SeatrialError: When there is no PostgreSQL, or it does not run here.
         CalledProcessError: When pgbench fails.
     """
-    cache = ROOT / ".cache"
-    cache.mkdir(exist_ok=True)
-    conditions = machine_lines()
-    binaries = find_binaries()
-    conditions.append(f"- PostgreSQL {binaries.version_text} ({binaries.origin}) on that disk")
-    with (
-        tempfile.TemporaryDirectory(dir=cache) as folder,
-        UndoJournal(f"bench-observe-{os.getpid()}") as journal,
-    ):
-        place = Path(folder)
-        data = place / "data"
-        cluster = create_cluster(data, binaries, account_for(data, binaries), journal)
-        with cluster.start(SETTINGS) as server:
-            bench = Bench(cluster, server, place)
-            bench.load(options.seconds)
-            return run_rounds(bench, conditions, options)
+    with own_cluster("observe") as own, own.cluster.start(SETTINGS) as server:
+        bench = Bench(own.cluster, server, own.place)
+        bench.load(options.seconds)
+        return run_rounds(bench, own.conditions, options)
 
 
 def run_rounds(bench: Bench, conditions: list[str], options: argparse.Namespace) -> Measured:

@@ -1,0 +1,321 @@
+"""Does `seatrial sql compare` keep its word: what is the same, and what is 10 % slower, told apart?
+
+    bench/before_after.py              the figures of bench/RESULTS.md: 100 comparisons, about half
+                                       an hour
+    bench/before_after.py --quick      two comparisons, printed and not written: does it run?
+
+One PostgreSQL holds four databases: two that are alike, one whose every query does 10 % more work,
+and one of whose queries a single one does. A trace of short queries of eight kinds is played to
+all four in each round, in an order drawn afresh. Every comparison has rounds of its own: alike
+against alike (any verdict of a difference is false), alike against 10 % slower (found or not),
+alike against one slower query (that one found, any other one false). The rounds of the alike ones
+are compared as if they were measured one after the other, and once each, too.
+
+The work is a loop of PL/pgSQL inside each query; how much longer it has to be for a query to take
+10 % longer is measured first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import random
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from command import parser_of, run_bench
+from own_cluster import own_cluster
+from results_page import RESULTS, table
+
+from seatrial import _core
+from seatrial.analysis.beforeafter.entered import Entrant, Named, Unit
+from seatrial.analysis.beforeafter.model import Answer, Table
+from seatrial.analysis.beforeafter.table import compared
+from seatrial.cli.sql_compare_replays import measured_of
+from seatrial.errors import SeatrialError
+from seatrial.results.replay import ReplayRecord
+from seatrial.targets.postgres.connection import connect
+from seatrial.targets.postgres.server import Server
+
+SECTION: Final = "before-after"
+KINDS: Final = 8
+SLOW_KIND: Final = 3
+SLOWER: Final = 0.10
+LOOPS: Final = 10_000
+SESSIONS: Final = 2
+SETTINGS: Final = {
+    "autovacuum": "off",
+    "checkpoint_timeout": "1d",
+    "jit": "off",
+    "synchronous_commit": "off",
+}
+LEFT, RIGHT, ALL, ONE = "alike", "alike_too", "all_slower", "one_slower"
+DATABASES: Final = (LEFT, RIGHT, ALL, ONE)
+DIFFERENT: Final[tuple[Answer, ...]] = ("faster", "slower")
+SPIN: Final = """
+    CREATE OR REPLACE FUNCTION spin{kind}() RETURNS int LANGUAGE plpgsql AS $$
+    BEGIN FOR i IN 1..{loops} LOOP END LOOP; RETURN 0; END $$
+"""
+TEXTS: Final = (
+    "SELECT spin0(), v FROM t WHERE id = {n}",
+    "SELECT spin1(), sum(v) FROM t WHERE id BETWEEN {n} AND {n} + 20",
+    "UPDATE t SET v = v + spin2() WHERE id = {n}",
+    "SELECT spin3(), count(*) FROM t WHERE id < {n} % 100",
+    "SELECT spin4(), a.v, b.v FROM t a JOIN t b ON b.id = a.v WHERE a.id = {n}",
+    "INSERT INTO h (id, v) VALUES ({n}, spin5())",
+    "SELECT spin6(), max(v) FROM t WHERE id IN ({n}, {n} + 7)",
+    "SELECT spin7(), v FROM t ORDER BY id DESC LIMIT 5",
+)
+
+
+class NotPlayedError(Exception):
+    """A replay did not do what it was to do."""
+
+
+@dataclass
+class Told:
+    """What the comparisons said, one entry each.
+
+    Attributes:
+        rounds: Of each comparison of alike and of all slower; twice as many of one slower.
+        factor: The loops of a slower query over those of the others.
+        tables: By what was compared.
+        play_s: How long one replay took, on the average.
+    """
+
+    rounds: int
+    factor: float
+    tables: dict[str, list[Table]] = field(default_factory=dict)
+    play_s: float = 0.0
+
+
+def options_of(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = parser_of(
+        __doc__,
+        rounds=10,
+        rounds_help="rounds of each comparison; of the one slower query twice as many",
+        quick_help="two comparisons of four rounds",
+    )
+    parser.add_argument("--comparisons", type=int, default=100, help="of each kind")
+    parser.add_argument("--statements", type=int, default=1_200, help="of the trace")
+    options = parser.parse_args(arguments)
+    if options.rounds < 2 or options.comparisons < 1 or options.statements < KINDS:
+        parser.error(f"at least two rounds, one comparison and {KINDS} statements")
+    if options.quick:
+        options.comparisons, options.rounds, options.statements = 2, 4, 80
+        options.results = None if options.results == RESULTS else options.results
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the bench; 0 when it ran, whatever it found."""
+    return run_bench(
+        "bench/before_after.py",
+        SECTION,
+        options_of(arguments),
+        lambda options: section(options, *measure(options)),
+        (NotPlayedError, SeatrialError),
+    )
+
+
+def measure(options: argparse.Namespace) -> tuple[Told, list[str]]:
+    """Make a server and its databases, play, compare, put everything away.
+
+    Raises:
+        SeatrialError: When there is no PostgreSQL, or it does not run here.
+        NotPlayedError: When a replay failed.
+    """
+    with own_cluster("before-after") as own:
+        trace = captured(own.place, options)
+        with own.cluster.start(SETTINGS) as server:
+            for name in DATABASES:
+                fill(server, name)
+            factor = slower_by(server, trace)
+            for name, kinds in ((ALL, range(KINDS)), (ONE, [SLOW_KIND])):
+                spin(server, name, dict.fromkeys(kinds, factor))
+            return comparisons(server, trace, options, factor), own.conditions
+
+
+def captured(folder: Path, options: argparse.Namespace) -> Path:
+    """Write the statements and read them into a trace."""
+    rng = random.Random(options.seed)
+    log, trace = folder / "statements.sql", folder / "statements.trace"
+    texts = [TEXTS[n % KINDS].format(n=rng.randrange(1, 10_000)) for n in range(options.statements)]
+    rng.shuffle(texts)
+    log.write_text("".join(f"{text};\n" for text in texts))
+    spec = {"logs": [str(log)], "output": str(trace), "format": "raw", "sessions": SESSIONS}
+    reading = _core.start_sql_read(json.dumps(spec))
+    reading.wait(1e6)
+    accounting = json.loads(reading.result())["accounting"]
+    if accounting["executable"] != options.statements:
+        raise NotPlayedError(f"the statements were not read in full: {accounting}")
+    return trace
+
+
+def asked(server: Server, name: str, *texts: str) -> None:
+    """Send statements to a database."""
+    with contextlib.closing(connect(server.address.with_dbname(name))) as connection:
+        for text in texts:
+            connection.execute(text.encode())
+
+
+def fill(server: Server, name: str) -> None:
+    """Make a database with its tables and functions."""
+    asked(server, "postgres", f"CREATE DATABASE {name}")
+    asked(
+        server,
+        name,
+        "CREATE TABLE t (id int PRIMARY KEY, v int)",
+        "INSERT INTO t SELECT i, i % 1000 FROM generate_series(1, 20000) AS i",
+        "CREATE TABLE h (id int, v int)",
+        "ANALYZE",
+    )
+    spin(server, name, {})
+
+
+def spin(server: Server, name: str, factors: dict[int, float]) -> None:
+    """Make the functions of a database, those of some kinds with longer loops."""
+    for kind in range(KINDS):
+        loops = round(LOOPS * factors.get(kind, 1.0))
+        asked(server, name, SPIN.format(kind=kind, loops=loops))
+
+
+def play(server: Server, name: str, trace: Path, number: int) -> Unit:
+    """Play the trace to a database once.
+
+    Raises:
+        NotPlayedError: When not all of it was answered well.
+    """
+    address = server.address
+    way = {"host": address.host, "port": address.port, "user": address.user, "database": name}
+    spec: dict[str, Any] = {"trace": str(trace), "server": way, "speed": None}
+    begin_s = time.time()
+    playback = _core.start_sql_playback(
+        json.dumps({**spec, "slice_ms": 100, "stall_threshold_ms": 500})
+    )
+    playback.wait(1e6)
+    played = playback.result()
+    record = msgspec.json.decode(played["record"], type=ReplayRecord)
+    if played["end"] != "complete" or record.total.ok != record.total.captured:
+        raise NotPlayedError(f"a replay ended {played['end']}: {record.total}")
+    return Unit(
+        number=number,
+        measured=measured_of(record),
+        begin_s=begin_s,
+        covered_s=time.time() - begin_s,
+    )
+
+
+def slower_by(server: Server, trace: Path) -> float:
+    """Return by what factor loops have to be longer for a query to take 10 % longer."""
+    plain, double = [], []
+    for number in range(10):
+        spin(server, ALL, dict.fromkeys(range(KINDS), 1.0 + number % 2))
+        unit = play(server, ALL, trace, number)
+        seconds = sum(each.total_s for each in unit.measured.values())
+        (double if number % 2 else plain).append(seconds)
+    shares = [two / one - 1 for one, two in zip(plain, double, strict=True)]
+    return 1 + SLOWER / statistics.median(shares)
+
+
+def comparisons(server: Server, trace: Path, options: argparse.Namespace, factor: float) -> Told:
+    """Play rounds and compare them."""
+    rng = random.Random(options.seed)
+    told = Told(rounds=options.rounds, factor=factor)
+    began_s = time.perf_counter()
+    plays = 0
+    for number in range(options.comparisons):
+        units: dict[str, list[Unit]] = {name: [] for name in DATABASES}
+        for round_number in range(2 * options.rounds):
+            order = list(DATABASES if round_number < options.rounds else (LEFT, ONE))
+            rng.shuffle(order)
+            for name in order:
+                units[name].append(play(server, name, trace, round_number))
+                plays += 1
+        for what, table_ in compared_all(units, options.rounds):
+            told.tables.setdefault(what, []).append(table_)
+        print(f"comparison {number + 1} of {options.comparisons}", file=sys.stderr)
+    told.play_s = (time.perf_counter() - began_s) / plays
+    return told
+
+
+def compared_all(units: dict[str, list[Unit]], rounds: int) -> Iterator[tuple[str, Table]]:
+    """Yield every comparison of some rounds."""
+
+    def side(name: str, own: Sequence[Unit]) -> Entrant:
+        keys = dict.fromkeys(key for unit in own for key in unit.measured)
+        named = {key: Named(key, "select") for key in keys}
+        return Entrant(name=name, kind="replay", clock="client", units=own, named=named)
+
+    alike = units[LEFT][:rounds]
+    yield "alike", compared(side(LEFT, alike), side(RIGHT, units[RIGHT]))
+    yield "all slower", compared(side(LEFT, alike), side(ALL, units[ALL]))
+    yield "one slower", compared(side(LEFT, units[LEFT]), side(ONE, units[ONE]))
+    half = rounds // 2
+    yield "one after the other", compared(side(LEFT, alike[:half]), side(RIGHT, alike[half:]))
+    yield "once each", compared(side(LEFT, alike[:1]), side(RIGHT, alike[-1:]))
+
+
+def section(options: argparse.Namespace, told: Told, conditions: list[str]) -> str:
+    """Return the section of the page."""
+    rows = []
+    for what, tables in told.tables.items():
+        overall = sum(_is_different(each.overall.answer) for each in tables if each.overall)
+        queries = [[c for c in each.changes if _is_different(c.answer)] for each in tables]
+        slow = [_is_found(each) for each in tables]
+        others = [any(change.key != _slow_key() for change in found) for found in queries]
+        distances = [abs(each.overall.speed_up.value - 1) for each in tables if each.overall]
+        rows.append(
+            [
+                what,
+                str(tables[0].before.units),
+                str(overall),
+                str(sum(map(bool, queries))),
+                f"{sum(slow)} (others: {sum(others)})" if what == "one slower" else "",
+                f"{100 * statistics.median(distances):.1f} %",
+            ]
+        )
+    lines = [
+        "## Before and after: false verdicts, and a slow-down of 10 %",
+        "",
+        f"{options.comparisons} comparisons of each kind, of {KINDS} kinds of queries; a replay "
+        f"has {options.statements:,} statements and takes {told.play_s:.2f} s. Alike, one after "
+        "the other and once each: every verdict is false. Of one slower query twice as many "
+        "rounds.",
+        "",
+        *conditions,
+        f"- 10 % longer are loops of {told.factor:.3f} times the length",
+        "",
+        table(
+            ["compared", "rounds", "average called different", "with a query called different",
+             "the slow query found", "average apart, median"],
+            rows,
+        ),
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _is_different(answer: Answer) -> bool:
+    return answer in DIFFERENT
+
+
+def _slow_key() -> str:
+    """Return the fingerprint of the one query that is slower."""
+    return _core.fingerprint_sql(TEXTS[SLOW_KIND].format(n=1))[0]
+
+
+def _is_found(found: Table) -> bool:
+    key = _slow_key()
+    return any(change.key == key and change.answer == "slower" for change in found.changes)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

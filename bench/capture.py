@@ -1,0 +1,325 @@
+"""What the capture proxy costs: pgbench straight to a server, and through `seatrial sql capture`.
+
+    bench/capture.py               the figures of bench/RESULTS.md: 12 rounds, about 25 minutes
+    bench/capture.py --quick       one round of short runs, printed and not written: does it run?
+
+The worst case: server, proxy and pgbench share the processors, 8 clients are always at work, and
+nothing waits for a disk. In each round pgbench does each load once straight, once again straight
+(its ratio to itself tells the noise) and once through the proxy, in an order drawn afresh, by
+sockets of the file system and by TCP over the loopback interface. A proxy is started for each run
+and its trace is written to the disk; what it used is the kernel's account of it at its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import replay_server
+from command import leave_published_page, parser_of, run_bench
+from own_cluster import own_cluster
+from paired import Bar, median_estimate, paired_ratio, told
+from results_page import table
+
+from seatrial.analysis.wording import format_plural
+from seatrial.errors import SeatrialError
+from seatrial.targets.postgres.cluster import Cluster
+from seatrial.targets.postgres.server import Server
+
+SECTION: Final = "capture"
+CLIENTS: Final = 8
+SCALE: Final = 10
+LOST_SHARE_MOST: Final = 0.20
+STRAIGHT, AGAIN, THROUGH = "straight", "straight again", "through the proxy"
+TCP_ADDRESS: Final = "127.0.5.32"
+"""Of the loopback interface, where no other server listens by default."""
+SETTINGS: Final = replay_server.SETTINGS | {"fsync": "off"}
+PROXY: Final = """
+import json, sys
+from seatrial import _core
+capture = _core.start_sql_capture(sys.argv[1])
+print(capture.places[0], flush=True)
+sys.stdin.readline()
+capture.stop()
+capture.wait(1e6)
+print(capture.result(), flush=True)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """What pgbench does.
+
+    Attributes:
+        name: Of it.
+        arguments: Of pgbench.
+        statements: Of one transaction.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    statements: int
+
+
+LOADS: Final = (
+    Load(name="-S, simple", arguments=("-S", "-M", "simple"), statements=1),
+    Load(name="-S, prepared", arguments=("-S", "-M", "prepared"), statements=1),
+    Load(name="TPC-B, simple", arguments=("-M", "simple"), statements=7),
+    Load(name="TPC-B, prepared", arguments=("-M", "prepared"), statements=7),
+)
+WAYS: Final = ("socket", "TCP")
+
+
+@dataclass
+class Runs:
+    """What the rounds of one load by one way gave, one value per round.
+
+    Attributes:
+        per_s: Transactions per second, by who ran.
+        proxy_us: The proxy's processor time for a statement.
+        trace_bytes: Of the trace, for a statement.
+    """
+
+    per_s: dict[str, list[float]] = field(
+        default_factory=lambda: {STRAIGHT: [], AGAIN: [], THROUGH: []}
+    )
+    proxy_us: list[float] = field(default_factory=list)
+    trace_bytes: list[float] = field(default_factory=list)
+
+
+class LostError(Exception):
+    """The proxy lost something, or pgbench failed."""
+
+
+class Bench:
+    """A server, pgbench, and proxies in between."""
+
+    def __init__(self, server: Server, cluster: Cluster, folder: Path, duration_s: int) -> None:
+        self._server = server
+        self._cluster = cluster
+        self._folder = folder
+        self._duration_s = duration_s
+
+    def straight(self, load: Load, way: str) -> float:
+        """Return transactions per second without a proxy."""
+        return self._pgbench(load, *self._place(way))[0]
+
+    def through(self, load: Load, way: str, runs: Runs) -> float:
+        """Return transactions per second through a proxy, whose cost goes into ``runs``.
+
+        Raises:
+            LostError: When the proxy's trace lacks a statement.
+        """
+        host, port = self._place(way)
+        socket = way == "socket"
+        listen = {"host": str(self._folder), "port": 6432} if socket else {"port": 0}
+        trace = self._folder / "t.trace"
+        spec = {"listen": [listen], "server": {"host": host, "port": port}, "output": str(trace)}
+        command = [sys.executable, "-c", PROXY, json.dumps(spec)]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as proxy:
+            assert proxy.stdout is not None
+            assert proxy.stdin is not None
+            place = proxy.stdout.readline().strip()
+            at = (str(self._folder), 6432) if socket else ("127.0.0.1", int(place.split(":")[1]))
+            began_s = _processor_s(proxy.pid)
+            per_s, transactions = self._pgbench(load, *at)
+            proxy.stdin.write("end\n")
+            proxy.stdin.flush()
+            captured = json.loads(proxy.stdout.readline())
+            spent_s = _processor_s(proxy.pid) - began_s
+        statements = captured["accounting"]["statements"]
+        if captured["accounting"]["unreadable"] or statements < transactions * load.statements:
+            raise LostError(f"{load.name}: {statements} statements, {captured['accounting']}")
+        runs.proxy_us.append(spent_s / statements * 1e6)
+        runs.trace_bytes.append(captured["trace_bytes"] / statements)
+        return per_s
+
+    def fill(self) -> None:
+        """Make pgbench's tables."""
+        address = self._server.address
+        self._run(
+            "--initialize", "--quiet", f"--scale={SCALE}", host=address.host, port=address.port
+        )
+
+    def _place(self, way: str) -> tuple[str, int]:
+        address = self._server.address
+        return (address.host if way == "socket" else TCP_ADDRESS, address.port)
+
+    def _pgbench(self, load: Load, host: str, port: int) -> tuple[float, int]:
+        arguments = ["-n", f"-c{CLIENTS}", "-j1", f"-T{self._duration_s}", *load.arguments]
+        printed = self._run(*arguments, host=host, port=port)
+        rate = re.search(r"tps = ([0-9.]+) \(without", printed)
+        count = re.search(r"actually processed: ([0-9]+)", printed)
+        if rate is None or count is None:
+            raise LostError(f"pgbench printed no rate: {printed}")
+        return float(rate[1]), int(count[1])
+
+    def _run(self, *arguments: str, host: str, port: int) -> str:
+        address = self._server.address
+        environment = {
+            "PGHOST": host,
+            "PGPORT": str(port),
+            "PGUSER": address.user,
+            "PGDATABASE": address.dbname,
+            "PGSSLMODE": "disable",
+        }
+        done = subprocess.run(
+            [self._cluster.binaries.program("pgbench"), *arguments],
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise LostError(f"pgbench failed: {done.stderr}")
+        return done.stdout
+
+
+def _processor_s(pid: int) -> float:
+    """Return what a process has used of processors so far (proc_pid_stat(5), fields 14 and 15)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def server_on(cluster: Cluster) -> Iterator[Server]:
+    """Start a server that takes connections by TCP as well."""
+    with cluster.start(SETTINGS) as server:
+        address = server.address
+        listen = f"ALTER SYSTEM SET listen_addresses TO '{TCP_ADDRESS}'"
+        subprocess.run(
+            [cluster.binaries.program("psql"), "-X", "-q", "-c", listen],
+            env=address.environment(base=os.environ),
+            check=True,
+        )
+    rules = cluster.folder / "pg_hba.conf"
+    rules.write_text("local all all trust\nhost all all 127.0.0.0/8 trust\n")
+    with cluster.start(SETTINGS) as server:
+        yield server
+
+
+def options_of(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = parser_of(
+        __doc__,
+        rounds=12,
+        rounds_help="how often every load runs each way",
+        quick_help="one round of short runs",
+    )
+    parser.add_argument("--duration", dest="duration_s", type=int, default=4, help="of a run, in s")
+    options = parser.parse_args(arguments)
+    if options.rounds < 1 or options.duration_s < 1:
+        parser.error("at least one round and one second")
+    if options.quick:
+        leave_published_page(options)
+        options.duration_s = 1
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the bench; 0 when it ran, whatever it found."""
+    return run_bench(
+        "bench/capture.py",
+        SECTION,
+        options_of(arguments),
+        measured,
+        (LostError, SeatrialError, subprocess.CalledProcessError),
+    )
+
+
+def measured(options: argparse.Namespace) -> str:
+    """Run the rounds; return the section.
+
+    Raises:
+        LostError: When the proxy lost something, or pgbench failed.
+        SeatrialError: When there is no server to be had.
+    """
+    rng = random.Random(options.seed)
+    loads: list[float] = []
+    all_runs = {(load, way): Runs() for load in LOADS for way in WAYS}
+    with (
+        own_cluster("capture") as own,
+        tempfile.TemporaryDirectory(prefix="seatrial-capture-") as short,
+        server_on(own.cluster) as server,
+    ):
+        bench = Bench(server, own.cluster, Path(short), options.duration_s)
+        bench.fill()
+        for number in range(1, options.rounds + 1):
+            one_round(bench, all_runs, rng)
+            loads.append(os.getloadavg()[0])
+            print(f"round {number} of {options.rounds}", file=sys.stderr)
+    conditions = [
+        *own.conditions,
+        f"- scale {SCALE}, fsync off; {CLIENTS} clients in one thread of pgbench; runs of "
+        f"{options.duration_s} s",
+        f"- load average at the end of rounds: {told(median_estimate(loads, 'load'), 1)}",
+    ]
+    return section(all_runs, conditions, options)
+
+
+def one_round(bench: Bench, all_runs: dict[tuple[Load, str], Runs], rng: random.Random) -> None:
+    """Run every load each way once, in an order drawn from ``rng``."""
+    for (load, way), runs in rng.sample(list(all_runs.items()), len(all_runs)):
+        for who in rng.sample((STRAIGHT, AGAIN, THROUGH), 3):
+            if who == THROUGH:
+                runs.per_s[who].append(bench.through(load, way, runs))
+            else:
+                runs.per_s[who].append(bench.straight(load, way))
+
+
+def section(
+    all_runs: dict[tuple[Load, str], Runs], conditions: list[str], options: argparse.Namespace
+) -> str:
+    """Return the bench's section as Markdown."""
+    rows = []
+    for (load, way), runs in all_runs.items():
+        straight, through = runs.per_s[STRAIGHT], runs.per_s[THROUGH]
+        lost = median_estimate(
+            [1 - after / before for before, after in zip(straight, through, strict=True)], "share"
+        )
+        bar = Bar(what=f"{load.name}, by {way}", most=LOST_SHARE_MOST, estimate=lost)
+        rows.append(
+            [
+                bar.what,
+                told(median_estimate(straight, "tps"), 0),
+                told(median_estimate(through, "tps"), 0),
+                f"{LOST_SHARE_MOST:.2f}",
+                told(lost, 2),
+                bar.verdict,
+                told(paired_ratio(straight, runs.per_s[AGAIN]), 2),
+                told(median_estimate(runs.proxy_us, "us"), 1),
+                told(median_estimate(runs.trace_bytes, "bytes"), 1),
+            ]
+        )
+    head = ["load", "straight, tps", "through the proxy, tps", "bar", "lost", "verdict"]
+    head += ["straight / again (the noise)", "proxy, µs a statement", "trace, bytes a statement"]
+    return "\n\n".join(
+        [
+            "## The capture proxy",
+            f"Written by `bench/capture.py` on {datetime.now(UTC):%Y-%m-%d} (UTC), "
+            f"{format_plural(options.rounds, 'round')}, order from seed {options.seed}. Server, "
+            "proxy and pgbench share the processors, and nothing waits for a disk: a worst case. "
+            "Lost is 1 - through / straight inside each round. Intervals are of at least 95 %, by "
+            "order statistics over rounds.",
+            "\n".join(conditions),
+            table(head, rows),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,57 @@
+"""A PostgreSQL of a bench's own, on the checkout's disk, that is gone when the bench ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from results_page import ROOT, machine_lines
+
+from seatrial.targets.postgres.account import account_for
+from seatrial.targets.postgres.binaries import find_binaries
+from seatrial.targets.postgres.cluster import Cluster, create_cluster
+from seatrial.targets.undo import UndoJournal
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnCluster:
+    """A new cluster, no server of which runs yet.
+
+    Attributes:
+        cluster: It.
+        place: A folder for whatever else the bench writes.
+        conditions: The machine and the versions, as Markdown items.
+    """
+
+    cluster: Cluster
+    place: Path
+    conditions: list[str]
+
+
+@contextlib.contextmanager
+def own_cluster(bench: str) -> Iterator[OwnCluster]:
+    """Make a cluster; put it away with all that lies beside it.
+
+    Args:
+        bench: Whose, as the undo journal names it.
+
+    Raises:
+        SeatrialError: When there is no PostgreSQL, or it does not run here.
+    """
+    cache = ROOT / ".cache"
+    cache.mkdir(exist_ok=True)
+    conditions = machine_lines()
+    binaries = find_binaries()
+    conditions.append(f"- PostgreSQL {binaries.version_text} ({binaries.origin}) on that disk")
+    with (
+        tempfile.TemporaryDirectory(dir=cache) as folder,
+        UndoJournal(f"bench-{bench}-{os.getpid()}") as journal,
+    ):
+        place = Path(folder)
+        data = place / "data"
+        cluster = create_cluster(data, binaries, account_for(data, binaries), journal)
+        yield OwnCluster(cluster=cluster, place=place, conditions=conditions)

@@ -1,0 +1,194 @@
+"""The replay bench's section of RESULTS.md: bars, ratios, and what a statement cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from paired import Bar, median_estimate, paired_ratio, told
+from replay_server import SCALE, SESSIONS, Spent
+from results_page import table
+
+from seatrial.analysis.model import Estimate
+from seatrial.analysis.wording import format_plural
+
+PGBENCH, AGAIN, SEATRIAL = "pgbench", "pgbench again", "seatrial"
+MODES: Final = ("simple", "prepared")
+RATE_RATIO_LEAST: Final = 0.95
+CPU_RATIO_MOST: Final = 0.75
+LATE_SHARE_MOST: Final = 0.01
+MIXED_S_MOST: Final = 180.0
+MB: Final = 1e6
+MEMORY_BYTES_MOST: Final = 16 * MB + SESSIONS * 65_536
+LATE_BY: Final = {
+    "late_by_session": "its session was still busy",
+    "late_by_order": "the order held it back",
+    "late_by_connections": "its connection was not there yet",
+    "late_by_driver": "the driver was late",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """All that a run of the bench measured.
+
+    Attributes:
+        conditions: The machine and the versions, as Markdown items.
+        counts: Statements by load.
+        spent: By mode and contender, one a round, without what starting takes.
+        lags: What paced replays tell of their lag, one a round.
+        mixed: The replay of the mix.
+        command_s: Real time of ``seatrial sql replay`` for the reads of ``prepared``.
+        pgreplay: What it took, or what it said, by mode; empty where there is none.
+        seed: Of the order.
+        loads: Load averages, one per round.
+    """
+
+    conditions: Sequence[str]
+    counts: Mapping[str, int]
+    spent: Mapping[tuple[str, str], Sequence[Spent]]
+    lags: Sequence[Mapping[str, Any]]
+    mixed: Spent
+    command_s: float
+    pgreplay: Mapping[str, Spent | str]
+    seed: int
+    loads: Sequence[float]
+
+
+def section(measured: Measured) -> str:
+    """Return the bench's section as Markdown."""
+    loads = median_estimate(measured.loads, "load")
+    counts = ", ".join(f"{name} {count:,}" for name, count in measured.counts.items())
+    parts = [
+        "## Playing traces",
+        f"Written by `bench/replay.py` on {datetime.now(UTC):%Y-%m-%d} (UTC), "
+        f"{format_plural(len(measured.loads), 'round')}, order from seed {measured.seed}. "
+        f"{SESSIONS} sessions, one thread of the driver and of pgbench (`-c {SESSIONS} -j 1`), "
+        f"a database of scale {SCALE} on the same machine, synchronous_commit off. Processor time "
+        "is the whole process's, statistics on, without what it takes to start. Intervals are of "
+        "at least 95 %, by order statistics over rounds.",
+        "\n".join(
+            [
+                *measured.conditions,
+                f"- load average during the rounds: {told(loads, 1)}",
+                f"- statements: {counts}",
+            ]
+        ),
+        table(["figure", "bar", "measured", "verdict"], [*_ratio_rows(measured)]),
+        table(["figure, measured once", "bar", "measured", "verdict"], _once_rows(measured)),
+        table(
+            ["reads at maximum speed", "statements/s", "user, µs", "kernel, µs", "in all, µs"],
+            _cost_rows(measured),
+        ),
+        table(["late by more than 1 ms at half of that rate", "% of statements"], _late(measured)),
+    ]
+    return "\n\n".join(parts)
+
+
+def _ratio_rows(measured: Measured) -> list[list[str]]:
+    rows = []
+    for mode in MODES:
+        for contender in (SEATRIAL, AGAIN):
+            above, below = measured.spent[mode, contender], measured.spent[mode, PGBENCH]
+            rows.append(_rate_row(f"{mode}, rate, {contender} / {PGBENCH}", above, below))
+        for contender in (SEATRIAL, AGAIN):
+            above, below = measured.spent[mode, contender], measured.spent[mode, PGBENCH]
+            rows.append(_cpu_row(f"{mode}, processor time, {contender} / {PGBENCH}", above, below))
+    shares = [1 - lag["within_1ms"] / lag["paced"] for lag in measured.lags]
+    late = Bar(what="late", most=LATE_SHARE_MOST, estimate=median_estimate(shares, "share"))
+    within = told(median_estimate([100 * (1 - share) for share in shares], "percent"), 2)
+    least = f"{100 * (1 - LATE_SHARE_MOST):g}"
+    return [*rows, ["paced, % sent within 1 ms of due", least, within, late.verdict]]
+
+
+def _rate_row(what: str, above: Sequence[Spent], below: Sequence[Spent]) -> list[str]:
+    """Return a row of a rate; its bar is kept by the time that a statement takes."""
+    rates = [spent.per_s for spent in above], [spent.per_s for spent in below]
+    ratio = told(paired_ratio(*rates), 3)
+    if AGAIN in what:
+        return [what, "", ratio, "the noise"]
+    bar = Bar(what=what, most=1 / RATE_RATIO_LEAST, estimate=paired_ratio(*reversed(rates)))
+    return [what, f"{RATE_RATIO_LEAST:g} at least", ratio, bar.verdict]
+
+
+def _cpu_row(what: str, above: Sequence[Spent], below: Sequence[Spent]) -> list[str]:
+    ratio = paired_ratio(
+        *([spent.cpu_s / spent.statements for spent in all_] for all_ in (above, below))
+    )
+    if AGAIN in what:
+        return [what, "", told(ratio, 3), "the noise"]
+    bar = Bar(what=what, most=CPU_RATIO_MOST, estimate=ratio)
+    return [what, f"{CPU_RATIO_MOST:g} at most", told(ratio, 3), bar.verdict]
+
+
+def _once_rows(measured: Measured) -> list[list[str]]:
+    mixed = measured.mixed
+    grown_bytes = mixed.told["grown_bytes"]
+    mixed_bar, memory_bar = (
+        Bar(what="", most=most, estimate=median_estimate([value], unit))
+        for most, value, unit in (
+            (MIXED_S_MOST, mixed.duration_s, "s"),
+            (MEMORY_BYTES_MOST, float(grown_bytes), "bytes"),
+        )
+    )
+    statements = f"{mixed.statements:,} statements of pgbench's three scripts"
+    rows = [
+        [
+            f"{statements} replayed, s",
+            f"{MIXED_S_MOST:g}",
+            f"{mixed.duration_s:.0f}",
+            mixed_bar.verdict,
+        ],
+        [
+            f"memory at its peak beyond an idle process, {statements}, MB",
+            f"{MEMORY_BYTES_MOST / MB:.1f}",
+            f"{grown_bytes / MB:.1f}",
+            memory_bar.verdict,
+        ],
+        [
+            f"`seatrial sql replay` of {measured.counts['prepared']:,} reads, with its null "
+            "ceiling, analysis and report, s",
+            "",
+            f"{measured.command_s:.0f}",
+            "",
+        ],
+    ]
+    for mode, spent in measured.pgreplay.items():
+        figures = spent if isinstance(spent, str) else _pgreplay_told(measured, mode, spent)
+        rows.append([f"pgreplay, the same reads, {mode}", "", figures, ""])
+    return rows
+
+
+def _pgreplay_told(measured: Measured, mode: str, spent: Spent) -> str:
+    ours = measured.spent[mode, SEATRIAL]
+    rate = median_estimate([each.per_s / spent.per_s for each in ours], "ratio")
+    return (
+        f"{spent.per_s:,.0f}/s, {spent.cpu_s / spent.statements * 1e6:.0f} µs each; "
+        f"seatrial is {told(rate, 1)} times as fast"
+    )
+
+
+def _cost_rows(measured: Measured) -> list[list[str]]:
+    def figure(each: Sequence[Spent], of: Callable[[Spent], float], digits: int) -> str:
+        return told(median_estimate([of(spent) for spent in each], ""), digits)
+
+    return [
+        [
+            f"{mode}, {name}",
+            figure(spent, lambda one: one.per_s, 0),
+            figure(spent, lambda one: one.cpu_user_s / one.statements * 1e6, 1),
+            figure(spent, lambda one: one.cpu_system_s / one.statements * 1e6, 1),
+            figure(spent, lambda one: one.cpu_s / one.statements * 1e6, 1),
+        ]
+        for (mode, name), spent in sorted(measured.spent.items())
+    ]
+
+
+def _late(measured: Measured) -> list[list[str]]:
+    def percent(name: str) -> Estimate:
+        shares = [100 * lag[name] / lag["paced"] for lag in measured.lags]
+        return median_estimate(shares, "percent")
+
+    return [[words, told(percent(name), 2)] for name, words in LATE_BY.items()]

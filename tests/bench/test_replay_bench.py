@@ -1,0 +1,68 @@
+"""The bench of playing: what its page says of made-up figures."""
+
+from __future__ import annotations
+
+import replay_page
+from replay_page import AGAIN, MODES, PGBENCH, SEATRIAL
+from replay_server import Spent
+
+from seatrial.results.replay import ReplayLag
+
+DRIFT = [1.0, 1.5, 0.7, 1.2, 1.1] * 2
+LAG = {"late_by_order": 0, "late_by_connections": 10, "late_by_driver": 5}
+
+
+def spent(slowness: float, cpu_us: float, told: dict[str, object] | None = None) -> list[Spent]:
+    return [
+        Spent(
+            statements=100_000,
+            duration_s=5 * slowness * drift,
+            cpu_user_s=cpu_us * drift / 40,
+            cpu_system_s=3 * cpu_us * drift / 40,
+            told=told or {},
+        )
+        for drift in DRIFT
+    ]
+
+
+def page(slowness: float, cpu_us: float, *, late: int = 0, grown_bytes: int = 9_000_000) -> str:
+    lag = {**LAG, "paced": 10_000, "within_1ms": 9_985 - late, "late_by_session": late}
+    contenders = {SEATRIAL: (slowness, cpu_us), PGBENCH: (1.0, 10.0), AGAIN: (1.0, 10.0)}
+    return replay_page.section(
+        replay_page.Measured(
+            conditions=["- a machine"],
+            counts={"simple": 100_000, "prepared": 100_000, "mixed": 1_000_000},
+            spent={(mode, who): spent(*of) for mode in MODES for who, of in contenders.items()},
+            lags=[lag] * len(DRIFT),
+            mixed=spent(20 * slowness, 12, {"grown_bytes": grown_bytes})[0],
+            command_s=12.0,
+            pgreplay={"simple": spent(4.0, 90.0)[0], "prepared": "not ended after 120 s"},
+            seed=1,
+            loads=[0.5] * len(DRIFT),
+        )
+    )
+
+
+def test_a_quick_and_cheap_driver_meets_its_bars():
+    text = page(slowness=0.9, cpu_us=6.0)
+    assert text.count("| met |") == 2 * len(MODES) + 1 + 2
+    assert (
+        "| simple, rate, seatrial / pgbench | 0.95 at least | 1.111 (1.111 to 1.111) | met |"
+        in text
+    )
+    assert "| prepared, processor time, pgbench again / pgbench |  | 1.000 (1.000 to 1.000)" in text
+    assert "| prepared, seatrial | 20,202 (14,815 to 31,746) | 1.7 (1.0 to 2.2) " in text
+    assert "5,000/s, 90 µs each; seatrial is 4.0 (3.0 to 6.3) times as fast" in text
+    assert "| pgreplay, the same reads, prepared |  | not ended after 120 s |" in text
+
+
+def test_a_slow_dear_late_and_large_one_misses_them():
+    text = page(slowness=1.9, cpu_us=8.0, late=200, grown_bytes=17_000_000)
+    assert text.count("| missed |") == 2 * len(MODES) + 1 + 2
+    assert "| paced, % sent within 1 ms of due | 99 | 97.85 (97.85 to 97.85) | missed |" in text
+    assert "| its session was still busy | 2.00 (2.00 to 2.00) |" in text
+
+
+def test_what_a_replay_is_told_by_is_what_the_engine_tells():
+    """The names that the page looks for are those of the record."""
+    assert {*replay_page.LATE_BY, "paced", "within_1ms"} <= set(ReplayLag.__struct_fields__)

@@ -10,6 +10,9 @@ CORE_SOURCES := Cargo.toml $(wildcard Cargo.lock) pyproject.toml \
 # One interpreter for every cargo command: another would build the binding again.
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 
+# The tests start the program a thousand times: it is not to be compiled anew each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help trial setup test lint test-rust test-python tools-for-tests bench format lock clean \
@@ -37,19 +40,34 @@ lint: setup ## formatting, lints and types
 	@echo "== clippy"
 	@cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
 
+# Every test lies within a library (tests/tidy/test_rust.py): nothing else need be built.
 test-rust: ## the tests of the Rust crates
 	@echo "== cargo test"
-	@cargo test --quiet --workspace --exclude seatrial-pyext --locked
+	@cargo test --quiet --workspace --exclude seatrial-pyext --locked --lib
 
-test-python: setup ## the tests of the Python rooms, the source tree and the report
+# These time nothing and touch no device of the machine (the lab's disks are files of its own): they
+# run beside the others, which mostly wait for devices and servers. Both halves take about as long.
+BESIDE := $(addprefix tests/,lab analysis replay report results) \
+	$(patsubst %,tests/cli/test_%.py,audit_command commands db_command db_options declared import \
+	remeasure sources sql_command sql_replay_command sql_replay_text sql_text)
+
+test-python: setup ## the tests of the Python rooms, the source tree, the report and the lab
 	@echo "== pytest"
-	@.venv/bin/python -m pytest
+	@mkdir -p .cache; code=0; \
+	.venv/bin/python -m pytest $(BESIDE) > .cache/beside.log 2>&1 & beside=$$!; \
+	.venv/bin/python -m pytest $(addprefix --ignore=,$(BESIDE)) || code=$$?; \
+	echo "== pytest $(BESIDE)"; wait $$beside || code=$$?; cat .cache/beside.log; exit $$code
 
-bench: setup ## the engine, a comparison, observing, the drives of 2010: bench/RESULTS.md
+bench: setup ## engine, comparison, observing, drives of 2010, logs, replays: bench/RESULTS.md
 	@.venv/bin/python bench/engine.py
 	@.venv/bin/python bench/compare.py
 	@.venv/bin/python bench/observe.py
 	@.venv/bin/python bench/drives.py
+	@.venv/bin/python bench/read.py --large
+	@.venv/bin/python bench/replay.py
+	@.venv/bin/python bench/order.py
+	@.venv/bin/python bench/capture.py
+	@.venv/bin/python bench/before_after.py
 
 format: setup ## lay out all code as the lints want it
 	@.venv/bin/ruff check --fix --quiet .

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from seatrial.analysis import preflight
 from seatrial.analysis.findings import FROM_FINGERPRINT
+from seatrial.analysis.findings.device import loop_device
 
 from .builders import GIB
 
@@ -278,3 +279,15 @@ def test_what_is_absent_or_odd_makes_nothing_fail(some_machine, part, value, chi
 )
 def test_an_empty_fingerprint_has_no_findings(empty):
     assert preflight(empty) == []
+
+
+def test_loop_devices_of_a_kind_are_one_finding():
+    """An array of ten of them would else fill the page with the same sentence."""
+    stack = [
+        {"name": f"loop{number}", "kind": "loop", "loop": {"direct_io": number < 2}}
+        for number in range(3)
+    ]
+    direct, buffered = loop_device({"target": {"stack": stack}})
+    assert direct.sentence == "loop0, loop1 are loop devices over files."
+    assert buffered.severity == "warning"
+    assert "loop2 is a loop device over a file, which it reads through" in buffered.sentence

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.analysis.findings import (
+    FROM_BEFORE_AFTER,
     FROM_COMPARISON,
     FROM_FINGERPRINT,
     FROM_SAMPLES,
@@ -31,7 +32,9 @@ def test_kinds_are_unique():
 
 
 @pytest.mark.parametrize(
-    "finder", [*FROM_SAMPLES, *FROM_FINGERPRINT, *FROM_COMPARISON], ids=lambda f: f.__name__
+    "finder",
+    [*FROM_SAMPLES, *FROM_FINGERPRINT, *FROM_COMPARISON, *FROM_BEFORE_AFTER],
+    ids=lambda f: f.__name__,
 )
 def test_a_finder_yields_its_own_kind(finder):
     source = (SOURCES / f"{finder.__module__.rpartition('.')[2]}.py").read_text(encoding="utf-8")

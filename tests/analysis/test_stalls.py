@@ -62,6 +62,17 @@ def test_severity_follows_length_and_cause(cause, length_s, duration_s, severity
     assert finding.severity == severity
 
 
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [("matrix", "seatrial io"), ("pgbench", "seatrial db"), ("replay", "seatrial sql replay")],
+)
+def test_the_next_step_names_the_command_that_measures_such_a_cell(kind, command):
+    cell = cell_of(kind=kind)
+    for cause in ("unknown", "device"):
+        (finding,) = stall(context_of(one_cell(stall_of(3.1, cause), cell=cell)))
+        assert f"longer with '{command}'" in finding.next
+
+
 def test_one_stall_is_told_with_length_depth_and_cell():
     (finding,) = stall(context_of(one_cell(stall_of(3.1, depth=10))))
     assert finding.sentence == (

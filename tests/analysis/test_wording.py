@@ -190,6 +190,8 @@ def test_cells_are_named_as_a_reader_would():
     assert format_cell(zone) == "map: sequential read 8 KiB, 1 thread, zone 3 of 16"
     stride = cell_of(factors={"pattern": "strided", "stride_bytes": 65536})
     assert format_cell(stride).endswith("1 thread, stride 64 KiB")
+    limited = cell_of(factors={"rebuild_limit_kib_per_s": 20000})
+    assert format_cell(limited).endswith("1 thread, rebuild limit 20000 KiB/s")
     mixed = cell_of(workload="mix", operation="mixed", block_size_bytes=0, factors={"access": "a"})
     assert format_cell(mixed) == "mix: mixed, 1 thread, access a"
     paced = cell_of(workload="io", factors={"direct": False, "rate": 50_000.0})

@@ -39,6 +39,15 @@ def test_narrowest_link_is_found_behind_a_bridge(machine: FakeMachine) -> None:
     assert link["narrowest"]["bandwidth_now_bytes_per_s"] == 984_615_385
 
 
+def test_bridge_and_root_port_are_told_with_their_ids(machine: FakeMachine) -> None:
+    fake_trees.nvme_behind_narrow_bridge(machine)
+    machine.write(f"{fake_trees.ROOT_PORT}/vendor", "0x8086")
+    machine.write(f"{fake_trees.ROOT_PORT}/device", "0xa340")
+    link = physical_node(machine, "/mnt/ssd")["pcie"]
+    assert link["bridge"] == {"address": "0000:03:01.0", "ids": None}
+    assert link["root_port"] == {"address": "0000:00:1d.0", "ids": "8086:a340"}
+
+
 def test_multipath_drive_finds_its_link_through_the_controller(machine: FakeMachine) -> None:
     function = f"{fake_trees.ROOT_PORT}/0000:03:00.0"
     machine.link_state(function, "16.0", 4, "16.0", 4)

@@ -82,7 +82,10 @@ def test_a_schedule_shows_what_a_freeze_did_to_those_who_waited(memory_file, shi
     )
     parts = measure_apart(spec, env)["parts"]
     service_ns = [end_ns - begin_ns for begin_ns, end_ns in logged_ns(log)]
-    assert parts["outcome"]["completed"] == len(service_ns) == 5 * RATE_PER_S
+    count = len(service_ns)
+    # Who is woken after the end sends the last ones no more.
+    assert 4.95 * RATE_PER_S <= count <= 5 * RATE_PER_S
+    assert parts["outcome"]["completed"] == count
     due_ns = [index * S // RATE_PER_S for index in range(len(service_ns))]
     truth = lindley_ns(due_ns, service_ns)
     response, service = histogram(parts, "read"), histogram(parts, "read", "service")
@@ -95,5 +98,5 @@ def test_a_schedule_shows_what_a_freeze_did_to_those_who_waited(memory_file, shi
     assert response.max_ns == pytest.approx(FREEZE_MS * MS, rel=0.02)
     assert service.percentile_ns(99) < 2 * MS
     assert service.max_ns == pytest.approx(FREEZE_MS * MS, rel=0.02)
-    assert response.count == service.count == 5 * RATE_PER_S
+    assert response.count == service.count == count
     assert frozen_stall(parts)["length_s"] == pytest.approx(FREEZE_MS / 1_000, abs=0.01)

@@ -46,12 +46,13 @@ class Injected:
 
 @contextmanager
 def promptly() -> Iterator[None]:
-    """Let nothing on a busy machine come between a system call and the clock around it."""
-    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
+    """Let nothing on a busy machine keep this thread waiting; what it starts is not favoured."""
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY))
     try:
         yield
     finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        os.sched_setscheduler(0, policy, parameters)
 
 
 def moment(act, *arguments) -> Moment:
@@ -130,8 +131,13 @@ def lift(throttled: Throttled, device: str) -> None:
     give_up_s = time.monotonic() + 5
     throttled.lift()
     while ended_count(device) == held:
-        assert time.monotonic() < give_up_s, "the throttle was never lifted"
+        if time.monotonic() > give_up_s:
+            raise NothingHeldError(f"no request of {device} went on as its throttle was lifted")
         time.sleep(0.0005)
+
+
+class NothingHeldError(Exception):
+    """A throttle held no request: who sent them had ended before, or it was never lifted."""
 
 
 def ended_count(device: str) -> int:
@@ -211,27 +217,50 @@ def stop(pid: int, length_s: float) -> Injected:
 
 SPIN = f"""
 import os, sys, time
-processor, length_s = int(sys.argv[1]), float(sys.argv[2])
 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param({PRIORITY}))
-os.sched_setaffinity(0, {{processor}})
-began_s = now_s = time.time()
-while now_s < began_s + length_s:
-    now_s = time.time()
-print(began_s, now_s)
+os.sched_setaffinity(0, {{int(sys.argv[1])}})
+print("ready", flush=True)
+for told in iter(sys.stdin.readline, ""):
+    began_s = now_s = time.time()
+    while now_s < began_s + float(told):
+        now_s = time.time()
+    print(began_s, now_s, flush=True)
 """
 
 
-def steal(threads: list[int], processor: int, length_s: float) -> Injected:
-    """Pin threads to a processor and take it from them by a busy process of higher rank.
+class Thief:
+    """A process that takes a processor from ordinary threads whenever it is told.
 
-    The kernel leaves ordinary threads 5 % of each second whatever happens
-    (Documentation/scheduler/sched-deadline.rst, the fair server; sched-rt-group.rst), so
-    ``length_s`` must stay well below a second.
+    It is started before what it steals from, for on a busy machine an interpreter takes seconds to
+    start.
     """
-    for thread in threads:
-        os.sched_setaffinity(thread, {processor})
-    assert threads, "there is nothing to steal a processor from"
-    spin = [sys.executable, "-c", SPIN, str(processor), str(length_s)]
-    ended = subprocess.run(spin, check=True, capture_output=True, text=True, timeout=30)
-    began_s, ended_s = map(float, ended.stdout.split())
-    return Injected(Moment(began_s, began_s), Moment(ended_s, ended_s))
+
+    def __init__(self, processor: int) -> None:
+        self._processor = processor
+
+    def __enter__(self) -> Thief:
+        spin = [sys.executable, "-c", SPIN, str(self._processor)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(spin, stdin=pipe, stdout=pipe, text=True)
+        assert self._process.stdout.readline() == "ready\n"
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def steal(self, threads: list[int], length_s: float) -> Injected:
+        """Pin threads to the processor and take it from them.
+
+        The kernel leaves ordinary threads 5 % of each second whatever happens
+        (Documentation/scheduler/sched-deadline.rst, the fair server; sched-rt-group.rst), so
+        ``length_s`` must stay well below a second.
+        """
+        if not threads:
+            raise ProcessLookupError(errno.ESRCH, "there is nothing to steal a processor from")
+        for thread in threads:
+            os.sched_setaffinity(thread, {self._processor})
+        self._process.stdin.write(f"{length_s}\n")
+        self._process.stdin.flush()
+        began_s, ended_s = map(float, self._process.stdout.readline().split())
+        return Injected(Moment(began_s, began_s), Moment(ended_s, ended_s))

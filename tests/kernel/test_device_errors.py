@@ -147,6 +147,7 @@ def remount(place: Path) -> None:
     source = run("findmnt", "-no", "SOURCE", str(place)).strip()
     unmount(place)
     run("mount", source, str(place))
+    place.stat()  # it fails if a copy of the mount, in another namespace, kept what was there
 
 
 FILL = """

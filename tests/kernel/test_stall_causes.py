@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernel import injections
-from kernel.injections import Injected
-from kernel.trial import Trial
+from kernel.injections import Injected, Thief
+from kernel.trial import Trial, injected_into
 
 pytestmark = pytest.mark.root
 
@@ -18,9 +20,22 @@ SHARP_EDGE_S = 0.010
 FREEZE_S = 0.8
 STEAL_S = 0.5
 SECONDS = 1.8
+LAST_S = 0.9
 
 PSYNC, IO_URING = 1, 32
 BOTH_ENGINES = pytest.mark.parametrize("depth", [PSYNC, IO_URING], ids=["psync", "io_uring"])
+
+
+@pytest.fixture(scope="module")
+def thief() -> Iterator[Thief]:
+    """Takes the last processor."""
+    with Thief(max(os.sched_getaffinity(0))) as ready:
+        yield ready
+
+
+def trials(place: Path, *, seconds: float = SECONDS, **cell: Any) -> Callable[[Path], Trial]:
+    """What starts a trial of a cell in a folder of its own."""
+    return lambda folder: Trial(place, folder, seconds=seconds, **cell)
 
 
 def overlap_s(sample: dict[str, Any], stall: dict[str, Any], injected: Injected) -> float:
@@ -60,17 +75,23 @@ def test_a_throttled_loop_device_is_the_devices_fault(
     file_system, tmp_path, kind, operation, depth
 ):
     place = file_system(kind)
-    with Trial(place.folder, tmp_path, operation=operation, depth=depth, seconds=SECONDS) as trial:
-        injected = injections.throttle(trial.pid, place.device, FREEZE_S)
-        assert_found(trial.document(), injected, "device", depth)
+    document, injected = injected_into(
+        trials(place.folder, operation=operation, depth=depth),
+        lambda trial: injections.throttle(trial.pid, place.device, FREEZE_S),
+        tmp_path,
+    )
+    assert_found(document, injected, "device", depth)
 
 
 def test_one_request_a_second_is_a_stall_for_each_second(file_system, tmp_path):
     """A throttle that still lets something through: no single freeze, and yet nothing moves."""
     place = file_system("xfs")
-    with Trial(place.folder, tmp_path, operation="read", depth=PSYNC, seconds=SECONDS + 1) as trial:
-        injected = injections.throttle(trial.pid, place.device, 1.9, unit="iops")
-        (sample,) = trial.document()["samples"]
+    document, injected = injected_into(
+        trials(place.folder, operation="read", depth=PSYNC, seconds=SECONDS + 1),
+        lambda trial: injections.throttle(trial.pid, place.device, 1.9, unit="iops"),
+        tmp_path,
+    )
+    (sample,) = document["samples"]
     inside = [stall for stall in sample["stalls"] if overlap_s(sample, stall, injected) > EDGE_S]
     assert len(inside) >= 2
     assert {stall["cause"] for stall in inside} == {"device"}
@@ -85,45 +106,52 @@ def test_one_request_a_second_is_a_stall_for_each_second(file_system, tmp_path):
 @BOTH_ENGINES
 def test_a_frozen_file_system_is_the_file_systems_fault(file_system, tmp_path, kind, depth):
     place = file_system(kind)
-    with Trial(place.folder, tmp_path, operation="write", depth=depth, seconds=SECONDS) as trial:
-        injected = injections.freeze(place.folder, FREEZE_S)
-        assert_found(trial.document(), injected, "filesystem", depth)
+    document, injected = injected_into(
+        trials(place.folder, operation="write", depth=depth),
+        lambda _trial: injections.freeze(place.folder, FREEZE_S),
+        tmp_path,
+    )
+    assert_found(document, injected, "filesystem", depth)
 
 
 @BOTH_ENGINES
 def test_a_stopped_process_is_the_generators_fault(file_system, tmp_path, depth):
-    place = file_system("xfs")
-    with Trial(place.folder, tmp_path, operation="read", depth=depth, seconds=SECONDS) as trial:
-        injected = injections.stop(trial.pid, FREEZE_S)
-        assert_found(trial.document(), injected, "generator", depth, SHARP_EDGE_S)
+    document, injected = injected_into(
+        trials(file_system("xfs").folder, operation="read", depth=depth),
+        lambda trial: injections.stop(trial.pid, FREEZE_S),
+        tmp_path,
+    )
+    assert_found(document, injected, "generator", depth, SHARP_EDGE_S)
 
 
 @pytest.mark.parametrize("whose", ["", "worker-"], ids=["whole-process", "worker-alone"])
 @BOTH_ENGINES
-def test_a_stolen_processor_is_the_generators_fault(memory, tmp_path, whose, depth):
+def test_a_stolen_processor_is_the_generators_fault(memory, thief, tmp_path, whose, depth):
     """With the worker alone on the stolen processor, the watchdog wakes on time and looks on.
 
     On memory, for the kernel thread of a loop device may be on that processor too: then it is the
     device that stands still.
     """
-    processor = max(os.sched_getaffinity(0))
     if whose and len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs a second processor for the watchdog")
-    trial = Trial(memory, tmp_path, operation="read", depth=depth, seconds=SECONDS, direct=False)
-    with trial:
-        injected = injections.steal(trial.threads(whose), processor, STEAL_S)
-        assert_found(trial.document(), injected, "generator", depth, SHARP_EDGE_S)
+    document, injected = injected_into(
+        trials(memory, operation="read", depth=depth, direct=False),
+        lambda trial: thief.steal(trial.threads(whose), STEAL_S),
+        tmp_path,
+    )
+    assert_found(document, injected, "generator", depth, SHARP_EDGE_S)
 
 
-def test_a_stall_that_ends_with_the_sample_keeps_its_cause(memory, tmp_path):
+def test_a_stall_that_ends_with_the_sample_keeps_its_cause(memory, thief, tmp_path):
     """The worker's thread ends before anybody can ask how long it waited for a processor."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs a second processor for the watchdog")
-    trial = Trial(memory, tmp_path, operation="read", depth=PSYNC, seconds=0.9, direct=False)
-    with trial:
-        workers = trial.threads("worker-")
-        injected = injections.steal(workers, max(os.sched_getaffinity(0)), 0.8)
-        document = trial.document()
+    document, injected = injected_into(
+        trials(memory, operation="read", depth=PSYNC, seconds=LAST_S, direct=False),
+        lambda trial: thief.steal(trial.threads("worker-"), LAST_S - 0.1),
+        tmp_path,
+        ends_inside=False,
+    )
     (sample,) = document["samples"]
     assert sample["started_at"] + sample["duration_s"] <= injected.ended.before_s + EDGE_S
     stall = the_stall(sample, injected)

@@ -70,12 +70,12 @@ def samples_count(folder: Path) -> int:
         return 0
 
 
-def wait_for_samples(folder: Path, count: int, timeout_s: float = 30.0) -> None:
+def wait_for_samples(folder: Path, count: int, timeout_s: float = 60.0) -> None:
     """Wait until so many samples are stored."""
     wait_until(lambda: samples_count(folder) >= count, f"{count} samples", timeout_s)
 
 
-def wait_until(condition, what: str, timeout_s: float = 30.0) -> None:
+def wait_until(condition, what: str, timeout_s: float = 60.0) -> None:
     give_up_s = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < give_up_s, f"waited in vain for {what}"

@@ -22,6 +22,7 @@ from measure.studies import (
     wait_until,
     write_study,
 )
+from targets.loops import loops_over
 
 
 @pytest.fixture
@@ -267,11 +268,7 @@ def sweep(folder: Path) -> list[str]:
     points = [point for point in mounted if Path(point).is_relative_to(folder)]
     for point in reversed(points):
         subprocess.run(["umount", point], check=True)
-    loops = [
-        f"/dev/{backing.parts[3]}"
-        for backing in Path("/sys/block").glob("loop*/loop/backing_file")
-        if Path(backing.read_text().strip()).is_relative_to(folder)
-    ]
+    loops = loops_over(folder)
     for loop in loops:
         subprocess.run(["losetup", "-d", loop], check=True)
     return points + loops

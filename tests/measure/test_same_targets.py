@@ -41,7 +41,7 @@ def facts(stack=(DISK,), filesystem=MOUNTED):
 
 def require(monkeypatch, plan, then, now):
     """Check targets that lie on ``now``, in a run which was measured on ``then``; by label."""
-    monkeypatch.setattr(context, "fingerprint", lambda path: {"target": now[path.name]})
+    monkeypatch.setattr(context, "target_fingerprint", lambda path: now[path.name])
     before = {"target": then["one"], "other_targets": {"other": then["other"]}}
     run = run_of(before=before)
     require_same_targets(run, plan)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 import pytest
 
@@ -56,3 +58,21 @@ def test_what_is_left_is_told_by_what_it_took(recorder):
     assert first_s > 3 * 3600
     assert 2 * BATCH_S < second_s < 10
     assert BATCH_S < third_s < second_s
+
+
+def test_what_building_arrays_writes_counts_against_the_budget():
+    recorder = FakeRecorder(
+        {
+            "name": "arrays",
+            "rounds": {"min": 1, "max": 5},
+            "budget": {"write_bytes": 200 << 20},
+            "layout": [{"name": "a", "drives": [1, 2], "size": 64 << 20}],
+            "workload": [{"kind": "io", "operations": "read"}],
+        },
+        lambda _cell, _now_s: 1.0,
+    )
+    end = interleaved(lambda _samples, _precision: False)(recorder)
+    # A file of 64 MiB whenever another array is built; the one of a round's end may stay there.
+    turns = [target for target, _ in itertools.groupby(s.cell.target for s in recorder.samples)]
+    assert len(turns) == 3
+    assert "budget of bytes to write" in end.reason

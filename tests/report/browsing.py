@@ -25,6 +25,18 @@ def brightness(page: Any) -> float:
     return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3
 
 
+def await_width(page: Any, figure: str, *, below: float = 1e9, above: float = 0.0) -> None:
+    """Wait until a figure's chart is so wide, in pixels.
+
+    Playwright's own waiting asks again by eval within the page, which its policy rightly forbids.
+    """
+    asked = f"document.querySelector('#figure-{figure} .plot svg').getBoundingClientRect().width"
+    give_up_s = time.monotonic() + 15
+    while not above < (width := page.evaluate(asked)) < below:
+        assert time.monotonic() < give_up_s, f"the chart {figure} is {width} px wide"
+        time.sleep(0.05)
+
+
 class Visit:
     """A page opened with the network cut, and everything that it asked for or complained of."""
 
@@ -40,11 +52,16 @@ class Visit:
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.route(re.compile("^(?!file:|blob:|data:)"), lambda route: route.abort())
-        started = time.monotonic()
         self.page.goto(report.as_uri())
         if self.scripted:
             self.page.wait_for_selector("html[data-drawn=all]", state="attached", timeout=20_000)
-        self.opened_s = time.monotonic() - started
+
+    def processor_s(self) -> float:
+        """How long the page's main thread has been at work (s), whatever else the machine did."""
+        session = self.context.new_cdp_session(self.page)
+        session.send("Performance.enable")
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return next(each["value"] for each in metrics if each["name"] == "ThreadTime")
 
     def figure(self, name: str) -> Any:
         return self.page.locator(f"#figure-{name}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import chromium_path
+from browsing import Visit, chromium_path
 
 
 @pytest.fixture(scope="module")
@@ -22,3 +23,11 @@ def browser() -> Iterator[Any]:
         started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield started
         started.close()
+
+
+@pytest.fixture(scope="module")
+def desktop(browser: Any, report: Path) -> Iterator[Visit]:
+    """One visit to the module's own ``report``, for all tests that leave the page as it was."""
+    opened = Visit(browser, report)
+    yield opened
+    opened.context.close()

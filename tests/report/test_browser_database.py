@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Visit, brightness
+from browsing import Visit, await_width, brightness
 from database_hand import database_summary
 
 from seatrial.report.page import render
@@ -24,14 +23,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("database") / "database.html"
     path.write_text(render(database_summary()), encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="module")
-def desktop(browser: Any, report: Path) -> Iterator[Visit]:
-    """One visit for all tests that look and leave the page as it was."""
-    opened = Visit(browser, report)
-    yield opened
-    opened.context.close()
 
 
 def texts_of(opened: Visit, name: str) -> list[str]:
@@ -62,14 +53,10 @@ def test_a_narrow_window_cuts_nothing_off(desktop: Visit):
     page = desktop.page
     assert not is_cut_off(page)
     page.set_viewport_size({"width": 360, "height": 800})
-    page.wait_for_function(
-        "document.querySelector('#figure-course-1 .plot svg').getBoundingClientRect().width < 360"
-    )
+    await_width(page, "course-1", below=360)
     assert not is_cut_off(page)
     page.set_viewport_size({"width": 1280, "height": 900})
-    page.wait_for_function(
-        "document.querySelector('#figure-course-1 .plot svg').getBoundingClientRect().width > 800"
-    )
+    await_width(page, "course-1", above=800)
 
 
 def test_a_dark_page_has_dark_charts(desktop: Visit):

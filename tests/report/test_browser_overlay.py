@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +38,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("overlay") / "report.html"
     path.write_text(render(article_summary()), encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="module")
-def desktop(browser: Any, report: Path) -> Iterator[Visit]:
-    opened = Visit(browser, report)
-    yield opened
-    opened.context.close()
 
 
 @pytest.mark.parametrize("name", ["matrix-iops", "matrix-bandwidth"])

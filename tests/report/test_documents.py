@@ -12,6 +12,7 @@ from exports_hand import make_finding
 
 from seatrial import context
 from seatrial.analysis import preflight
+from seatrial.cli.backend_check import check_layouts
 from seatrial.cli.documents import (
     check_document,
     clean_document,
@@ -27,8 +28,8 @@ from seatrial.targets.undo import Undone
 from seatrial.targets.undoers import UNDOERS, Outcome
 
 KINDS = (
-    "run", "audit", "comparison", "runs", "plan", "precondition", "check", "clean", "report",
-    "error",
+    "run", "audit", "comparison", "runs", "plan", "precondition", "layouts", "standing", "reading",
+    "trace", "before_after", "check", "clean", "report", "error",
 )  # fmt: skip
 
 
@@ -47,6 +48,7 @@ def test_the_plan_of_a_shipped_study(name: str):
     assert document["plan_hash"] == plan.plan_hash
     round_bytes = sum(cell["write_bytes_max"] for cell in document["cells"])
     estimate = document["estimate"]
+    round_bytes += estimate["building_write_bytes"]
     assert estimate["write_bytes_min"] == prefill_bytes(plan) + estimate["rounds_min"] * round_bytes
 
 
@@ -65,14 +67,16 @@ def test_the_plan_of_a_device_a_simulation_and_notes():
 
 def test_a_check_of_this_machine(tmp_path: Path):
     fingerprint = context.fingerprint(tmp_path)
-    text = check_document(fingerprint, preflight(fingerprint), check_server(tmp_path))
+    findings = preflight(fingerprint)
+    text = check_document(fingerprint, findings, check_server(tmp_path), check_layouts())
     document = assert_as_published(text)
     assert document["fingerprint"]["target"]["path"] == str(tmp_path)
     assert (document["server"]["uid"] is None) == bool(document["server"]["obstacle"])
+    assert "single" in [each["name"] for each in document["layouts"]["backends"]]
 
 
 def test_a_check_with_a_finding():
-    document = assert_as_published(check_document({}, [make_finding()], None))
+    document = assert_as_published(check_document({}, [make_finding()], None, check_layouts()))
     assert document["findings"][0]["severity"] == "critical"
 
 

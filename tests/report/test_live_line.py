@@ -46,6 +46,14 @@ def test_the_line_says_rates_stalls_or_how_long_nothing_came(changes, line):
     assert live_text(reading(**changes), 2) == line
 
 
+def test_of_a_replay_the_line_says_how_far_and_how_late_it_is():
+    replay = {"bytes_per_s": 0.0, "p99_ns": 0, "done": 1_400, "planned": 5_600}
+    line = live_text(reading(**replay), 0, on_database=True)
+    assert line == "25 % of 5,600 statements, 12k statements/s"
+    late = live_text(reading(**replay, lag_ns=3_100_000), 0, on_database=True)
+    assert late == "25 % of 5,600 statements, 12k statements/s, 3.1 ms late"
+
+
 def test_on_a_database_the_line_says_tps_and_no_bandwidth():
     line = live_text(reading(bytes_per_s=0.0), 0, on_database=True)
     assert line == "12k tps, p99 210 µs, 1 stall"

@@ -308,7 +308,7 @@ def test_an_unknown_study_names_the_nearest() -> None:
     with pytest.raises(StudyError) as caught:
         find_study("qick")
     assert "Did you mean 'quick'?" in str(caught.value)
-    assert "four-kib, one-dvd-per-second, quick" in str(caught.value)
+    assert "one-dvd-per-second, quick" in str(caught.value)
 
 
 def test_a_name_cannot_climb_out_of_the_shipped_folder() -> None:

@@ -12,8 +12,10 @@ import msgspec
 import pytest
 
 import seatrial
+from seatrial.errors import StudyError
 from seatrial.study.database import spec_of
 from seatrial.study.database_cost import data_bytes
+from seatrial.study.drives import DriveInfo
 from seatrial.study.estimate import estimate
 from seatrial.study.load import BUILTIN, find_study, load_study, shipped_studies
 from seatrial.study.model import TargetInfo
@@ -29,15 +31,21 @@ def test_these_are_shipped() -> None:
         "cache-sweep",
         "commit-settings",
         "four-kib",
+        "leg-balance",
+        "next-xraid",
         "one-dvd-per-second",
         "quick",
+        "raid-failure",
+        "raid-sweep",
+        "raid-sweep-tiny",
         "ssd-vs-hdd",
         "telemetry",
     ]
 
 
 OF_STORAGE = ["four-kib", "one-dvd-per-second", "quick"]
-OF_DATABASES = sorted({*shipped_studies()} - {*OF_STORAGE})
+OF_LAYOUTS = ["leg-balance", "raid-failure", "raid-sweep", "raid-sweep-tiny"]
+OF_DATABASES = sorted({*shipped_studies()} - {*OF_STORAGE, *OF_LAYOUTS})
 
 
 @pytest.mark.parametrize("name", OF_DATABASES)
@@ -279,3 +287,130 @@ def test_the_four_numbers_are_those_of_xbench() -> None:
         "random-4k-write",
         "random-4k-read",
     }
+
+
+# ---- arrays ----------------------------------------------------------------------------------
+
+
+def drives_of(count: int, size_bytes: int) -> list[DriveInfo]:
+    return [DriveInfo(name=f"d{number}", size_bytes=size_bytes) for number in range(count)]
+
+
+@pytest.mark.parametrize("name", OF_LAYOUTS)
+@pytest.mark.parametrize("count", [8, 16])
+def test_shipped_studies_of_layouts_can_be_planned_with_these_drives(name: str, count: int) -> None:
+    study = load_study(name)
+    assert (study.name, bool(study.description)) == (name, True)
+    for drives in ([], drives_of(count, 512 << 20), drives_of(count, 2 << 40)):
+        plan = make_plan(study, {}, drives)
+        assert len({cell.key for cell in plan.cells}) == len(plan.cells)
+        assert all(target.layout for target in plan.targets)
+        for target in plan.targets:
+            assert any(cell.target == target.label for cell in plan.cells), target.label
+
+
+def test_the_sweep_has_every_array_of_the_article() -> None:
+    labels = {target.label for target in make_plan(load_study("raid-sweep")).targets}
+    assert {f"raid0-{count}" for count in range(1, 13)} <= labels
+    assert {f"raid5-{count}" for count in range(3, 13)} <= labels
+    assert {f"raid0{level}-2x{count}" for level in (0, 5) for count in range(4, 9)} <= labels
+    assert "production" in labels
+
+
+def test_the_sweep_measures_what_every_figure_of_the_article_shows() -> None:
+    plan = make_plan(load_study("raid-sweep"))
+    sizes = {512 << step for step in range(14)}
+    against_drives = [target.label for target in plan.targets if target.label != "production"]
+    for label in against_drives:  # figures 1 to 5
+        own = [cell for cell in plan.cells if cell.target == label]
+        seen = {(c.kind, c.operation, c.block_size_bytes, c.threads) for c in own}
+        assert {("sequential", each, 8192, 1) for each in ("read", "write")} <= seen
+        assert ("copy", "copy", 131_072, 1) in seen
+        assert {
+            ("matrix", each, 8192, threads) for each in ("read", "write") for threads in (1, 10, 40)
+        } <= seen
+    pairs = ["raid0-4", "raid0-8", "raid0-12", "raid5-4", "raid5-8", "raid5-12"]
+    pairs += [f"raid0{level}-2x{count}" for level in (0, 5) for count in (4, 6, 8)]
+    for label in pairs:  # figures 6 to 30
+        own = [c for c in plan.cells if c.target == label and c.workload == "matrix"]
+        for operation in ("read", "write"):
+            for threads in (1, 10):
+                line = [c for c in own if (c.operation, c.threads) == (operation, threads)]
+                assert {cell.block_size_bytes for cell in line} == sizes
+    dd = [cell for cell in plan.cells if cell.target == "production" and cell.kind != "fill"]
+    for operation in ("read", "write"):  # figure 31
+        for file in ("big", "small"):
+            line = [c for c in dd if (c.operation, c.factors["file"]) == (operation, file)]
+            assert {cell.block_size_bytes for cell in line} == sizes
+
+
+def test_the_sweep_takes_a_night_at_most_with_all_drives_of_the_article() -> None:
+    took = estimate(make_plan(load_study("raid-sweep"), {}, drives_of(16, 32 * GIB)))
+    assert 3 * 3600 < took.time_s_min < 12 * 3600
+
+
+def test_the_sweep_adapts_to_the_drives_at_hand() -> None:
+    plan = make_plan(load_study("raid-sweep"), {}, drives_of(6, 2 * GIB))
+    labels = [target.label for target in plan.targets]
+    assert labels[-4:] == ["raid5-6", "raid00-2x2", "raid00-2x3", "raid05-2x3"]
+    assert sum("left out" in note for note in plan.notes) == 5
+    assert len({target.size_bytes for target in plan.targets}) == 1
+
+
+def test_the_tiny_sweep_writes_whole_stripes_and_parts_of_them() -> None:
+    plan = make_plan(load_study("raid-sweep-tiny"))
+    counted = [cell for cell in plan.cells if cell.target.startswith("count-")]
+    for target in plan.targets:
+        if not target.label.startswith("count-"):
+            continue
+        assert target.layout is not None
+        stripe_bytes = int(target.layout.data_members) * target.layout.chunk_kib << 10
+        sizes = {cell.block_size_bytes for cell in counted if cell.target == target.label}
+        assert sizes == {4096, stripe_bytes}
+        assert target.kind == "device"
+    took = estimate(plan)
+    assert took.time_s_max < 45
+    (failing,) = [cell for cell in plan.cells if cell.spec.get("fail")]
+    assert failing.spec["verify"]
+    assert {target.layout.backend for target in plan.targets if target.layout} == {"md", "md+lvm"}
+
+
+def test_legs_are_compared_interleaved_and_stripes_by_md_and_by_lvm() -> None:
+    plan = make_plan(load_study("leg-balance"), {}, drives_of(2, 2 * GIB))
+    assert [target.label for target in plan.targets] == [
+        "slots-2x1-leg1",
+        "slots-2x1-leg2",
+        "stripe-md-md-2x1",
+        "stripe-md-lvm-2x1",
+    ]
+    ordered = order(plan, 0, [cell.key for cell in plan.cells])
+    legs = [cell.target for cell in ordered if cell.target.startswith("slots-")]
+    assert legs not in (sorted(legs), sorted(legs, reverse=True))
+
+
+def test_every_kind_of_failure_is_tried() -> None:
+    plan = make_plan(load_study("raid-failure"), {}, drives_of(5, 2 * GIB))
+    deeds = {deed["deed"] for cell in plan.cells for deed in cell.spec.get("fail", [])}
+    assert deeds == {"fail", "scrub", "rot", "bad_sectors", "falter", "drop_writes"}
+    kinds = {cell.kind for cell in plan.cells if cell.spec.get("fail")}
+    assert kinds == {"io", "pgbench"}
+    limited = {cell.factors.get("rebuild_limit_kib_per_s") for cell in plan.cells}
+    assert limited == {None, 20_000}
+    (note,) = plan.notes
+    assert note.startswith("two-failures on raid5: ")
+    assert estimate(plan).time_s_min < 3600
+
+
+def test_what_a_shipped_study_replays_is_sought_in_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = load_study("next-xraid")
+    (workload,) = study.workloads
+    assert workload.trace == str(tmp_path / "next-xraid.trace")
+    assert workload.prepare == str(tmp_path / "next-xraid.dump")
+    assert Path(workload.schema[1].migrate).is_file()
+    plan = make_plan(study)
+    assert len(plan.cells) == 2 * 4 * 2
+    assert any("is not there yet" in note for note in plan.notes)
+    (tmp_path / "own.toml").write_text((BUILTIN / "next-xraid.toml").read_text())
+    with pytest.raises(StudyError, match="no file"):
+        load_study(tmp_path / "own.toml")

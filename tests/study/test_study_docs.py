@@ -11,6 +11,8 @@ import msgspec
 import pytest
 
 from seatrial.study.access import CLASSIC, AccessLine, AccessSpecification, SizeShare
+from seatrial.study.failure import Failure
+from seatrial.study.layout import Drives, Layout
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan
 from seatrial.study.sampled import Sampled
@@ -29,6 +31,7 @@ from seatrial.study.workloads import DatabaseWorkload, Workload
 TEXT = (Path(__file__).resolve().parents[2] / "docs/study-file.md").read_text()
 EXAMPLES = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
 STRUCTS = [Study, Rounds, Budget, Target, AccessSpecification, AccessLine, SizeShare]
+LAYOUTS = [Layout, Drives, Failure]
 MODELS = [DeviceModel, ServiceTime, WriteCache, BurstCredit, Span, Gap]
 
 
@@ -42,7 +45,7 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 7
 
 
-@pytest.mark.parametrize("struct", [*STRUCTS, *MODELS, *get_args(Workload)])
+@pytest.mark.parametrize("struct", [*STRUCTS, *LAYOUTS, *MODELS, *get_args(Workload)])
 def test_every_key_is_explained(struct: type[msgspec.Struct]) -> None:
     for key in struct.__struct_encode_fields__:
         assert re.search(rf"[`\[{{ ]{key}[`\], ]", TEXT), f"{struct.__name__}.{key}"
@@ -53,7 +56,7 @@ def test_every_key_of_a_database_is_in_an_example(struct: type[msgspec.Struct]) 
     common = set(Sampled.__struct_encode_fields__)
     examples = "\n".join(EXAMPLES)
     for key in set(struct.__struct_encode_fields__) - common:
-        assert re.search(rf"^(?:\[workload\.{key}\]|{key} = )", examples, re.MULTILINE), key
+        assert re.search(rf"^(?:\[?\[workload\.{key}\]|{key} = )", examples, re.MULTILINE), key
 
 
 def test_every_kind_and_specification_is_explained() -> None:

@@ -18,6 +18,10 @@ GIVES_UP = re.compile(
 )
 CONDITION = re.compile(r"\b(?:if|while)\b")
 IGNORED_TEST = re.compile(r"#\[ignore\s*\]")
+TEST = re.compile(r"#\[test\]")
+IN_A_LIBRARY = re.compile(r"crates/\w+/src/(?!main\.rs$|bin/)")
+FENCE = re.compile(r"^\s*//[/!]\s*```(?P<language>\w*)")
+OTHER_LANGUAGES = {"text", "json", "sql", "toml", "sh"}
 STATEMENT_END = re.compile(r"[;{}]\s*$")
 
 
@@ -84,6 +88,20 @@ def silently_ignored(sources: list[Source]) -> Iterator[str]:
             yield breach(source, source.line_at(match.start()), "#[ignore] without a reason")
 
 
+def outside_libraries(sources: list[Source]) -> Iterator[str]:
+    """Tests that ``cargo test --lib`` does not run: those of other targets, and those of pages."""
+    for source in sources:
+        if not IN_A_LIBRARY.match(source.path):
+            for match in TEST.finditer(rust.code(source.text)):
+                yield breach(source, source.line_at(match.start()), "a test outside of a library")
+        is_open = False
+        for number, line in enumerate(source.lines, start=1):
+            if fence := FENCE.match(line):
+                is_open = not is_open
+                if is_open and fence["language"] not in OTHER_LANGUAGES:
+                    yield breach(source, number, "would be a test: say ```text, or write a #[test]")
+
+
 def test_every_unsafe_is_explained() -> None:
     assert_kept(unexplained_unsafe(ours(".rs")))
 
@@ -98,6 +116,27 @@ def test_nothing_gives_up_outside_tests() -> None:
 
 def test_no_let_chains() -> None:
     assert_kept(let_chains(ours(".rs")))
+
+
+def test_every_test_lies_in_a_library() -> None:
+    assert_kept(outside_libraries(ours(".rs")))
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "offences"),
+    [
+        ("crates/load/src/lib.rs", "#[test]\nfn f() {}", 0),
+        ("crates/load/src/tests/bin.rs", "#[test]\nfn f() {}", 0),
+        ("crates/load/tests/all.rs", "#[test]\nfn f() {}", 1),
+        ("crates/load/examples/one.rs", "#[test]\nfn f() {}", 1),
+        ("crates/load/src/main.rs", "#[test]\nfn f() {}", 1),
+        ("crates/load/src/lib.rs", "//! ```text\n//! 1 2\n//! ```", 0),
+        ("crates/load/src/lib.rs", "/// ```\n/// f();\n/// ```\nfn f() {}", 1),
+        ("crates/load/src/lib.rs", "/// ```no_run\n/// f();\n/// ```\nfn f() {}", 1),
+    ],
+)
+def test_a_test_outside_of_a_library_is_seen(path: str, text: str, offences: int) -> None:
+    assert len(list(outside_libraries([Source(path, text)]))) == offences
 
 
 def test_no_test_is_ignored_without_reason() -> None:

@@ -1,16 +1,18 @@
 """Sweeps of a run: found among its cells, fitted, predicted, or refused with the reason."""
 
+import re
+
 import pytest
 
 from seatrial.analysis.database.cache_sweep import setting_bytes
 
-from .hand import GIB, MIB, PROCESSOR, cell_of, record_of, rounds_of, summarised
+from .hand import GIB, MIB, PROCESSOR, READ, cell_of, record_of, rounds_of, summarised
 
 RATES_PER_S = {"1512MB": 240.0, "3500MB": 288.0, "5500MB": 359.0}
 SIZE_BYTES = 40 * GIB
 
 
-def samples_of(rates_per_s, *, database_bytes=SIZE_BYTES, **rest):
+def samples_of(rates_per_s, *, database_bytes=SIZE_BYTES, counters=None, **rest):
     """Three rounds of each cell, 1 % apart."""
     record = record_of(database_bytes=database_bytes, **rest.pop("record", {}))
     return [
@@ -20,6 +22,7 @@ def samples_of(rates_per_s, *, database_bytes=SIZE_BYTES, **rest):
             cell_of(settings={"shared_buffers": value}, **rest),
             [rate, 1.01 * rate, 0.99 * rate],
             record=record,
+            counters=counters,
         )
     ]
 
@@ -37,6 +40,43 @@ def ssd_samples(rate_per_s=8000.0, **record):
             columns={"cpu_idle_share": 0.0, "cpu_iowait_share": 0.0, "server_cpu_cores": 1.9},
         )
     ]
+
+
+def cold_samples(read_bytes):
+    """Cells that wait for reads; so much of each cache was read from the device in a sample."""
+    waits = {"record": {"waits": dict(READ)}}
+    read_blocks = read_bytes / 8192
+    counters = {
+        "reads_shared_buffers": 10 * read_blocks,
+        "reads_page_cache": 0.0,
+        "reads_device": read_blocks,
+    }
+    return samples_of(RATES_PER_S, counters=counters, **waits)
+
+
+def test_a_cache_that_was_never_full_says_nothing_of_its_size():
+    (sweep,) = summarised(*cold_samples(80 * MIB)).database.sweeps
+    assert not sweep.fits
+    assert sweep.predicted_per_s is None
+    assert sweep.sentence.startswith("The samples were too short to fill the cache: of 5.37 GiB")
+    assert "80 MiB were read in one" in sweep.sentence
+    # 20 s read 80 MiB of 5,500 MiB, and half as long again is on the safe side.
+    assert "34 min" in sweep.sentence
+
+
+def test_a_cache_that_was_filled_is_judged_by_the_law():
+    (sweep,) = summarised(*cold_samples(6000 * MIB)).database.sweeps
+    assert sweep.fits
+
+
+def test_what_the_rate_grew_by_has_the_doubt_of_both_rates():
+    (sweep,) = summarised(*samples_of(RATES_PER_S)).database.sweeps
+    assert sweep.predicted_per_s is not None
+    gain = re.search(r"the rate grew (1\.50x \(1\.\d+ to 1\.\d+\)), from 240 tps", sweep.sentence)
+    assert gain, sweep.sentence
+    low, high = (float(end) for end in re.findall(r"1\.\d+", gain[1])[1:])
+    assert low < 1.49
+    assert high > 1.50
 
 
 @pytest.mark.parametrize(

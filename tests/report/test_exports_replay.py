@@ -1,0 +1,33 @@
+"""What is particular to a replay, in the exports."""
+
+from __future__ import annotations
+
+import json
+
+import json_schema
+import msgspec
+from database_hand import database_summary
+from exports_hand import make_cell, make_sample, summarised
+
+from results.replay_records import make_replay_record
+from seatrial.report.exports import export
+from seatrial.results.replay import ReplayRecord
+
+
+def test_json_holds_the_record_as_published():
+    sample = msgspec.structs.replace(
+        make_sample(make_cell(), {"read": 2000}), replay=make_replay_record()
+    )
+    summary = msgspec.structs.replace(
+        database_summary(), cells=[summarised([sample])], database=None
+    )
+    document = json.loads(export(summary, "json"))
+    schema = json_schema.load("run.schema.json")
+    assert list(json_schema.breaches(document, schema, schema)) == []
+    (told,) = [each["replay"] for each in document["samples"]]
+    assert msgspec.convert(told, ReplayRecord) == make_replay_record()
+
+
+def test_every_name_of_the_record_is_published():
+    published = json_schema.load("run.schema.json")["$defs"]["replay_record_or_null"]
+    assert set(published["required"]) == set(ReplayRecord.__struct_encode_fields__)

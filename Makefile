@@ -46,17 +46,14 @@ test-rust: ## the tests of the Rust crates
 	@cargo test --quiet --workspace --exclude seatrial-pyext --locked --lib
 
 # These time nothing and touch no device of the machine (the lab's disks are files of its own): they
-# run beside the others, which mostly wait for devices and servers. Both halves take about as long.
+# run beside the others. Both halves take about as long.
 BESIDE := $(addprefix tests/,lab analysis replay report results) \
 	$(patsubst %,tests/cli/test_%.py,audit_command commands db_command db_options declared import \
 	remeasure sources sql_command sql_replay_command sql_replay_text sql_text)
 
 test-python: setup ## the tests of the Python rooms, the source tree, the report and the lab
 	@echo "== pytest"
-	@mkdir -p .cache; code=0; \
-	.venv/bin/python -m pytest $(BESIDE) > .cache/beside.log 2>&1 & beside=$$!; \
-	.venv/bin/python -m pytest $(addprefix --ignore=,$(BESIDE)) || code=$$?; \
-	echo "== pytest $(BESIDE)"; wait $$beside || code=$$?; cat .cache/beside.log; exit $$code
+	@.venv/bin/python tools/test/halves.py $(BESIDE)
 
 bench: setup ## engine, comparison, observing, drives of 2010, logs, replays: bench/RESULTS.md
 	@.venv/bin/python bench/engine.py

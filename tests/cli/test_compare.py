@@ -131,6 +131,17 @@ def test_slower_than_allowed_is_exit_code_3(measured):
         assert seatrial("compare", *allowed, "--figure", "iops", folder=measured).code == 0
 
 
+def test_what_is_slower_by_the_near_end_of_its_interval_fails(measured):
+    asked = ("before", "after", "--figure", "iops")
+    (told,) = seatrial("compare", *asked, "--json", folder=measured).document["comparisons"]
+    ratios = [told["overall"]["iops"], *(each["ratio"] for each in told["comparands"])]
+    assert all(ratio["value"] < ratio["high"] for ratio in ratios)
+    surely = 100 * (1 - min(ratio["high"] for ratio in ratios))
+    for percent, code in ((surely * 0.999, 3), (surely * 1.001, 0)):
+        ended = seatrial("compare", *asked, "--fail-if-slower", percent, folder=measured)
+        assert ended.code == code, (percent, ratios)
+
+
 def test_the_page_of_a_comparison_is_written(measured):
     page = measured / "compared.html"
     ended = seatrial("compare", "before", "after", "--report", page, folder=measured)

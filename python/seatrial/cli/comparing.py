@@ -16,6 +16,7 @@ from seatrial.analysis.compare.fingerprints import facts_of, in_words, named_ali
 from seatrial.analysis.compare.model import Comparison, Difference, Entrant, Side
 from seatrial.analysis.compare.noise import twin_label
 from seatrial.analysis.compare.verdict import ratio_words
+from seatrial.analysis.estimate import Estimate
 from seatrial.analysis.findings import find_in_comparison
 from seatrial.analysis.timeline import SLICES_MIN
 from seatrial.analysis.wording import format_identity, format_plural, format_share
@@ -206,24 +207,23 @@ def targets_compared_text(run: Run, samples: Sequence[Sample]) -> str:
 def slower_than(comparison: Comparison, share: float) -> str:
     """Return what surely is slower by more than a share, in words; empty where nothing is.
 
-    A rate by more than the share lower, a latency by more than the share higher; of all common
-    cells together, else of the worst cell.
+    A rate by more than the share lower, a latency by more than the share higher, by the near end of
+    the ratio's interval; of all common cells together, else of the worst cell.
     """
-    limits = {True: 1 - share, False: 1 + share}
 
-    def is_too_slow(figure: str, answer: str, ratio_value: float) -> bool:
+    def is_too_slow(figure: str, answer: str, ratio: Estimate) -> bool:
         if is_rate(figure):
-            return answer == "lower" and ratio_value < limits[True]
-        return answer == "higher" and ratio_value > limits[False]
+            surely = ratio.value if ratio.high is None else ratio.high
+            return answer == "lower" and surely < 1 - share
+        surely = ratio.value if ratio.low is None else ratio.low
+        return answer == "higher" and surely > 1 + share
 
     for figure, total in comparison.overall_answers.items():
         ratio = comparison.overall[figure]
-        if is_too_slow(figure, total.answer, ratio.value):
+        if is_too_slow(figure, total.answer, ratio):
             return f"{figure} of {format_plural(total.cells, 'cell')} is {ratio_words(ratio)}"
     slow = [
-        each
-        for each in comparison.comparands
-        if is_too_slow(each.figure, each.answer, each.ratio.value)
+        each for each in comparison.comparands if is_too_slow(each.figure, each.answer, each.ratio)
     ]
     if not slow:
         return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,9 @@ from seatrial.targets.undo import UndoJournal, Undone
 from seatrial.targets.undoers import loop_backing
 
 _ATTEMPTS_MAX: Final = 16
+
+# The kernel's VM_READAHEAD_PAGES (include/linux/mm.h).
+_READ_AHEAD_KIB_DEFAULT: Final = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +76,7 @@ def attach(
             if not loop_backing(Path(device).name):
                 raise
         else:
+            _forget_read_ahead(device)
             return LoopDevice(path=Path(device), backing=file, entry=entry)
     raise TargetError(
         seen=f"No loop device could be had in {_ATTEMPTS_MAX} attempts",
@@ -83,6 +88,17 @@ def attach(
 def detach(loop: LoopDevice, journal: UndoJournal) -> Undone:
     """Detach a loop device of the run; what fails stays in the journal for ``clean``."""
     return journal.undo(loop.entry)
+
+
+def _forget_read_ahead(device: str) -> None:
+    """Take away what a file on a rotating disk left that the device stood for before.
+
+    The kernel raises the read-ahead for such a one and never lowers it (``blk_apply_bdi_limits`` in
+    block/blk-settings.c), so two loop devices over alike files would not be alike.
+    """
+    place = Path(f"/sys/block/{Path(device).name}/queue/read_ahead_kb")
+    with suppress(OSError):
+        place.write_text(str(_READ_AHEAD_KIB_DEFAULT))
 
 
 def _require_root(file: Path) -> None:

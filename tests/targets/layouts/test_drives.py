@@ -72,6 +72,16 @@ class TestLoopDevices:
         assert list(tmp_path.iterdir()) == []
         assert not journal.path.exists()
 
+    def test_they_are_alike_whatever_they_stood_for_before(self, journal, tmp_path):
+        def read_ahead(device):
+            return Path(f"/sys/block/{Path(device).name}/queue/read_ahead_kb")
+
+        with opening(journal, 2, loop="2x64M", folder=str(tmp_path)) as opened:
+            read_ahead(opened.paths[0]).write_text("4096")
+        with opening(journal, 2, loop="2x64M", folder=str(tmp_path)) as opened:
+            opened.ready()
+            assert {read_ahead(each).read_text() for each in opened.paths} == {"128\n"}
+
     def test_before_every_build_they_are_whole_and_empty_again(self, journal, tmp_path):
         with opening(journal, 2, loop="2x64M", folder=str(tmp_path)) as opened:
             first, second = map(Path, opened.paths)

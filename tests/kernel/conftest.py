@@ -89,6 +89,8 @@ def make(kind: str, base: Path) -> Place:
             file.truncate(IMAGE_BYTES)
         loop = run("losetup", "--find", "--show", str(image)).strip()
         try:
+            # It keeps that of the file that it stood for before: no two would be alike.
+            Path(f"/sys/block/{Path(loop).name}/queue/read_ahead_kb").write_text("128")
             run(*MKFS[kind], loop)
             run("mount", loop, str(folder))
         except BaseException:

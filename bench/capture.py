@@ -1,13 +1,15 @@
 """What the capture proxy costs: pgbench straight to a server, and through `seatrial sql capture`.
 
-    bench/capture.py               the figures of bench/RESULTS.md: 12 rounds, about 25 minutes
+    bench/capture.py               the figures of bench/RESULTS.md: 12 rounds, about 30 minutes
     bench/capture.py --quick       one round of short runs, printed and not written: does it run?
 
 The worst case: server, proxy and pgbench share the processors, 8 clients are always at work, and
 nothing waits for a disk. In each round pgbench does each load once straight, once again straight
-(its ratio to itself tells the noise) and once through the proxy, in an order drawn afresh, by
-sockets of the file system and by TCP over the loopback interface. A proxy is started for each run
-and its trace is written to the disk; what it used is the kernel's account of it at its end.
+(its ratio to itself tells the noise), once through the proxy, and once through
+crates/replay/examples/forward.rs, which passes on and records nothing: what the way costs by
+itself. The order is drawn afresh; by sockets of the file system and by TCP over the loopback
+interface. A proxy is started for each run and its trace is written to the disk; what it used is the
+kernel's account of it at its end.
 """
 
 from __future__ import annotations
@@ -29,10 +31,12 @@ from typing import Final
 
 import replay_server
 from command import leave_published_page, parser_of, run_bench
+from example import build_example
 from own_cluster import own_cluster
 from paired import Bar, median_estimate, paired_ratio, told
 from results_page import table
 
+from seatrial.analysis.model import Estimate
 from seatrial.analysis.wording import format_plural
 from seatrial.errors import SeatrialError
 from seatrial.targets.postgres.cluster import Cluster
@@ -43,8 +47,11 @@ CLIENTS: Final = 8
 SCALE: Final = 10
 LOST_SHARE_MOST: Final = 0.20
 STRAIGHT, AGAIN, THROUGH = "straight", "straight again", "through the proxy"
+BARE: Final = "through a bare forwarder"
+FORWARDER: Final = "forward"
 TCP_ADDRESS: Final = "127.0.5.32"
 """Of the loopback interface, where no other server listens by default."""
+TCP_ANY: Final = "127.0.0.1:0"
 SETTINGS: Final = replay_server.SETTINGS | {"fsync": "off"}
 PROXY: Final = """
 import json, sys
@@ -89,13 +96,15 @@ class Runs:
     Attributes:
         per_s: Transactions per second, by who ran.
         proxy_us: The proxy's processor time for a statement.
+        bare_us: That of the forwarder which records nothing.
         trace_bytes: Of the trace, for a statement.
     """
 
     per_s: dict[str, list[float]] = field(
-        default_factory=lambda: {STRAIGHT: [], AGAIN: [], THROUGH: []}
+        default_factory=lambda: {STRAIGHT: [], AGAIN: [], THROUGH: [], BARE: []}
     )
     proxy_us: list[float] = field(default_factory=list)
+    bare_us: list[float] = field(default_factory=list)
     trace_bytes: list[float] = field(default_factory=list)
 
 
@@ -107,6 +116,7 @@ class Bench:
     """A server, pgbench, and proxies in between."""
 
     def __init__(self, server: Server, cluster: Cluster, folder: Path, duration_s: int) -> None:
+        self._forwarder = build_example(FORWARDER)
         self._server = server
         self._cluster = cluster
         self._folder = folder
@@ -146,6 +156,31 @@ class Bench:
             raise LostError(f"{load.name}: {statements} statements, {captured['accounting']}")
         runs.proxy_us.append(spent_s / statements * 1e6)
         runs.trace_bytes.append(captured["trace_bytes"] / statements)
+        return per_s
+
+    def bare(self, load: Load, way: str, runs: Runs) -> float:
+        """Return transactions per second through what records nothing; its cost goes into ``runs``.
+
+        Raises:
+            LostError: When pgbench failed.
+        """
+        host, port = self._place(way)
+        socket = way == "socket"
+        listen = self._folder / ".s.PGSQL.6433"
+        listen.unlink(missing_ok=True)
+        ends = (str(listen), f"{host}/.s.PGSQL.{port}") if socket else (TCP_ANY, f"{host}:{port}")
+        command = [str(self._forwarder), *ends]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forwarder:
+            assert forwarder.stdout is not None
+            place = forwarder.stdout.readline().strip()
+            at = (str(self._folder), 6433) if socket else ("127.0.0.1", int(place.split(":")[1]))
+            began_s = _processor_s(forwarder.pid)
+            try:
+                per_s, transactions = self._pgbench(load, *at)
+                spent_s = _processor_s(forwarder.pid) - began_s
+            finally:
+                forwarder.kill()
+        runs.bare_us.append(spent_s / (transactions * load.statements) * 1e6)
         return per_s
 
     def fill(self) -> None:
@@ -274,11 +309,20 @@ def measured(options: argparse.Namespace) -> str:
 def one_round(bench: Bench, all_runs: dict[tuple[Load, str], Runs], rng: random.Random) -> None:
     """Run every load each way once, in an order drawn from ``rng``."""
     for (load, way), runs in rng.sample(list(all_runs.items()), len(all_runs)):
-        for who in rng.sample((STRAIGHT, AGAIN, THROUGH), 3):
+        for who in rng.sample(list(runs.per_s), len(runs.per_s)):
             if who == THROUGH:
-                runs.per_s[who].append(bench.through(load, way, runs))
+                per_s = bench.through(load, way, runs)
+            elif who == BARE:
+                per_s = bench.bare(load, way, runs)
             else:
-                runs.per_s[who].append(bench.straight(load, way))
+                per_s = bench.straight(load, way)
+            runs.per_s[who].append(per_s)
+
+
+def _lost(before: list[float], after: list[float]) -> Estimate:
+    """Return what share of the rate was lost, inside each round."""
+    shares = [1 - less / more for more, less in zip(before, after, strict=True)]
+    return median_estimate(shares, "share")
 
 
 def section(
@@ -288,9 +332,7 @@ def section(
     rows = []
     for (load, way), runs in all_runs.items():
         straight, through = runs.per_s[STRAIGHT], runs.per_s[THROUGH]
-        lost = median_estimate(
-            [1 - after / before for before, after in zip(straight, through, strict=True)], "share"
-        )
+        lost = _lost(straight, through)
         bar = Bar(what=f"{load.name}, by {way}", most=LOST_SHARE_MOST, estimate=lost)
         rows.append(
             [
@@ -300,21 +342,26 @@ def section(
                 f"{LOST_SHARE_MOST:.2f}",
                 told(lost, 2),
                 bar.verdict,
+                told(_lost(straight, runs.per_s[BARE]), 2),
+                told(paired_ratio(through, runs.per_s[BARE]), 2),
                 told(paired_ratio(straight, runs.per_s[AGAIN]), 2),
                 told(median_estimate(runs.proxy_us, "us"), 1),
+                told(median_estimate(runs.bare_us, "us"), 1),
                 told(median_estimate(runs.trace_bytes, "bytes"), 1),
             ]
         )
     head = ["load", "straight, tps", "through the proxy, tps", "bar", "lost", "verdict"]
-    head += ["straight / again (the noise)", "proxy, µs a statement", "trace, bytes a statement"]
+    head += ["lost through a bare forwarder", "proxy / bare", "straight / again (the noise)"]
+    head += ["proxy, µs a statement", "bare, µs a statement", "trace, bytes a statement"]
     return "\n\n".join(
         [
             "## The capture proxy",
             f"Written by `bench/capture.py` on {datetime.now(UTC):%Y-%m-%d} (UTC), "
             f"{format_plural(options.rounds, 'round')}, order from seed {options.seed}. Server, "
             "proxy and pgbench share the processors, and nothing waits for a disk: a worst case. "
-            "Lost is 1 - through / straight inside each round. Intervals are of at least 95 %, by "
-            "order statistics over rounds.",
+            "Lost is 1 - through / straight inside each round. The bare forwarder passes on and "
+            "records nothing: what it loses is the way through two more sockets. Intervals are of "
+            "at least 95 %, by order statistics over rounds.",
             "\n".join(conditions),
             table(head, rows),
         ]

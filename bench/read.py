@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Final
 
 from command import leave_published_page, parser_of, run_bench
+from example import build_example
 from paired import Bar, median_estimate, paired_ratio, told
 from results_page import ROOT, machine_lines, table
 from server_log import PREFIX, WRITERS, write_log
@@ -165,18 +166,6 @@ class Bench:
         return run(command, {min(cores)} if reader in ON_ONE_CORE else cores)
 
 
-def build_reader() -> Path:
-    """Build what reads and keeps nothing; return where it lies.
-
-    Raises:
-        CalledProcessError: When it does not build.
-    """
-    what = ("--package=seatrial-replay", f"--example={EXAMPLE}")
-    subprocess.run(["cargo", "build", "--release", "--quiet", *what], cwd=ROOT, check=True)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return target / "release" / "examples" / EXAMPLE
-
-
 def run(command: Sequence[str], cores: set[int]) -> Spent:
     """Run a command on some cores; return what it took.
 
@@ -239,7 +228,7 @@ def measure(options: argparse.Namespace) -> Measured:
     cache.mkdir(exist_ok=True)
     rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory(dir=cache) as folder:
-        bench = Bench(Path(folder), build_reader(), options.statements)
+        bench = Bench(Path(folder), build_example(EXAMPLE), options.statements)
         readers = bench.readers()
         spent: dict[tuple[str, str], list[Spent]] = {pair: [] for pair in readers}
         loads = []

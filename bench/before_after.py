@@ -100,17 +100,18 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = parser_of(
         __doc__,
-        rounds=10,
+        rounds=25,
         rounds_help="rounds of each comparison; of the one slower query twice as many",
         quick_help="two comparisons of four rounds",
     )
     parser.add_argument("--comparisons", type=int, default=100, help="of each kind")
-    parser.add_argument("--statements", type=int, default=1_200, help="of the trace")
+    parser.add_argument("--statements", type=int, default=400, help="of the trace")
+    parser.add_argument("--pairs", type=int, default=100, help="of replays that measure the work")
     options = parser.parse_args(arguments)
     if options.rounds < 2 or options.comparisons < 1 or options.statements < KINDS:
         parser.error(f"at least two rounds, one comparison and {KINDS} statements")
     if options.quick:
-        options.comparisons, options.rounds, options.statements = 2, 4, 80
+        options.comparisons, options.rounds, options.statements, options.pairs = 2, 4, 80, 2
         options.results = None if options.results == RESULTS else options.results
     return options
 
@@ -138,7 +139,7 @@ def measure(options: argparse.Namespace) -> tuple[Told, list[str]]:
         with own.cluster.start(SETTINGS) as server:
             for name in DATABASES:
                 fill(server, name)
-            factor = slower_by(server, trace)
+            factor = slower_by(server, trace, options.pairs)
             for name, kinds in ((ALL, range(KINDS)), (ONE, [SLOW_KIND])):
                 spin(server, name, dict.fromkeys(kinds, factor))
             return comparisons(server, trace, options, factor), own.conditions
@@ -214,15 +215,20 @@ def play(server: Server, name: str, trace: Path, number: int) -> Unit:
     )
 
 
-def slower_by(server: Server, trace: Path) -> float:
-    """Return by what factor loops have to be longer for a query to take 10 % longer."""
-    plain, double = [], []
-    for number in range(10):
-        spin(server, ALL, dict.fromkeys(range(KINDS), 1.0 + number % 2))
-        unit = play(server, ALL, trace, number)
-        seconds = sum(each.total_s for each in unit.measured.values())
-        (double if number % 2 else plain).append(seconds)
-    shares = [two / one - 1 for one, two in zip(plain, double, strict=True)]
+def slower_by(server: Server, trace: Path, pairs: int) -> float:
+    """Return by what factor loops have to be longer for a query to take 10 % longer.
+
+    A replay scatters by more than that, so it takes many pairs.
+    """
+    shares = []
+    for number in range(pairs):
+        seconds = {}
+        # What comes second gains nothing by it.
+        for factor in ((1.0, 2.0), (2.0, 1.0))[number % 2]:
+            spin(server, ALL, dict.fromkeys(range(KINDS), factor))
+            unit = play(server, ALL, trace, number)
+            seconds[factor] = sum(each.total_s for each in unit.measured.values())
+        shares.append(seconds[2.0] / seconds[1.0] - 1)
     return 1 + SLOWER / statistics.median(shares)
 
 

@@ -21,6 +21,9 @@ from pathlib import Path
 
 CACHE = Path(".cache")
 
+# What to look at first where the whole takes too long.
+SLOWEST = ("--durations=10", "--durations-min=10")
+
 # So many failures may be the machine's; more are the change's.
 FEW = 3
 
@@ -42,7 +45,7 @@ class Half:
 
     def command(self, *more: str) -> list[str]:
         """The command line, with more options."""
-        pytest = [sys.executable, "-m", "pytest", "-o", f"cache_dir={self.cache}"]
+        pytest = [sys.executable, "-m", "pytest", "-o", f"cache_dir={self.cache}", *SLOWEST]
         return [*pytest, *more, *self.arguments]
 
     def failed(self) -> list[str]:

@@ -18,6 +18,7 @@ from seatrial.targets.postgres import processes as room
 from seatrial.targets.postgres.account import account_with_name
 from seatrial.targets.postgres.cluster import create_cluster
 from seatrial.targets.postgres.connection import connect
+from seatrial.targets.postgres.dynamic_memory import mapped_by, remove_dynamic_memory
 from seatrial.targets.postgres.processes import (
     PidFile,
     end_server,
@@ -29,6 +30,7 @@ from seatrial.targets.postgres.processes import (
 from seatrial.targets.postgres.undoing import undo_server, undo_socket_folder
 from seatrial.targets.processes import start_ticks
 from seatrial.targets.undo import UndoJournal, clean
+from seatrial.targets.undoer import comes_true
 
 START = """
     import sys, time
@@ -273,20 +275,45 @@ def test_a_process_that_cannot_be_killed_stays_recorded(cluster, journal, monkey
         assert UndoJournal("run1").path.exists()
 
 
-def test_a_killed_server_leaves_no_dynamic_shared_memory(cluster):
-    def mapped(pid: int) -> set[Path]:
-        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-        return {
-            Path(f"/dev/shm{part}") for line in lines if (part := line.partition("/dev/shm")[2])
-        }
+def seatrial_kills(server, folder):
+    server.kill()
 
+
+def somebody_kills(server, folder):
+    """All processes end by themselves as their first one is gone: none is left that shows files."""
+    os.kill(server.pid, signal.SIGKILL)
+    server.process.wait(10)
+    assert comes_true(lambda: not server_processes(folder), 10)
+    assert end_server(folder)
+
+
+@pytest.mark.parametrize("kill", [seatrial_kills, somebody_kills])
+def test_a_killed_server_leaves_no_dynamic_shared_memory(cluster, kill):
     server = cluster.start({"dynamic_shared_memory_type": "posix"})
     try:
         with connect(server.address) as connection:
             connection.execute("SELECT count(*) FROM lines")
-            made = set().union(*(mapped(pid) for pid in server_processes(cluster.folder)))
-        assert made
-        server.kill()
+            pids = server_processes(cluster.folder)
+            made = {Path(path) for pid in pids for path in mapped_by(pid)}
+        assert len(made) >= 2, "a list of them, and what is on it"
+        assert all(path.exists() for path in made)
+        kill(server, cluster.folder)
         assert not [path for path in made if path.exists()]
     finally:
         end_server(cluster.folder)
+
+
+def test_the_dynamic_memory_of_a_server_that_runs_is_left_alone(cluster):
+    with cluster.start({}) as server:
+        written = read_pid_file(cluster.folder)
+        remove_segment(written)
+        assert server.shared_memory
+        assert all(Path(path).exists() for path in server.shared_memory)
+
+
+def test_what_is_no_list_of_dynamic_memory_is_removed_alone(tmp_path):
+    for number, data in enumerate([b"", b"PostgreSQL", bytes(64), b"\x32\x3d\x50\x9a" * 16]):
+        path = tmp_path / str(number)
+        path.write_bytes(data)
+        remove_dynamic_memory([str(path), str(tmp_path / "missing")])
+        assert not path.exists()

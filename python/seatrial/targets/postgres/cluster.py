@@ -23,9 +23,10 @@ from seatrial.targets.postgres.cluster_errors import (
     not_ready_in_time,
 )
 from seatrial.targets.postgres.connection import DEFAULT_PORT, Address
+from seatrial.targets.postgres.dynamic_memory import mapped_by
 from seatrial.targets.postgres.memory import MemoryGroup, memory_limit
 from seatrial.targets.postgres.page_cache import drop_cached
-from seatrial.targets.postgres.processes import read_pid_file, server_processes, shared_memory
+from seatrial.targets.postgres.processes import read_pid_file, server_processes
 from seatrial.targets.postgres.server import Server, log_from
 from seatrial.targets.postgres.settings import (
     INCLUDE,
@@ -220,7 +221,7 @@ class _Start:
             entries=tuple(self._entries),
         )
         _wait_until_ready(cluster, process, timeout_s, log_start_bytes)
-        return dataclasses.replace(server, shared_memory=frozenset(shared_memory(process.pid)))
+        return dataclasses.replace(server, shared_memory=frozenset(mapped_by(process.pid)))
 
     def undo(self) -> None:
         """Undo what was made before the start failed; what fails stays in the journal."""

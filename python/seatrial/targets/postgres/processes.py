@@ -5,7 +5,7 @@ else, or a person's shell there, is never hit.
 
 Sources: PostgreSQL's src/include/utils/pidfile.h (the lines of ``postmaster.pid``); its
 documentation, "Shutting Down the Server" (SIGTERM, SIGINT, SIGQUIT); proc_pid_cwd(5),
-proc_pid_exe(5), proc_pid_maps(5); pidfd_send_signal(2); shmctl(2).
+proc_pid_exe(5); pidfd_send_signal(2); shmctl(2).
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.context.tree import LIVE
+from seatrial.targets.postgres.dynamic_memory import (
+    led_to_by,
+    mapped_by,
+    remove_dynamic_memory,
+)
 from seatrial.targets.processes import start_ticks
 from seatrial.targets.undoer import PATIENCE_S, comes_true
 
@@ -27,8 +32,6 @@ _PID_FILE: Final = "postmaster.pid"
 _PROGRAMS: Final = frozenset({"postgres", "initdb", "setpriv"})
 _IPC_RMID: Final = 0
 _HELD_S: Final = 1.0
-_DYNAMIC: Final = "/dev/shm/PostgreSQL."  # noqa: S108 - where PostgreSQL has it
-"""Then its number; PostgreSQL's src/backend/storage/ipc/dsm_impl.c."""
 _START_TOLERANCE_S: Final = 60.0
 
 
@@ -102,7 +105,7 @@ def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
 
     def none_is_left() -> bool:
         left = server_processes(data_folder)
-        shared.update(path for pid in left for path in shared_memory(pid))
+        shared.update(path for pid in left for path in mapped_by(pid))
         written = read_pid_file(data_folder)
         # The postmaster first: it would start anew what is killed before it.
         left.sort(key=lambda pid: written is None or pid != written.pid)
@@ -111,32 +114,22 @@ def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
 
     is_gone = comes_true(none_is_left, patience_s)
     if is_gone:
-        for path in shared:
-            Path(path).unlink(missing_ok=True)
+        remove_dynamic_memory(shared)
     return is_gone
-
-
-def shared_memory(pid: int) -> Iterator[str]:
-    """Yield the files of the dynamic shared memory that a process has mapped.
-
-    Source: proc_pid_maps(5).
-    """
-    for line in (LIVE.text(f"/proc/{pid}/maps") or "").splitlines():
-        path = line.partition(_DYNAMIC)[2]
-        if path.isdigit():
-            yield f"{_DYNAMIC}{path}"
 
 
 def remove_segment(written: PidFile) -> None:
     """Remove the System V shared memory that a dead server left behind, if it is still that.
 
-    Only what nobody is attached to and what that very process made is removed.
+    Only what nobody is attached to and what that very process made is removed, and before it the
+    dynamic shared memory that it leads to.
     """
     if written.segment is None:
         return
     # A process that is ending shows no program any more while it still holds its memory.
     comes_true(lambda: not _is_held(written), _HELD_S)
     if _holders(written) == 0:
+        remove_dynamic_memory(led_to_by(written.segment[1]))
         ctypes.CDLL(None).shmctl(written.segment[1], _IPC_RMID, None)
 
 

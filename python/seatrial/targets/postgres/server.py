@@ -12,6 +12,7 @@ from typing import Final, Literal, Self
 from seatrial.errors import TargetError
 from seatrial.targets.postgres.cluster_errors import died_in_mid_run
 from seatrial.targets.postgres.connection import Address
+from seatrial.targets.postgres.dynamic_memory import remove_dynamic_memory
 from seatrial.targets.postgres.memory import MemoryGroup
 from seatrial.targets.postgres.processes import kill_server
 from seatrial.targets.undo import UndoJournal
@@ -81,8 +82,7 @@ class Server:
             ending = "fast" if self._ends_within(timeout_s) else self._end_at_once()
         self._undo()
         if ending != "fast":
-            for path in self.shared_memory:
-                Path(path).unlink(missing_ok=True)
+            remove_dynamic_memory(self.shared_memory)
         return ending
 
     def kill(self) -> None:

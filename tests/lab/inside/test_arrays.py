@@ -20,6 +20,7 @@ from seatrial.study.layout import LayoutSpec, assigned
 from seatrial.targets.layouts.alignment import check_alignment
 from seatrial.targets.layouts.backend import Backend, Built
 from seatrial.targets.layouts.build import build, destroy, run_steps, undo_steps, wait_synced
+from seatrial.targets.layouts.md_superblock import array_uuid
 from seatrial.targets.layouts.registry import backend
 from seatrial.targets.layouts.wrapping import rewired, wrap
 from seatrial.targets.signatures import read_signatures
@@ -73,6 +74,13 @@ def read_back(built: Built) -> str:
     return hashlib.sha256(Path(built.folders[0], "data").read_bytes()).hexdigest()
 
 
+def uuid_by_mdadm(disk: str) -> str:
+    command = ["mdadm", "--examine", "--export", disk]
+    told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    found = [line for line in told.splitlines() if line.startswith("MD_UUID=")]
+    return found[0].partition("=")[2].replace(":", "") if found else ""
+
+
 def wait_idle(works: Backend, built: Built) -> None:
     give_up_at_s = time.monotonic() + REBUILD_PATIENCE_S
     while works.state(built, 1).operation:
@@ -88,6 +96,7 @@ def test_each_level_of_md_holds_its_data_aligned(disks, level, drives):
         data = written(built)
         assert read_back(built) == data
         assert check_alignment(built) == []
+        assert [array_uuid(disk) for disk in disks] == [uuid_by_mdadm(disk) for disk in disks]
         assert works.describe(built)["level"] == level
         assert Path("/sys/block/md200/queue/read_ahead_kb").read_text() == "2048\n"
 

@@ -165,7 +165,8 @@ class Lvm:
         if program == "vgremove":
             self.group = ""
         if program == "pvremove":
-            del self.marked[arguments[-1]]
+            for path in arguments[2:]:
+                del self.marked[path]
         return CommandOutput(0, "", "")
 
 

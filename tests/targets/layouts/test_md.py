@@ -241,11 +241,9 @@ class Mdadm:
         if "--stop" in command:
             name = Path(command[-1]).name
             (self.root / f"sys/block/{name}").rename(self.root / f"stopped-{name}")
-        if "--examine" in command:
-            uuid = self.marked.get(command[-1])
-            return CommandOutput(0 if uuid else 1, f"MD_UUID={uuid}\n" if uuid else "", "")
         if "--zero-superblock" in command:
-            del self.marked[command[-1]]
+            for member in command[2:]:
+                del self.marked[member]
         return CommandOutput(0, "", "")
 
 
@@ -253,9 +251,10 @@ class Mdadm:
 def undoing(monkeypatch, machine):
     """Undo on the made-up machine; the array bears PARTED, and so do two of the drives."""
     put(machine.root, "sys/block/md200/md/uuid", PARTED)
-    ours = "8c2b09c8:74898793:cd951f99:6d1b5ab8"
-    marked = {"/dev/sda": ours, "/dev/sdb": ours, "/dev/sdc": "00000000:0:0:1"}
+    ours = PARTED.replace("-", "")
+    marked = {"/dev/sda": ours, "/dev/sdb": ours, "/dev/sdc": f"{1:032x}"}
     mdadm = Mdadm(machine.root, marked)
+    monkeypatch.setattr(md_array, "array_uuid", lambda member: marked.get(member, ""))
     monkeypatch.setattr(md_array, "LIVE", machine)
     monkeypatch.setattr(md_array, "attempt", mdadm.attempt)
     monkeypatch.setattr(

@@ -17,6 +17,7 @@ from seatrial.errors import TargetError
 from seatrial.study.levels import LEVELS
 from seatrial.targets.layouts.backend import ArrayState, Program, Step
 from seatrial.targets.layouts.failing import answers
+from seatrial.targets.layouts.md_superblock import array_uuid
 from seatrial.targets.layouts.names import MD_NAME_MAX, identity, shortened
 from seatrial.targets.layouts.running import attempt, run_checked
 from seatrial.targets.layouts.tuning import setting_step
@@ -310,9 +311,9 @@ def undo_md(*, device: str, uuid: str, members: str) -> Result:
                 return failed(problem)
             did.append(f"{array} stopped")
         marked = [member for member in members.split(",") if _bears(member, uuid)]
-        for member in marked:
-            run_checked(["mdadm", "--zero-superblock", member])
-        did += ["its drives cleared"] if marked else []
+        if marked:
+            run_checked(["mdadm", "--zero-superblock", *marked])
+            did.append("its drives cleared")
         if not arrays and not marked:
             break
     return undone(", ".join(dict.fromkeys(did))) if did else gone("nothing bears its UUID")
@@ -406,10 +407,7 @@ def _stopped(array: str) -> str:
 
 
 def _bears(member: str, uuid: str) -> bool:
-    if LIVE.block_number(member) is None:
-        return False
-    exported = attempt(["mdadm", "--examine", "--export", member]).output
-    return _plain(_exported(exported).get("MD_UUID", "")) == _plain(uuid)
+    return LIVE.block_number(member) is not None and array_uuid(member) == _plain(uuid)
 
 
 def _exported(text: str) -> dict[str, str]:

@@ -314,9 +314,9 @@ def undo_lvm(*, group: str, devices: str) -> Result:
     marked = [row for row in rows if row["pv_uuid"] in ours]
     if any(row["vg_name"] not in {"", group} for row in marked):
         return foreign("its devices belong to another group now")
-    for row in marked:
-        _run("pvremove", paths, "-ff", "-y", str(row["pv_name"]))
-    did += ["its devices cleared"] if marked else []
+    if marked:
+        _run("pvremove", paths, "-ff", "-y", *(str(row["pv_name"]) for row in marked))
+        did.append("its devices cleared")
     return undone(", ".join(did)) if did else gone("nothing is left of it")
 
 

@@ -12,6 +12,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
@@ -33,15 +34,24 @@ RULES = {
 """Reads and writes of a small write, and the bytes of a full stripe written for each of its own."""
 
 
-@pytest.fixture(scope="module")
-def measured(machine, tmp_path_factory) -> Iterator[tuple[Run, list[Sample], str, int]]:
+class Measured(NamedTuple):
     """The run in the host's results file, its samples, what was printed, and the file's owner."""
+
+    run: Run
+    samples: list[Sample]
+    printed: str
+    owner: int
+    took_s: float
+
+
+@pytest.fixture(scope="module")
+def measured(machine, tmp_path_factory) -> Iterator[Measured]:
+    """The study, measured once."""
     with folder_of_nobody() as place:
         own = {"SEATRIAL_CACHE_DIR": str(cache_folder().parent), "HOME": str(place)}
         needed = [REPOSITORY, cache_folder(), *python_folders()]
         results = place / "results.seatrial"
         command = [SEATRIAL, "lab", "raid-sweep-tiny", "--results", str(results)]
-        was_quiet = os.getloadavg()[0] < 1
         began_s = time.monotonic()
         ended = subprocess.run(
             unprivileged(command, needed, tmp_path_factory.mktemp("scratch")),
@@ -56,8 +66,6 @@ def measured(machine, tmp_path_factory) -> Iterator[tuple[Run, list[Sample], str
         )
         took_s = time.monotonic() - began_s
         assert ended.returncode == 0, ended.stdout
-        # Beside others' work the processors' time is what the neighbours make of it.
-        assert took_s < BAR_S or not was_quiet, f"it took {took_s:.0f} s"
         with ResultsFile.open(results, read_only=True) as store:
             run = store.run("last")
             samples = store.samples(run.id)
@@ -66,7 +74,7 @@ def measured(machine, tmp_path_factory) -> Iterator[tuple[Run, list[Sample], str
             f"seatrial-report-{run.id}.html",
             "state",
         ]
-        yield run, samples, ended.stdout, results.stat().st_uid
+        yield Measured(run, samples, ended.stdout, results.stat().st_uid, took_s)
 
 
 def of(samples: list[Sample], target: str, workload: str) -> Sample:
@@ -82,10 +90,14 @@ def total(sample: Sample, what: str) -> float:
     return sum(member[what] for member in sample.layout.members.values())
 
 
+def test_it_takes_less_than_a_minute_whatever_else_the_machine_does(measured):
+    assert measured.took_s < BAR_S
+
+
 def test_the_run_is_an_ordinary_users_and_told_as_the_labs(measured):
-    run, _samples, printed, owner = measured
+    run, printed = measured.run, measured.printed
     assert run.status == "complete"
-    assert owner != 0
+    assert measured.owner != 0
     assert run.command.startswith("seatrial lab raid-sweep-tiny")
     assert run.fingerprint_before["machine"]["lab"].startswith("user-mode Linux ")
     assert "lab: ratios and counts hold, absolute speed does not" in printed
@@ -94,7 +106,7 @@ def test_the_run_is_an_ordinary_users_and_told_as_the_labs(measured):
 @pytest.mark.parametrize("layout", RULES)
 def test_a_small_write_costs_what_its_level_must(measured, layout):
     reads, writes, _factor = RULES[layout]
-    sample = of(measured[1], layout, "small-writes")
+    sample = of(measured.samples, layout, "small-writes")
     assert sample.outcome.completed > 50
     assert 0.93 * reads < total(sample, "reads") / sample.outcome.completed <= reads
     assert total(sample, "writes") / sample.outcome.completed == pytest.approx(writes, rel=0.05)
@@ -103,7 +115,7 @@ def test_a_small_write_costs_what_its_level_must(measured, layout):
 @pytest.mark.parametrize("layout", RULES)
 def test_a_full_stripe_reads_nothing(measured, layout):
     factor = RULES[layout][2]
-    sample = of(measured[1], layout, "full-stripes")
+    sample = of(measured.samples, layout, "full-stripes")
     assert sample.outcome.completed > 10
     assert total(sample, "reads") == 0
     written_bytes = sample.operations["write"].transferred_bytes
@@ -111,7 +123,7 @@ def test_a_full_stripe_reads_nothing(measured, layout):
 
 
 def test_a_stripe_over_two_legs_uses_the_drives_of_both(measured):
-    samples = [each for each in measured[1] if each.cell.target == "raid05"]
+    samples = [each for each in measured.samples if each.cell.target == "raid05"]
     assert len(samples) == 4
     for sample in samples:
         assert sample.layout is not None
@@ -124,7 +136,7 @@ def test_a_stripe_over_two_legs_uses_the_drives_of_both(measured):
 
 
 def test_a_failure_is_rebuilt_on_the_spare_and_nothing_is_lost(measured):
-    sample = of(measured[1], "raid5", "through-a-failure")
+    sample = of(measured.samples, "raid5", "through-a-failure")
     assert sample.layout is not None
     happened = [event.what for event in sample.layout.events]
     assert happened == ["failed", "rebuild_started", "rebuild_ended"]

@@ -44,12 +44,15 @@ class Machine(ABC):
         package_set: What it needs of the cache.
         boot_patience_s: Seconds until it must be ready.
         limits: What of its measurements does not hold, as a sentence.
+        one_processor: Whether its processes hand over to each other all the time, so that they do
+            best on one processor.
     """
 
     name: ClassVar[str]
     package_set: ClassVar[SetName]
     boot_patience_s: ClassVar[float] = BOOT_PATIENCE_S
     limits: ClassVar[str]
+    one_processor: ClassVar[bool] = False
 
     def __init__(self, packages: Installed) -> None:
         self.packages = packages

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ from seatrial.targets.file import TrialFolder
 from seatrial.targets.lab.disks import make_disks
 from seatrial.targets.lab.init import ENDED, READY, STOP, Script
 from seatrial.targets.lab.machine import Boot, Machine, disk_serial
+from seatrial.targets.lab.processor import on_one_processor
 from seatrial.targets.undo import UndoJournal
 
 MEMORY_BYTES: Final = 1 << 30
@@ -32,18 +33,18 @@ _UNFIT: Final = frozenset(" \t\n,:'\"\\")
 
 # When seatrial is gone, its end of the pipe is closed, and everything is killed, the keeper last;
 # so it is when the machine has ended, for not all of its processes end then. User-mode Linux has
-# a process group of its own.
+# a process group of its own. The shell has nothing to tell of its own: it would say "Killed".
 _KEEPER: Final = """\
 alive=$1
 shift
-exec 3<&0
+exec 3<&0 2>/dev/null
 "$@" <&3 3<&- 2>&1 &
 machine=$!
 end() {
   kill -KILL $machine
   kill -KILL -$machine
   kill -KILL -$$
-} 2>/dev/null
+}
 (read -r _ </proc/self/fd/"$alive"; end) &
 wait $machine
 end
@@ -177,15 +178,16 @@ def _started(machine: Machine, boot: Boot) -> Iterator[subprocess.Popen[bytes]]:
     """Start the machine in a session of its own; every process of it is ended at the end."""
     alive_read, alive_write = os.pipe()
     try:
-        process = subprocess.Popen(
-            ["sh", "-c", _KEEPER, "sh", str(alive_read), *machine.command(boot)],
-            cwd=boot.folder,
-            env=os.environ | machine.environment(boot),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=[alive_read],
-            start_new_session=True,
-        )
+        with on_one_processor() if machine.one_processor else nullcontext():
+            process = subprocess.Popen(
+                ["sh", "-c", _KEEPER, "sh", str(alive_read), *machine.command(boot)],
+                cwd=boot.folder,
+                env=os.environ | machine.environment(boot),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=[alive_read],
+                start_new_session=True,
+            )
     finally:
         os.close(alive_read)
     try:

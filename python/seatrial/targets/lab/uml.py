@@ -26,6 +26,7 @@ class UserModeLinux(Machine):
     name: ClassVar[str] = "uml"
     package_set: ClassVar[SetName] = "uml"
     limits: ClassVar[str] = "it has one processor, and its clock ticks 100 times a second"
+    one_processor: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

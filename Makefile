@@ -55,11 +55,12 @@ test-python: setup ## the tests of the Python rooms, the source tree, the report
 	@echo "== pytest"
 	@.venv/bin/python tools/test/halves.py $(BESIDE)
 
-bench: setup ## engine, comparison, observing, drives of 2010, logs, replays: bench/RESULTS.md
+bench: setup ## engine, comparison, observing, drives of 2010, the lab, logs, replays: bench/RESULTS.md
 	@.venv/bin/python bench/engine.py
 	@.venv/bin/python bench/compare.py
 	@.venv/bin/python bench/observe.py
 	@.venv/bin/python bench/drives.py
+	@.venv/bin/python bench/lab.py
 	@.venv/bin/python bench/read.py --large
 	@.venv/bin/python bench/replay.py
 	@.venv/bin/python bench/order.py

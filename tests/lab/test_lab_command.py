@@ -70,7 +70,7 @@ def test_a_lab_that_is_not_set_up(study, tmp_path):
         (("four-kib",), "has no layouts"),
         (("{study}", "--disks", "many"), "6x2G"),
         (("{study}", "--disks", "1x64M"), "drives"),
-        (("{study}", "--resume"), "no --resume"),
+        (("{study}", "--destroy", "lab-disk-1"), "hold nothing to --destroy"),
         (("{study}", "--memory", "much"), "--memory"),
         ((), "STUDY"),
     ],
@@ -80,6 +80,13 @@ def test_what_cannot_be_done_is_told_before_anything_boots(arguments, words, stu
     ended = seatrial("lab", *named, folder=tmp_path)
     assert ended.code == 2
     assert words in ended.err
+
+
+def test_without_a_results_file_there_is_nothing_to_go_on_with(study, tmp_path):
+    ended = seatrial("lab", study, "--resume", folder=tmp_path)
+    assert ended.code == 7
+    assert "no results file" in ended.err
+    assert [each.name for each in tmp_path.iterdir()] == ["one-array.toml"]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +131,9 @@ def test_an_error_inside_is_the_same_error_outside():
         end.raise_error()
 
 
-def test_what_a_killed_lab_measured_comes_home(study, tmp_path, lab_environment):
+def test_what_a_killed_lab_measured_comes_home_and_is_gone_on_with(
+    study, tmp_path, lab_environment
+):
     process = start("lab", study, folder=tmp_path, env=dict(lab_environment))
     assert process.stderr is not None
     for line in process.stderr:
@@ -147,6 +156,23 @@ def test_what_a_killed_lab_measured_comes_home(study, tmp_path, lab_environment)
     assert len(samples) >= 2
     assert [sample.round for sample in samples] == list(range(len(samples)))
     assert run.fingerprint_before["machine"]["lab"].startswith("user-mode Linux")
+
+    other = seatrial("lab", study, "--resume", "--disks", "3x32M", folder=tmp_path)
+    assert other.code == 2
+    assert "number of disks changed" in other.err
+    ended = seatrial("lab", study, "--resume", folder=tmp_path, env=dict(lab_environment))
+    assert ended.code == 0, ended.err
+    with ResultsFile.open(results, read_only=True) as store:
+        (whole,) = store.runs()
+        after = store.samples(whole.id)
+    assert (whole.id, whole.status) == (run.id, "complete")
+    assert [sample.started_at for sample in after[: len(samples)]] == [
+        sample.started_at for sample in samples
+    ]
+    assert [sample.round for sample in after] == list(range(20))
+    again = seatrial("lab", study, "--resume", folder=tmp_path)
+    assert again.code == 2
+    assert "It was completed" in again.err
 
 
 def test_an_interrupted_lab_tells_what_it_measured(study, tmp_path, lab_environment):

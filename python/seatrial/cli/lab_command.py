@@ -18,6 +18,7 @@ Examples:
   seatrial lab raid-sweep-tiny
   seatrial lab raid-sweep --disks 6x256M --rounds 1 --seconds 2
   seatrial lab raid-sweep --disks 6x256M --plan
+  seatrial lab raid-sweep --disks 6x256M --rounds 1 --seconds 2 --resume   after a kill
   seatrial lab mine.toml --disks 4x1G --memory 2G
 
 \b
@@ -77,18 +78,22 @@ def command(
     """
     if setup:
         return _set_up(machine)
-    _refuse_old_disks(resume or bool(measuring.destroy))
+    _refuse_destroy(measuring.destroy)
     study = lab_study(_named(file), disks, **changes)
     if measuring.plan_only:
         from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
 
         return show_or_measure(plan_for(study), measuring)
-    return _measure(study, machine, memory, measuring)
+    return _measure(study, machine, memory, measuring, resume=resume)
 
 
-def _refuse_old_disks(asked: bool) -> None:
-    if asked:
-        raise click.UsageError("The lab's disks are new each time: no --resume, no --destroy.")
+# It is refused with the reason; the help need not offer it.
+next(option for option in command.params if option.name == "destroy").hidden = True
+
+
+def _refuse_destroy(words: str | None) -> None:
+    if words:
+        raise click.UsageError("The lab's disks are new each time, and hold nothing to --destroy.")
 
 
 def _named(file: str | None) -> str:
@@ -140,29 +145,33 @@ def _set_up(choice: Choice) -> int:
     return 0
 
 
-def _measure(study: Study, choice: Choice, memory_bytes: int, measuring: Measuring) -> int:
+def _measure(
+    study: Study, choice: Choice, memory_bytes: int, measuring: Measuring, *, resume: bool
+) -> int:
+    from seatrial.cli import lab_run  # noqa: PLC0415
     from seatrial.cli.files import require_writable  # noqa: PLC0415 - not for --help
-    from seatrial.cli.lab_run import LabRequest, bring_home_left, measure_in_lab  # noqa: PLC0415
     from seatrial.cli.outcome import tell  # noqa: PLC0415 - loads the analysis
     from seatrial.cli.study_command import command_line, plan_for  # noqa: PLC0415
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
     from seatrial.targets.lab.choosing import machines  # noqa: PLC0415
 
-    plan_for(study)
-    request = LabRequest(
+    plan = plan_for(study)
+    on = machines(choice)
+    if measuring.report:
+        require_writable(measuring.report)
+    for left in lab_run.bring_home_left(measuring.results):
+        click.echo(f"Stored the run {left.id} that a killed lab had left.", err=True)
+    request = lab_run.LabRequest(
         study=study,
-        machines=machines(choice),
+        machines=on,
         memory_bytes=memory_bytes,
         results=measuring.results,
         command=command_line(),
         label=measuring.label,
         is_quiet=measuring.as_json,
+        resume=lab_run.unfinished(plan, measuring.results) if resume else "",
     )
-    if measuring.report:
-        require_writable(measuring.report)
-    for left in bring_home_left(measuring.results):
-        click.echo(f"Stored the run {left.id} that a killed lab had left.", err=True)
-    run, reason = measure_in_lab(request)
+    run, reason = lab_run.measure_in_lab(request)
     with ResultsFile.open(measuring.results, read_only=True) as store:
         samples = store.samples(run.id)
     return tell(

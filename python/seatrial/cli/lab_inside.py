@@ -31,6 +31,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         command: The command line outside.
         label: What the user calls the run.
         is_quiet: Whether nothing is told of the progress.
+        resume: The run in the results file there that is gone on with; empty for a new one.
     """
 
     study: dict[str, Any]
@@ -39,6 +40,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     label: str
     is_quiet: bool
+    resume: str = ""
 
     def write(self, folder: Path) -> None:
         """Lay it into the shared folder."""
@@ -84,16 +86,17 @@ def measure(folder: Path) -> End:
     order = msgspec.json.decode((folder / _ORDER).read_bytes(), type=Order)
     study = study_from_mapping(order.study, "the study")
     plan = plan_for(recheck(msgspec.structs.replace(study, drives=Drives(devices=order.devices))))
-    request = RunRequest(
-        plan=plan,
-        command=order.command,
-        label=order.label,
-        destroy=order.destroy,
-    )
     with (
         ResultsFile.open(folder / RESULTS, create=True) as store,
         terminal.watcher(quiet=order.is_quiet) as watcher,
     ):
+        request = RunRequest(
+            plan=plan,
+            command=order.command,
+            label=order.label,
+            destroy=order.destroy,
+            resume=store.run(order.resume) if order.resume else None,
+        )
         _run, end = execute(request, store, watcher=watcher, conductor=way_through(plan))
     return End(reason=end.reason)
 

@@ -20,12 +20,13 @@ import click
 import msgspec
 
 from seatrial.cli.lab_inside import RESULTS, End, Order
-from seatrial.errors import ResultsFileError, TargetError
-from seatrial.results.copying import copy_run
+from seatrial.errors import ResultsFileError, TargetError, UsageError
+from seatrial.results.copying import bring_run, copy_run
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 from seatrial.study.drives import parse_drives
 from seatrial.study.load import study_to_mapping
+from seatrial.study.model import Plan
 from seatrial.study.schema import Study
 from seatrial.targets.lab.choosing import KINDS
 from seatrial.targets.lab.init import KERNEL_LOG
@@ -48,6 +49,7 @@ class LabRequest(msgspec.Struct, frozen=True, kw_only=True):
         command: The command line, to be kept with the run.
         label: What the user calls the run.
         is_quiet: Whether nothing is told of the progress.
+        resume: The run of the results file that is gone on with; empty for a new one.
     """
 
     study: Study
@@ -57,6 +59,7 @@ class LabRequest(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     label: str
     is_quiet: bool
+    resume: str = ""
 
 
 def measure_in_lab(request: LabRequest) -> tuple[Run, str]:
@@ -69,6 +72,8 @@ def measure_in_lab(request: LabRequest) -> tuple[Run, str]:
         KeyboardInterrupt: when interrupted before there was a run.
     """
     with _shared(request.results) as folder:
+        if request.resume:
+            _hand_over(request.resume, request.results, folder)
         interrupted = False
         try:
             interrupted = _boot_any(request, folder)
@@ -139,6 +144,7 @@ def _run(request: LabRequest, machine: Machine, folder: Path) -> bool:
             command=request.command,
             label=request.label,
             is_quiet=request.is_quiet,
+            resume=request.resume,
         )
         order.write(folder)
         try:
@@ -154,6 +160,38 @@ def _run(request: LabRequest, machine: Machine, folder: Path) -> bool:
     return False
 
 
+def unfinished(plan: Plan, results: Path) -> str:
+    """Return the newest run of a plan that was measured in the lab, if it did not complete.
+
+    Raises:
+        UsageError: when there is none.
+    """
+    count, _size_bytes = parse_drives(plan.study.drives.lab)
+    with ResultsFile.open(results) as store:
+        run = store.find_resumable(plan.plan_hash, [each.place for each in plan.study.targets])
+    if run is None or not _is_of_lab(run) or len(run.study["drives"]["devices"]) != count:
+        raise UsageError(
+            seen=f"{results} holds no unfinished run of this plan in the lab",
+            cause="It was completed, or the study, its options or the number of disks changed "
+            "since",
+            next_step="Start it without --resume; `seatrial list` shows the runs",
+        )
+    return run.id
+
+
+def _is_of_lab(run: Run) -> bool:
+    return bool((run.fingerprint_before.get("machine") or {}).get("lab"))
+
+
+def _hand_over(run_id: str, results: Path, folder: Path) -> None:
+    """Lay a run into the folder that host and guest share, for the guest to go on with."""
+    with (
+        ResultsFile.open(results, read_only=True) as store,
+        ResultsFile.open(folder / RESULTS, create=True) as inner,
+    ):
+        copy_run(store, run_id, inner)
+
+
 def _bring_home(folder: Path, results: Path) -> tuple[Run | None, End | None, str]:
     """Store the run of a shared folder, if there is one, and remove the folder.
 
@@ -166,7 +204,7 @@ def _bring_home(folder: Path, results: Path) -> tuple[Run | None, End | None, st
             runs = source.runs()
             if runs:
                 with ResultsFile.open(results, create=True) as store:
-                    run = copy_run(source, runs[0].id, store)
+                    run = bring_run(source, runs[0].id, store)
     end = End.read(folder)
     log = folder / KERNEL_LOG
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []

@@ -118,6 +118,21 @@ class ResultsFile:
             for sample in samples:
                 self._insert_sample(run.id, sample)
 
+    def join_run(self, run: Run, samples: Sequence[Sample]) -> None:
+        """Store how a stored run went on elsewhere: all of it, or nothing.
+
+        Samples of cells and rounds that are there already stay as they are.
+
+        Raises:
+            ResultsFileError: There is no such run.
+        """
+        done = self.done(run.id)
+        with self._writing():
+            self._change_run(run.id, rows.run_columns(run))
+            for sample in samples:
+                if (sample.cell.key, sample.round) not in done:
+                    self._insert_sample(run.id, sample)
+
     def resume_run(self, run_id: str) -> None:
         """Mark a stored run as running again, after it was killed or interrupted."""
         self._update_run(run_id, {"status": "running", "ended_at": None})
@@ -318,13 +333,16 @@ class ResultsFile:
         return sample_id
 
     def _update_run(self, run_id: str, columns: rows.Columns) -> None:
-        changes = ", ".join(f"{name} = :{name}" for name in columns)
         with self._writing():
-            self._require_run(run_id)
-            self._connection.execute(
-                f"UPDATE run SET {changes} WHERE id = :id",  # noqa: S608 - our names
-                columns | {"id": run_id},
-            )
+            self._change_run(run_id, columns)
+
+    def _change_run(self, run_id: str, columns: rows.Columns) -> None:
+        self._require_run(run_id)
+        changes = ", ".join(f"{name} = :{name}" for name in columns)
+        self._connection.execute(
+            f"UPDATE run SET {changes} WHERE id = :id",  # noqa: S608 - our names
+            columns | {"id": run_id},
+        )
 
     def _require_run(self, run_id: str) -> None:
         if self._row("SELECT id FROM run WHERE id = ?", run_id) is None:

@@ -108,13 +108,16 @@ def first_stage(
     return "\n".join(lines) + "\n"
 
 
-def second_stage(script: Script, *, busybox: Path, modules: str) -> str:
+def second_stage(
+    script: Script, *, busybox: Path, modules: str, own_settings: Sequence[str] = ()
+) -> str:
     """Return the script that readies the guest, runs the command and ends the guest.
 
     Args:
         script: What to run.
         busybox: Where it is.
         modules: Folder of the kernel's modules; empty where the kernel looks for them itself.
+        own_settings: Commands that only this machine's kernel needs; ``$b`` is busybox.
     """
     exports = [f"export {name}={shlex.quote(value)}" for name, value in script.environment.items()]
     log = shlex.quote(f"{script.shares[0]}/{KERNEL_LOG}")
@@ -125,6 +128,7 @@ def second_stage(script: Script, *, busybox: Path, modules: str) -> str:
                 *_mounts(),
                 *_modules(modules),
                 *_settings(),
+                *own_settings,
                 *exports,
                 "run() {",
                 f"  cd {shlex.quote(str(script.working_folder))}",

@@ -12,12 +12,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final
 
+from seatrial.context.tree import LIVE, SystemTree
 from seatrial.targets.lab import init
 from seatrial.targets.lab.machine import Boot, Machine, disk_serial
 from seatrial.targets.lab.packages import SetName
 
 _SHM: Final = Path("/dev/shm")  # noqa: S108 - memory that is kept in no file
 _MODULES: Final = "usr/lib/uml/modules"
+_SOCKET_BYTES: Final = 212_992
+"""What may wait in a socket where the host does not tell: the kernel's own default."""
+_MESSAGE_BYTES: Final = 1024
+"""What a message of 8 bytes takes there, rounded up: 768 in Linux 6."""
+_DEPTH_MIN: Final = 4
+"""Of a queue. Source: the kernel's include/linux/blkdev.h, ``BLKDEV_MIN_RQ``."""
 
 
 class UserModeLinux(Machine):
@@ -52,7 +59,10 @@ class UserModeLinux(Machine):
         shutil.copy2(self.packages.root / "usr/bin/busybox", busybox)
         second = boot.folder / "second-stage"
         modules = f"/{_MODULES}/{self._modules.name}"
-        second.write_text(init.second_stage(boot.script, busybox=busybox, modules=modules))
+        settings = short_queues(len(boot.disks))
+        second.write_text(
+            init.second_stage(boot.script, busybox=busybox, modules=modules, own_settings=settings)
+        )
         first = boot.folder / "first-stage"
         first.write_text(
             init.first_stage(
@@ -93,6 +103,32 @@ class UserModeLinux(Machine):
     def environment(self, boot: Boot) -> dict[str, str]:
         """Return where the kernel keeps its memory: a file that has lost its name at once."""
         return {"TMPDIR": str(_SHM if _takes(_SHM, boot.memory_bytes) else boot.folder)}
+
+
+def short_queues(disks: int, tree: SystemTree = LIVE) -> list[str]:
+    """Return the commands that keep all disks together from having more requests than may wait.
+
+    The kernel hands requests to a thread of its own through a socket of the host's. Where that is
+    full, it tells the queue to come again when a request of *that* disk has ended; if the socket
+    was filled by the other disks, none is there that could end, and the queue stands for ever, as
+    it does when an array of ten drives is trimmed.
+
+    Source: the kernel's arch/um/drivers/ubd_kern.c, ``ubd_queue_rq``: BLK_STS_DEV_RESOURCE, and
+    include/linux/blk_types.h of what that must not be used for.
+    """
+    if not disks:
+        return []
+    socket_bytes = tree.integer("/proc/sys/net/core/wmem_default") or _SOCKET_BYTES
+    depth = max(socket_bytes // _MESSAGE_BYTES // disks, _DEPTH_MIN)
+    return [
+        "for q in /sys/block/ubd*/queue; do",
+        r"  scheduler=$($b sed 's/.*\[\(.*\)\].*/\1/' $q/scheduler)",
+        # Only without a scheduler does it bind the disk itself, whatever scheduler comes later.
+        "  echo none >$q/scheduler",
+        f"  [ $($b cat $q/nr_requests) -le {depth} ] || echo {depth} >$q/nr_requests",
+        "  echo $scheduler >$q/scheduler",
+        "done",
+    ]
 
 
 def _mount(folder: Path, point: str) -> str:

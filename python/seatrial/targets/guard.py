@@ -22,7 +22,14 @@ from seatrial.targets.marker import is_in_trial_folder
 from seatrial.targets.signatures import Signature, probe_signatures, read_signatures
 from seatrial.targets.sizes import size_text
 from seatrial.targets.sysblock import node_by_number, number_text
-from seatrial.targets.uses import CLAIMED, Use, exclusive_use, uses_of_device, uses_of_file
+from seatrial.targets.uses import (
+    CLAIMED,
+    OpenFile,
+    Use,
+    exclusive_use,
+    uses_of_device,
+    uses_of_file,
+)
 
 _USES_SHOWN_MAX: Final = 3
 
@@ -126,11 +133,18 @@ class Permit:
         self.close()
 
 
-def inspect(path: Path | str, tree: SystemTree = LIVE) -> DeviceState:
+def inspect(
+    path: Path | str, tree: SystemTree = LIVE, files: Sequence[OpenFile] | None = None
+) -> DeviceState:
     """Return what a block device or regular file is, bears and is used for.
 
     Nothing is written. Symbolic links are followed first. What may not be opened is still judged
     by what the system tells of it.
+
+    Args:
+        path: The device or file.
+        tree: The machine.
+        files: What ``open_files`` told just now, where several devices are looked at.
 
     Raises:
         TargetError: when it does not exist, cannot be reached or is neither of the two.
@@ -140,7 +154,7 @@ def inspect(path: Path | str, tree: SystemTree = LIVE) -> DeviceState:
         real = given.resolve(strict=True)
         status = real.stat()
         if stat.S_ISBLK(status.st_mode):
-            return _inspect_device(real, status, tree)
+            return _inspect_device(real, status, tree, files)
         if stat.S_ISREG(status.st_mode):
             return _inspect_file(real, status, tree)
     except FileNotFoundError:
@@ -213,10 +227,31 @@ def permit_write(
     return permit
 
 
-def _inspect_device(real: Path, status: os.stat_result, tree: SystemTree) -> DeviceState:
+def require_permitted(state: DeviceState, *, destroy: str | None) -> None:
+    """Judge a device that was looked at just now, and try whether it can be claimed.
+
+    The claim is not kept: this is for tools that claim their devices themselves.
+
+    Raises:
+        RefusedError: when it is in use, or could hold data and was not named, or is another one
+            now.
+        TargetError: when it cannot be opened for writing.
+    """
+    _judge(state, destroy, state.size_bytes)
+    descriptor = _claim(state, state.size_bytes)
+    try:
+        if Identity.of(os.fstat(descriptor)) != state.identity:
+            raise _exchanged(state.path)
+    finally:
+        os.close(descriptor)
+
+
+def _inspect_device(
+    real: Path, status: os.stat_result, tree: SystemTree, files: Sequence[OpenFile] | None
+) -> DeviceState:
     node = node_by_number(number_text(status.st_rdev), tree)
     # sysfs tells who uses a device even to those who may not open it.
-    uses = uses_of_device(node.number, tree)
+    uses = uses_of_device(node.number, tree, files)
     size_bytes = node.size_bytes()
     signatures: list[Signature] = []
     denied = failing = ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -40,6 +40,21 @@ class Use:
     release: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class OpenFile:
+    """A file that a process other than ours holds open.
+
+    Attributes:
+        pid: The process.
+        number: Of its descriptor.
+        name: Path that the kernel tells of the file.
+    """
+
+    pid: str
+    number: str
+    name: str
+
+
 CLAIMED: Final = Use(
     kind="claimed",
     phrase="is claimed by the kernel or another process (a mount, an array, a ZFS pool)",
@@ -47,13 +62,36 @@ CLAIMED: Final = Use(
 )
 
 
-def uses_of_device(number: str, tree: SystemTree = LIVE) -> list[Use]:
-    """Return every use of the block device ``major:minor`` and of its relatives."""
+def open_files(tree: SystemTree = LIVE) -> list[OpenFile]:
+    """Return what other processes hold open; as a user, only what one's own processes do.
+
+    There may be a hundred thousand: whoever judges several devices asks once for all of them.
+    """
+    return [
+        OpenFile(pid=pid, number=number, name=name)
+        for pid in tree.names("/proc")
+        if pid.isdigit() and int(pid) != os.getpid()
+        for number in tree.names(f"/proc/{pid}/fd")
+        if (name := _name_of(tree, pid, number)).startswith("/")
+    ]
+
+
+def uses_of_device(
+    number: str, tree: SystemTree = LIVE, files: Sequence[OpenFile] | None = None
+) -> list[Use]:
+    """Return every use of the block device ``major:minor`` and of its relatives.
+
+    Args:
+        number: The device.
+        tree: The machine.
+        files: What ``open_files`` told just now; asked here unless given.
+    """
     target = node_by_number(number, tree)
+    files = open_files(tree) if files is None else files
     found = []
     for node in target.relatives():
         owner = "" if node == target else f"shares its bytes with {node.name}, which "
-        found += [replace(use, phrase=owner + use.phrase) for use in _uses_of_node(node)]
+        found += [replace(use, phrase=owner + use.phrase) for use in _uses_of_node(node, files)]
     return found
 
 
@@ -68,7 +106,8 @@ def uses_of_file(path: Path, tree: SystemTree = LIVE) -> list[Use]:
     def is_it(name: str) -> bool:
         return name == str(path) or _is_same_file(name, wanted)
 
-    return [*_swap_uses(is_it, tree), *_loop_uses(is_it, tree), *_writer_uses(is_it, tree)]
+    files = open_files(tree)
+    return [*_swap_uses(is_it, tree), *_loop_uses(is_it, tree), *_writer_uses(is_it, tree, files)]
 
 
 def exclusive_use(path: Path) -> Use | None:
@@ -89,7 +128,7 @@ def exclusive_use(path: Path) -> Use | None:
     return None
 
 
-def _uses_of_node(node: BlockNode) -> Iterator[Use]:
+def _uses_of_node(node: BlockNode, files: Sequence[OpenFile]) -> Iterator[Use]:
     def is_it(name: str) -> bool:
         return _names_device(name, node)
 
@@ -97,7 +136,7 @@ def _uses_of_node(node: BlockNode) -> Iterator[Use]:
     yield from _swap_uses(is_it, node.tree)
     yield from _loop_uses(is_it, node.tree)
     yield from _held_uses(node)
-    yield from _writer_uses(is_it, node.tree)
+    yield from _writer_uses(is_it, node.tree, files)
 
 
 def _mount_uses(node: BlockNode) -> Iterator[Use]:
@@ -172,28 +211,28 @@ def _mounts_above(node: BlockNode, depth_max: int) -> Iterator[Mount]:
             yield from _mounts_above(upper, depth_max - 1)
 
 
-def _writer_uses(is_it: _Matcher, tree: SystemTree) -> Iterator[Use]:
-    """Yield other processes that hold it open for writing; as a user, only one's own are seen."""
-    for pid in filter(str.isdigit, tree.names("/proc")):
-        descriptors = tree.names(f"/proc/{pid}/fd") if int(pid) != os.getpid() else []
-        if any(_is_open_for_writing(tree, pid, number, is_it) for number in descriptors):
-            name = tree.word(f"/proc/{pid}/comm") or "unnamed"
-            yield Use(
-                kind="open",
-                phrase=f"is open for writing by process {pid} ({name})",
-                release=f"end process {pid}",
-            )
+def _writer_uses(is_it: _Matcher, tree: SystemTree, files: Sequence[OpenFile]) -> Iterator[Use]:
+    """Yield each process that holds it open for writing."""
+    ours = (file for file in files if is_it(file.name) and _is_open_for_writing(tree, file))
+    for pid in dict.fromkeys(file.pid for file in ours):
+        name = tree.word(f"/proc/{pid}/comm") or "unnamed"
+        yield Use(
+            kind="open",
+            phrase=f"is open for writing by process {pid} ({name})",
+            release=f"end process {pid}",
+        )
 
 
-def _is_open_for_writing(tree: SystemTree, pid: str, number: str, is_it: _Matcher) -> bool:
+def _name_of(tree: SystemTree, pid: str, number: str) -> str:
     try:
         # There are thousands of them, and a Path would take most of the time of a judgement.
-        name = os.readlink(tree.at(f"/proc/{pid}/fd/{number}"))  # noqa: PTH115
+        return os.readlink(tree.at(f"/proc/{pid}/fd/{number}"))  # noqa: PTH115
     except OSError:
-        return False
-    if not name.startswith("/") or not is_it(name):
-        return False
-    information = tree.text(f"/proc/{pid}/fdinfo/{number}") or ""
+        return ""
+
+
+def _is_open_for_writing(tree: SystemTree, file: OpenFile) -> bool:
+    information = tree.text(f"/proc/{file.pid}/fdinfo/{file.number}") or ""
     flags = re.search(r"^flags:\s*([0-7]+)", information, re.MULTILINE)
     return flags is not None and int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY
 

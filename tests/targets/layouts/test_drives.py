@@ -1,11 +1,14 @@
 """The drives of a run: judged together, refused together, made of files and given back."""
 
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from seatrial.errors import RefusedError, SpaceError, StudyError, TargetError
 from seatrial.study.layout import Drives
+from seatrial.targets import guard, uses
 from seatrial.targets.layouts import drives as drives_module
 from seatrial.targets.layouts.deeds import can_fail, fail_drive
 from seatrial.targets.layouts.drives import OpenDrives, looked_at
@@ -167,6 +170,41 @@ class TestDevices:
             point = mounts(device)
             with pytest.raises(RefusedError, match=f"is mounted on {point}"):
                 opened.ready()
+
+    def test_one_look_at_all_open_files_tells_which_drive_somebody_writes_to(
+        self, journal, image, loops, monkeypatch
+    ):
+        looks = []
+        really = uses.open_files
+
+        def look():
+            looks.append(really())
+            return looks[-1]
+
+        monkeypatch.setattr(drives_module, "open_files", look)
+        monkeypatch.setattr(uses, "open_files", None)
+        free, written = loops(image("a.img")), loops(image("b.img"))
+        writer = subprocess.Popen(
+            ["sh", "-c", 'exec 5<>"$1"; echo up; read -r _', "sh", str(written)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert writer.stdout.readline() == b"up\n"
+            text = refusal(journal, [free, written], destroy=f"{free},{written}")
+        finally:
+            writer.communicate()
+        assert text.startswith("1 of 2 drives are refused")
+        assert f"is open for writing by process {writer.pid} (sh)" in text
+        assert len(looks) == 1
+
+    def test_a_device_that_was_exchanged_since_it_was_looked_at_is_refused(self, image, loops):
+        device = loops(image())
+        other = replace(guard.inspect(device), identity=guard.inspect(loops(image("b"))).identity)
+        with pytest.raises(RefusedError, match="no longer the target"):
+            guard.require_permitted(other, destroy=str(device))
+        guard.require_permitted(guard.inspect(device), destroy=str(device))
+        guard.permit_write(device, destroy=str(device), bytes_to_write=1).close()
 
     def test_one_drive_under_two_names_is_refused(self, journal, image, loops, tmp_path):
         device = loops(image())

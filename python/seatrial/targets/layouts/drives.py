@@ -17,12 +17,12 @@ from seatrial.study.layout import Drives
 from seatrial.targets.device import Device, open_device
 from seatrial.targets.direct import direct_alignment
 from seatrial.targets.file import TrialFolder
-from seatrial.targets.guard import DeviceState, bearing, inspect, permit_write
+from seatrial.targets.guard import DeviceState, bearing, inspect, require_permitted
 from seatrial.targets.layouts.running import run_checked
 from seatrial.targets.loop import LoopDevice, attach, detach
 from seatrial.targets.sysblock import node_by_number, number_text
 from seatrial.targets.undo import UndoJournal, Undone
-from seatrial.targets.uses import exclusive_use, uses_of_device
+from seatrial.targets.uses import exclusive_use, open_files, uses_of_device
 
 _USES_SHOWN_MAX: Final = 2
 
@@ -170,7 +170,8 @@ def _judge(devices: Sequence[str], words: frozenset[str]) -> list[DeviceState]:
         RefusedError: when it refuses any; the sentence tells of each.
         TargetError: when one is no block device or cannot be written.
     """
-    states = [inspect(path) for path in devices]
+    files = open_files()
+    states = [inspect(path, files=files) for path in devices]
     for state in states:
         if state.kind != "block" or state.size_bytes == 0:
             raise _no_drive(state)
@@ -179,9 +180,7 @@ def _judge(devices: Sequence[str], words: frozenset[str]) -> list[DeviceState]:
     if refused:
         raise _refused(states, refused)
     for state in states:
-        permit_write(
-            state.path, destroy=state.destroy_word, bytes_to_write=state.size_bytes
-        ).close()
+        require_permitted(state, destroy=state.destroy_word)
     return states
 
 

@@ -182,3 +182,20 @@ def test_what_changed_meanwhile(after, told):
     assert bool(found) is (told is not None)
     if told:
         assert told in found[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({}, None),
+        ({"machine.memory_bytes": [1_031_454_720, 1_030_144_000]}, None),
+        ({"machine.kernel": ["6.1.176", "6.1.180"]}, "machine.kernel was 6.1.176, is 6.1.180"),
+    ],
+)
+def test_a_new_guest_of_the_lab_is_no_change_but_another_kernel_is(values, told):
+    lab = {"machine": {"lab": "user-mode Linux 6.1.176"}}
+    after = {"restarted": True, "changed_values": values}
+    found = changed_meanwhile(context_of(after=after, before=lab))
+    assert bool(found) is (told is not None)
+    if told:
+        assert found[0].sentence == f"The machine or the target changed during the run: {told}."

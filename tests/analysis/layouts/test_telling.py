@@ -45,6 +45,44 @@ def test_the_best_layout_for_a_use_is_told_with_doubt():
     assert "not surely more than" in run.verdict
 
 
+def test_uses_for_which_none_of_many_is_surely_best_are_told_in_one_phrase():
+    samples = [
+        sample
+        for place in range(5)
+        for operation in ("read", "write")
+        for sample in rounds(
+            spec_of("raid0", 4, label=f"c{place}", chunk_kib=16 << place),
+            10_000,
+            count=1,
+            block_size_bytes=8192,
+            operation=operation,
+            threads=10,
+            seed=place,
+        )
+    ]
+    run = of_run(*samples)
+    assert len(run.layouts.best) == 2
+    assert run.verdict.startswith(
+        "None of 5 layouts is surely the fastest in random reads of 8 KiB (10 at once) or "
+        "random writes of 8 KiB (10 at once): each was measured once."
+    )
+
+
+def test_what_is_decided_is_told_beside_what_is_not():
+    samples = []
+    for place in range(4):
+        spec = spec_of("raid0", 4, label=f"c{place}", chunk_kib=16 << place)
+        fast = 4 if place == 2 else 1
+        samples += rounds(spec, 10_000 * fast, block_size_bytes=8192, seed=place)
+        samples += rounds(
+            spec, 9_000, block_size_bytes=8192, seed=50 + place, operation="write", spread=0.05
+        )
+    run = of_run(*samples)
+    assert run.verdict.startswith("Random reads of 8 KiB: c2 at ")
+    assert "; none of 4 layouts is surely the fastest in random writes of 8 KiB" in run.verdict
+    assert "measured once" not in run.verdict
+
+
 def test_the_best_of_equal_layouts_is_hardly_ever_surely_best():
     false = 0
     for trial in range(60):

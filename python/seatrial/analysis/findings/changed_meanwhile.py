@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from seatrial.analysis.findings.context import Context, lookup
+from seatrial.analysis.findings.lab import is_of_lab
 from seatrial.analysis.model import Finding
 
 PATHS_TOLD_MAX = 3
+OF_EACH_GUEST: Final = frozenset({"machine.memory_bytes"})
+"""What differs between two guests of the lab that are alike: a resumed run has a new one."""
 
 
 def changed_meanwhile(context: Context) -> list[Finding]:
@@ -13,6 +18,9 @@ def changed_meanwhile(context: Context) -> list[Finding]:
     changed = lookup(context.after, "changed_values")
     values = changed if isinstance(changed, dict) else {}
     restarted = lookup(context.after, "restarted") is True
+    if restarted and is_of_lab(context.run):
+        values = {path: pair for path, pair in values.items() if path not in OF_EACH_GUEST}
+        restarted = False
     if not values and not restarted:
         return []
     told = ["the machine was started again"] if restarted else []

@@ -19,8 +19,38 @@ RECOVERIES_TOLD_MAX: Final = 2
 
 
 def best_words(found: LayoutAnalysis) -> list[str]:
-    """Return which layout is best for what, a phrase for each use; none where there is one only."""
-    return [f"{_opening(each)}{_against(each)}" for each in found.best]
+    """Return which layout is best for what, a phrase for each use; none where there is one only.
+
+    The uses for which none of many is surely best have one phrase together: who happened to be
+    first is told by the table.
+    """
+    open_uses = [each for each in found.best if _is_open(each) and each.among == "all"]
+    names = {each.use for each in open_uses}
+    told = [
+        f"{_opening(each)}{_against(each)}"
+        for each in found.best
+        if each.use not in names and not (_is_open(each) and each.among == "redundant")
+    ]
+    return [*told, *([_undecided(open_uses)] if open_uses else [])]
+
+
+def _is_open(best: Best) -> bool:
+    """Tell whether the first of many is not surely better than any of them."""
+    return best.ratio is None and len(best.equals) > EQUALS_NAMED_MAX
+
+
+def _undecided(open_uses: Sequence[Best]) -> str:
+    layouts = max(len(each.equals) for each in open_uses) + 1
+    uses = [_in_brackets(each.use) for each in open_uses]
+    listed = " or ".join([", ".join(uses[:-1]), uses[-1]] if len(uses) > 1 else uses)
+    once = all(each.figure.rounds == 1 for each in open_uses)
+    why = ": each was measured once" if once else ""
+    return f"none of {layouts} layouts is surely the fastest in {listed}{why}"
+
+
+def _in_brackets(use: str) -> str:
+    what, _, detail = use.partition(", ")
+    return f"{what} ({detail})" if detail else what
 
 
 def _opening(best: Best) -> str:

@@ -10,6 +10,8 @@ import pytest
 from measure.fake_recorder import FakeRecorder
 from seatrial.analysis import settled
 from seatrial.measure.rounds import interleaved
+from seatrial.study import layout_cost
+from seatrial.study.estimate import cell_time_s
 
 BATCH_S = 0.4
 """How long the batch takes, far below the hour after which it would be ended."""
@@ -58,6 +60,24 @@ def test_what_is_left_is_told_by_what_it_took(recorder):
     assert first_s > 3 * 3600
     assert 2 * BATCH_S < second_s < 10
     assert BATCH_S < third_s < second_s
+
+
+def test_what_is_left_counts_the_arrays_that_are_still_to_be_built():
+    recorder = QuickBatches(
+        {
+            "name": "arrays",
+            "rounds": {"min": 1, "max": 1},
+            "layout": [{"name": "a", "drives": [1, 2, 3], "size": 64 << 20}],
+            "workload": [{"kind": "io", "operations": ["read", "write"], "seconds": 1.0}],
+        }
+    )
+    interleaved(settled)(recorder)
+    sample_s = cell_time_s(recorder.plan.cells[0]) + layout_cost.RESTING_S
+    build_s = layout_cost.build_s(recorder.plan, "a-1")
+    assert build_s > layout_cost.BUILD_S
+    # Two samples on each of three arrays; the first of each has it built before.
+    due = [(6, 3), (5, 2), (4, 2), (3, 1), (2, 1), (1, 0)]
+    assert recorder.left_s == pytest.approx([n * sample_s + k * build_s for n, k in due])
 
 
 def test_what_building_arrays_writes_counts_against_the_budget():

@@ -72,6 +72,7 @@ def test_every_round_builds_synchronises_and_fills() -> None:
     assert took.write_bytes_min == 2 * (2 * each_bytes + cells_bytes)
     assert took.write_bytes_max == 3 * (2 * each_bytes + cells_bytes)
     each_s = layout_cost.BUILD_S + 4 * GIB / layout_cost.ASSUMED_SYNC_BYTES_PER_S + GIB / 250e6
+    each_s += len(plan.cells) / 2 * layout_cost.RESTING_S
     assert took.building_s == pytest.approx(2 * each_s)
     assert took.time_s_min == pytest.approx(2 * (2 * each_s + sum(map(cell_time_s, plan.cells))))
     assert target_write_bytes(plan, "a-3", 1) == each_bytes + cell_write_bytes(plan.cells[0])

@@ -87,8 +87,9 @@ def command(
     return _measure(study, machine, memory, measuring, resume=resume)
 
 
-# It is refused with the reason; the help need not offer it.
-next(option for option in command.params if option.name == "destroy").hidden = True
+for option in command.params:
+    if isinstance(option, click.Option) and option.name == "destroy":
+        option.hidden = True  # it is refused, with the reason
 
 
 def _refuse_destroy(words: str | None) -> None:

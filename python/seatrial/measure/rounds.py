@@ -108,10 +108,13 @@ class Rounds:
     def _time_left_s(self, round_number: int) -> float:
         """Return how long the run will take: the fewest rounds, or what is left of the budget."""
         fewest = max(self._plan.study.rounds.min, round_number + 1)
-        due_s = sum(
-            self._tally.expected_s(cell)
+        due = [
+            (number, cell)
             for number in range(round_number, fewest)
             for cell in self._plan.cells
             if is_due(self._plan, cell, number) and not self._tally.has(cell.key, number)
-        )
+        ]
+        due_s = sum(self._tally.expected_s(cell) for _, cell in due)
+        in_rounds = {(number, self._plan.target(cell.target).group) for number, cell in due}
+        due_s += self._tally.builds_s(group for _, group in in_rounds)
         return due_s if round_number == 0 else self._tally.within_budget_s(due_s)

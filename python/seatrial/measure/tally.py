@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -74,10 +74,19 @@ class Tally:
         assumed of a replay.
         """
         planned_s = cell_time_s(cell)
+        if self.plan.target(cell.target).layout:
+            planned_s += layout_cost.RESTING_S
         lasted_s = [sample.duration_s for sample in self._samples[cell.key]]
         if cell.kind not in AS_LONG_AS_IT_TAKES or not lasted_s:
             return planned_s
         return planned_s - float(cell.spec["limit"]["duration_s"]) + max(lasted_s)
+
+    def builds_s(self, groups: Iterable[str]) -> float:
+        """Return how long it takes to build groups of targets (s), but once what stands now."""
+        due = [group for group in groups if group]
+        if self._built in due:
+            due.remove(self._built)
+        return sum(layout_cost.build_s(self.plan, group) for group in due)
 
     def exhausted(self, cell: Cell) -> str:
         """Say which budget a cell would exceed, as the subject of "ended"; empty where none."""

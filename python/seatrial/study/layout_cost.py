@@ -23,6 +23,9 @@ ASSUMED_SYNC_BYTES_PER_S: Final = 200_000 << 10
 """
 BUILD_S: Final = 3.0
 """Building an array, making a file system, mounting, and taking all of it apart again."""
+RESTING_S: Final = 0.4
+"""After each sample, until the drives have come to rest (measure/layouts/members.py, ``IDLE_S``)
+and what they did is stored: the median of a sweep of 1,431 samples in the lab."""
 
 ASSUMED_BUILDS: Final = "arrays are assumed to synchronise at 205 MB/s"
 
@@ -57,7 +60,9 @@ def build_write_bytes(plan: Plan, group: str) -> int:
 def round_s(plan: Plan, group: str) -> float:
     """Return what a round takes for a group (s) beside its cells: building, waiting, checking."""
     times = builds(plan, group)
-    waited_s = sum(aftermath_s(plan.target(cell.target), cell) for cell in _cells(plan, group))
+    cells = _cells(plan, group)
+    waited_s = len(cells) * RESTING_S
+    waited_s += sum(aftermath_s(plan.target(cell.target), cell) for cell in cells)
     refilled_s = _refilled_bytes(plan, group) / database_cost.ASSUMED_BYTES_PER_S
     return times * build_s(plan, group) + (times - 1) * refilled_s + waited_s
 

@@ -157,14 +157,14 @@ def _measure(
     from seatrial.targets.lab.choosing import machines  # noqa: PLC0415
 
     plan = plan_for(study)
-    on = machines(choice)
+    found = machines(choice)
     if measuring.report:
         require_writable(measuring.report)
     for left in lab_run.bring_home_left(measuring.results):
         click.echo(f"Stored the run {left.id} that a killed lab had left.", err=True)
     request = lab_run.LabRequest(
         study=study,
-        machines=on,
+        machines=found,
         memory_bytes=memory_bytes,
         results=measuring.results,
         command=command_line(),

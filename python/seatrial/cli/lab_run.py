@@ -19,6 +19,7 @@ from typing import Final
 import click
 import msgspec
 
+from seatrial.analysis.findings.lab import is_of_lab
 from seatrial.cli.lab_inside import RESULTS, End, Order
 from seatrial.errors import ResultsFileError, TargetError, UsageError
 from seatrial.results.copying import bring_run, copy_run
@@ -169,7 +170,7 @@ def unfinished(plan: Plan, results: Path) -> str:
     count, _size_bytes = parse_drives(plan.study.drives.lab)
     with ResultsFile.open(results) as store:
         run = store.find_resumable(plan.plan_hash, [each.place for each in plan.study.targets])
-    if run is None or not _is_of_lab(run) or len(run.study["drives"]["devices"]) != count:
+    if run is None or not is_of_lab(run) or len(run.study["drives"]["devices"]) != count:
         raise UsageError(
             seen=f"{results} holds no unfinished run of this plan in the lab",
             cause="It was completed, or the study, its options or the number of disks changed "
@@ -177,10 +178,6 @@ def unfinished(plan: Plan, results: Path) -> str:
             next_step="Start it without --resume; `seatrial list` shows the runs",
         )
     return run.id
-
-
-def _is_of_lab(run: Run) -> bool:
-    return bool((run.fingerprint_before.get("machine") or {}).get("lab"))
 
 
 def _hand_over(run_id: str, results: Path, folder: Path) -> None:

@@ -54,12 +54,17 @@ def row(section: str, what: str) -> list[str]:
 
 def test_what_is_alike_is_not_called_different(section):
     for what in ("alike", "one after the other", "once each"):
-        assert row(section, what)[2:4] == ["0", "0"]
+        assert row(section, what)[2:5] == ["0", "0", "0"]
 
 
 def test_what_is_slower_is_found_and_nothing_else(section):
-    assert row(section, "all slower")[2:4] == ["2", "2"]
-    assert row(section, "one slower")[4] == "2 (others: 0)"
+    assert row(section, "all slower")[2:5] == ["2", "2", "2"]
+    assert row(section, "one slower")[4:6] == ["2", "2 (others: 0)"]
+
+
+def test_a_comparison_with_both_false_verdicts_is_counted_once(section):
+    assert row(section, "all slower")[2:5] == ["2", "2", "2"]
+    assert float(row(section, "all slower")[6].removesuffix("%")) == pytest.approx(10, abs=1)
 
 
 def test_every_kind_of_query_has_a_fingerprint_of_its_own():

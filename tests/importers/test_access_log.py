@@ -303,7 +303,8 @@ LINE = (
     | ROW.map(lambda row: json.dumps(row).encode())
     | st.binary(max_size=60)
     | st.tuples(
-        st.integers(0, 59), st.text(st.characters(exclude_characters="{}"), max_size=40)
+        st.integers(0, 59),
+        st.text(st.characters(codec="utf-8", exclude_characters="{}"), max_size=40),
     ).map(lambda pair: f"{common(pair[0], target=pair[1])} {pair[1]}".encode())
 )
 

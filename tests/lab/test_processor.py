@@ -35,6 +35,15 @@ def test_a_thread_is_on_one_of_its_processors_and_on_all_of_them_again():
     assert os.sched_getaffinity(0) == allowed
 
 
+def test_where_processors_cannot_be_chosen_all_goes_on(monkeypatch):
+    def refuse(*_any):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    with on_one_processor():
+        pass
+
+
 @pytest.mark.parametrize(
     ("after", "expected"),
     [

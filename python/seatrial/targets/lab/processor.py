@@ -12,7 +12,7 @@ import random
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from seatrial.context.tree import LIVE, SystemTree
@@ -24,13 +24,18 @@ _TICKS_ALIKE: Final = 2
 
 @contextmanager
 def on_one_processor() -> Iterator[None]:
-    """Keep what this thread starts meanwhile on one processor, the idlest of those it may use."""
+    """Keep what this thread starts meanwhile on one processor, the idlest of those it may use.
+
+    Where a container does not let it, all goes on as it is: the lab is slower then, nothing else.
+    """
     allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {_chosen(allowed)})
+    with suppress(OSError):
+        os.sched_setaffinity(0, {_chosen(allowed)})
     try:
         yield
     finally:
-        os.sched_setaffinity(0, allowed)
+        with suppress(OSError):
+            os.sched_setaffinity(0, allowed)
 
 
 def idlest(before: Mapping[int, int], after: Mapping[int, int], allowed: set[int]) -> list[int]:

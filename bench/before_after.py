@@ -218,29 +218,19 @@ def play(server: Server, name: str, trace: Path, number: int) -> Unit:
 def slower_by(server: Server, trace: Path, pairs: int) -> float:
     """Return by what factor loops have to be longer for a query to take 10 % longer.
 
-    A replay scatters by more than that, so it takes many pairs: half of them with loops of twice
-    the length, the others with about what these called for, for a loop of twice the length is not
-    ten times one that is a tenth longer.
+    A replay scatters by more than that, so it takes many pairs, and loops of twice the length: of
+    a difference of 10 % itself the same pairs would tell four times less.
     """
-    factor = 2.0
-    for _ in range(2):
-        factor = 1 + (factor - 1) * SLOWER / longer_by(server, trace, factor, max(pairs // 2, 1))
-    return factor
-
-
-def longer_by(server: Server, trace: Path, factor: float, pairs: int) -> float:
-    """Return how much longer queries take whose loops are longer, as a share."""
     shares = []
     for number in range(pairs):
         seconds = {}
         # What comes second gains nothing by it.
-        for own in ((1.0, factor), (factor, 1.0))[number % 2]:
-            spin(server, ALL, dict.fromkeys(range(KINDS), own))
+        for factor in ((1.0, 2.0), (2.0, 1.0))[number % 2]:
+            spin(server, ALL, dict.fromkeys(range(KINDS), factor))
             unit = play(server, ALL, trace, number)
-            seconds[own] = sum(each.total_s for each in unit.measured.values())
-        shares.append(seconds[factor] / seconds[1.0] - 1)
-    # With few pairs it may come out as nothing, and nothing can be divided by it.
-    return max(statistics.median(shares), SLOWER / 10)
+            seconds[factor] = sum(each.total_s for each in unit.measured.values())
+        shares.append(seconds[2.0] / seconds[1.0] - 1)
+    return 1 + SLOWER / statistics.median(shares)
 
 
 def comparisons(server: Server, trace: Path, options: argparse.Namespace, factor: float) -> Told:

@@ -56,13 +56,13 @@ test-python: setup ## the tests of the Python rooms, the source tree, the report
 	@.venv/bin/python tools/test/halves.py $(BESIDE)
 
 bench: setup ## engine, comparison, observing, drives of 2010, the lab, logs, replays: bench/RESULTS.md
-	@.venv/bin/python bench/engine.py
+	@.venv/bin/python bench/engine_speed.py
 	@.venv/bin/python bench/compare.py
 	@.venv/bin/python bench/observe.py
 	@.venv/bin/python bench/drives.py
-	@.venv/bin/python bench/lab.py
+	@.venv/bin/python bench/lab_speed.py
 	@.venv/bin/python bench/read.py --large
-	@.venv/bin/python bench/replay.py
+	@.venv/bin/python bench/replay_speed.py
 	@.venv/bin/python bench/order.py
 	@.venv/bin/python bench/capture.py
 	@.venv/bin/python bench/before_after.py

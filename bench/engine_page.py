@@ -150,7 +150,7 @@ def _pooled(measured: Measured, above: str, below: str) -> dict[str, Estimate]:
 def _introduction(measured: Measured) -> str:
     loads = median_estimate(measured.loads, "load")
     lines = [
-        f"Written by `bench/engine.py` on {datetime.now(UTC):%Y-%m-%d} (UTC), "
+        f"Written by `bench/engine_speed.py` on {datetime.now(UTC):%Y-%m-%d} (UTC), "
         f"{format_plural(measured.rounds, 'round')} of samples of {measured.seconds:g} s, "
         f"order from seed {measured.seed}.",
         "Processor time is user and kernel time of the whole process and its io_uring workers, "

@@ -63,7 +63,7 @@ def section(measured: Measured) -> str:
     counts = ", ".join(f"{name} {count:,}" for name, count in measured.counts.items())
     parts = [
         "## Playing traces",
-        f"Written by `bench/replay.py` on {datetime.now(UTC):%Y-%m-%d} (UTC), "
+        f"Written by `bench/replay_speed.py` on {datetime.now(UTC):%Y-%m-%d} (UTC), "
         f"{format_plural(len(measured.loads), 'round')}, order from seed {measured.seed}. "
         f"{SESSIONS} sessions, one thread of the driver and of pgbench (`-c {SESSIONS} -j 1`), "
         f"a database of scale {SCALE} on the same machine, synchronous_commit off. Processor time "

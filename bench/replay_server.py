@@ -1,4 +1,4 @@
-"""Who plays in bench/replay.py: a PostgreSQL, its logs and traces, and the commands that load it.
+"""Who plays in bench/replay_speed.py: a PostgreSQL, its logs and traces, and what loads it.
 
 Every command is a process of its own, and what it took is what the kernel says of it at its end.
 """

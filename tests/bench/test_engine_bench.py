@@ -229,7 +229,7 @@ def test_a_block_device_is_made_and_put_away(name, tmp_path, monkeypatch):
 def test_a_quick_bench_runs_and_leaves_the_published_page_alone(tmp_path):
     published = RESULTS.read_bytes() if RESULTS.exists() else None
     page = tmp_path / "R.md"
-    command = [sys.executable, "bench/engine.py", "--quick", "--results", str(page)]
+    command = [sys.executable, "bench/engine_speed.py", "--quick", "--results", str(page)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     text = page.read_text()

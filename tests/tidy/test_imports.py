@@ -1,4 +1,4 @@
-"""Imports run down only, heavy libraries wait until they are used, SQL stays in its room."""
+"""Imports run down and find what they name, heavy libraries wait until used, SQL has one room."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -132,6 +133,31 @@ def sql_elsewhere(sources: list[Source]) -> Iterator[str]:
                 yield breach(source, node.lineno, "SQL outside results/")
 
 
+def names_twice(sources: list[Source]) -> Iterator[str]:
+    """What one process of tests would import under a name that something else already has."""
+    scripts = [source for source in sources if source.path.startswith(("bench/", "tests/"))]
+    packages = {path.parent for path in places(scripts) if path.name == "__init__.py"}
+    taken: dict[str, str] = {}
+    for source, path in zip(scripts, places(scripts), strict=True):
+        root = path if path.parent not in packages else outermost(path.parent, packages)
+        if root.stem == "conftest":
+            continue
+        other = taken.setdefault(root.stem, str(root))
+        if other != str(root):
+            yield breach(source, 1, f"would be imported as {root.stem}, as {other} is")
+
+
+def places(sources: list[Source]) -> list[Path]:
+    return [Path(source.path) for source in sources]
+
+
+def outermost(folder: Path, packages: set[Path]) -> Path:
+    """The package that a package is in, in the end."""
+    while folder.parent in packages:
+        folder = folder.parent
+    return folder
+
+
 def test_imports_run_down() -> None:
     assert_kept(upward_imports(ours(".py", ".pyi", under=PRODUCT)))
 
@@ -152,6 +178,10 @@ def test_heavy_libraries_are_imported_where_used() -> None:
 
 def test_sql_stays_in_its_room() -> None:
     assert_kept(sql_elsewhere(ours(".py", under=PRODUCT)))
+
+
+def test_no_two_modules_of_tests_and_benches_have_one_name() -> None:
+    assert_kept(names_twice(ours(".py")))
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -235,3 +265,12 @@ def test_sql_of_the_server_under_trial_is_left_alone_but_not_our_store() -> None
     place = PRODUCT + "targets/postgres/a.py"
     assert not list(sql_elsewhere([Source(place, 'query = "SELECT version()"')]))
     assert list(sql_elsewhere([Source(place, "import sqlite3")]))
+
+
+def test_name_of_a_bench_that_hides_a_package_of_tests_is_seen() -> None:
+    package = ["tests/lab/__init__.py", "tests/lab/model.py", "tests/lab/inside/__init__.py"]
+    others = ["tests/lab/inside/model.py", "tests/report/hand.py", "tests/conftest.py"]
+    tree = [Source(path, "") for path in [*package, *others, "bench/conftest.py"]]
+    assert not list(names_twice([*tree, Source("bench/lab_speed.py", "")]))
+    assert list(names_twice([*tree, Source("bench/lab.py", "")]))
+    assert list(names_twice([*tree, Source("tests/cli/hand.py", "")]))

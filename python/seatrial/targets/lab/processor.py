@@ -2,7 +2,7 @@
 
 Each system call and each page fault of a guest is a hand-over between two processes of user-mode
 Linux. On one processor that is a switch; between two it wakes a processor that sleeps, which takes
-several times as long, the more so in a virtual machine (bench/lab.py).
+several times as long, the more so in a virtual machine (bench/lab_speed.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What it is worth that a lab's processes share one processor.
 
-    bench/lab.py               the figures of bench/RESULTS.md: 10 rounds, about eight minutes
-    bench/lab.py --quick       one round, printed and not written: does it run?
+    bench/lab_speed.py          the figures of bench/RESULTS.md: 10 rounds, about eight minutes
+    bench/lab_speed.py --quick  one round, printed and not written: does it run?
 
 In each round a lab boots and works three times in an order drawn afresh, first on an idle machine,
 then beside a process that computes all the time: on one processor as shipped, so once more (how far
@@ -91,7 +91,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     """Run the bench; 0 when it ran, whatever it found."""
     return run_bench(
-        "bench/lab.py",
+        "bench/lab_speed.py",
         SECTION,
         options_of(arguments),
         lambda options: section(measure(options)),
@@ -179,7 +179,7 @@ def section(measured: Measured) -> str:
     return "\n\n".join(
         [
             "## The lab: all processes of its machine on one processor",
-            f"Written by `bench/lab.py` on {datetime.now(UTC):%Y-%m-%d} (UTC), "
+            f"Written by `bench/lab_speed.py` on {datetime.now(UTC):%Y-%m-%d} (UTC), "
             f"{format_plural(len(measured.loads), 'round')}, order from seed {measured.seed}. "
             "Seconds inside the guest, the second of two times after a boot. Intervals are of at "
             "least 95 %, by order statistics over rounds.",

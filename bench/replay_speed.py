@@ -1,7 +1,7 @@
 """What playing a trace costs: `seatrial sql replay`'s driver beside pgbench, and pgreplay if it is.
 
-    bench/replay.py                the figures of bench/RESULTS.md: 10 rounds, about seven minutes
-    bench/replay.py --quick        one round of short loads, printed and not written: does it run?
+    bench/replay_speed.py          the figures of bench/RESULTS.md: 10 rounds, about seven minutes
+    bench/replay_speed.py --quick  one round of short loads, printed and not written: does it run?
 
 pgbench does its loads on a PostgreSQL that logs all: reads only (simple, prepared, and at a given
 rate), and a mix of its three scripts. The traces of these logs are then played to that server,
@@ -85,7 +85,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     """Run the bench; 0 when it ran, whatever it found."""
     return run_bench(
-        "bench/replay.py",
+        "bench/replay_speed.py",
         SECTION,
         options_of(arguments),
         lambda options: section(measure(options)),

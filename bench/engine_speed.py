@@ -1,7 +1,7 @@
 """Processor time per request of Seatrial against fio, in shuffled rounds.
 
-    bench/engine.py                the figures of bench/RESULTS.md: 12 rounds, about ten minutes
-    bench/engine.py --quick        one short round, printed and not written: does it run?
+    bench/engine_speed.py          the figures of bench/RESULTS.md: 12 rounds, about ten minutes
+    bench/engine_speed.py --quick  one short round, printed and not written: does it run?
 
 How to read what it prints: only the ratios are claims. Each was taken inside a round, between two
 commands that ran within seconds of each other; its median over the rounds stands with an interval
@@ -66,7 +66,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     """Run the bench; 0 when it ran, whatever it found."""
     return run_bench(
-        "bench/engine.py",
+        "bench/engine_speed.py",
         "engine",
         options_of(arguments),
         lambda options: section(measure(options)),

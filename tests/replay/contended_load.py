@@ -33,6 +33,8 @@ FEED = (
     f"UPDATE place SET v = (v + (SELECT sum(v) FROM place WHERE id < 4)) %% {PRIME} WHERE id = %s"
 )
 READ = "SELECT v FROM place WHERE id = %s FOR UPDATE"
+READ_SEVERAL = "SELECT v FROM place WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
+CHANGE_SEVERAL = f"UPDATE place SET v = (v * 11 + %s) %% {PRIME} WHERE id = ANY(%s)"
 ENTER = "INSERT INTO entry (place, x) VALUES (%s, %s) RETURNING id"
 TOTAL = "INSERT INTO total SELECT %s, %s, sum(v) FROM place"
 SUM_ENTRIES = "UPDATE place SET v = (SELECT count(*) + v FROM entry WHERE place = %s) WHERE id = %s"
@@ -86,8 +88,8 @@ class _Turns:
 
     def run(self, turns: int) -> None:
         deeds: list[Callable[[int], None]] = [
-            *(self._change, self._transfer, self._transfer, self._feed, self._enter),
-            *(self._total, self._widen, self._widest),
+            *(self._change, self._transfer, self._transfer, self._several, self._feed),
+            *(self._enter, self._total, self._widen, self._widest),
         ]
         for turn in range(turns):
             self._random.choice(deeds)(turn)
@@ -101,6 +103,12 @@ class _Turns:
             (value,) = self._session.execute(READ, (low,)).fetchone()
             self._session.execute(CHANGE, (-turn - value % 7, low))
             self._session.execute(CHANGE_BY_CODE, (turn, f"code {high}"))
+
+    def _several(self, turn: int) -> None:
+        rows = self._random.sample(range(1, 7), 2)
+        with self._session.transaction():
+            values = self._session.execute(READ_SEVERAL, (rows,)).fetchall()
+            self._session.execute(CHANGE_SEVERAL, (turn + values[0][0] % 5, rows))
 
     def _feed(self, turn: int) -> None:
         with self._session.transaction(force_rollback=turn % 5 == 0):

@@ -118,13 +118,38 @@ pub enum Only {
     New,
 }
 
+/// What a column of a key is equal to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operand {
+    /// The value that stands there.
+    One(Place),
+    /// An element of the array that stands there.
+    AnyOf(Place),
+}
+
+impl Operand {
+    /// Where it stands.
+    pub fn place(self) -> Place {
+        let (Operand::One(place) | Operand::AnyOf(place)) = self;
+        place
+    }
+
+    /// The same of what stands elsewhere.
+    pub fn at(self, place: Place) -> Operand {
+        match self {
+            Operand::One(_) => Operand::One(place),
+            Operand::AnyOf(_) => Operand::AnyOf(place),
+        }
+    }
+}
+
 /// A key whose values the statement names: rows are these, and no others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The columns: a unique key of the table, or a foreign key.
     pub columns: Vec<ColumnOf>,
     /// Their values, in the same order; several rows of values for `IN` and a list of VALUES.
-    pub rows: Vec<Vec<Place>>,
+    pub rows: Vec<Vec<Operand>>,
 }
 
 /// A value of a column that stands in a statement.

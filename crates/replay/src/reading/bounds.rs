@@ -8,7 +8,7 @@ use super::cast::Cast;
 use super::expression::{column, place, plain, row, row_or_one};
 use super::known::{Known, folded};
 use super::scope::Scope;
-use super::{ColumnOf, Key, Place};
+use super::{ColumnOf, Key, Operand};
 
 /// Rows of values beyond so many are not told: then any rows may be touched.
 pub const ROWS_MAX: usize = 10_000;
@@ -20,7 +20,7 @@ type Of = (usize, ColumnOf);
 #[derive(Clone, Debug)]
 pub struct Bound {
     columns: Vec<Of>,
-    rows: Vec<Vec<Place>>,
+    rows: Vec<Vec<Operand>>,
     /// The VALUES in FROM that the rows are of, one for one.
     values: Option<usize>,
 }
@@ -101,10 +101,9 @@ fn bound(condition: &Expr, scope: &Scope<'_>, known: &Known) -> Option<Bound> {
             equal(left, right, scope, known).or_else(|| equal(right, left, scope, known))
         }
         Expr::InList { expr, list, negated: false } => listed(expr, list, scope, known),
-        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => match plain(right) {
-            Expr::Array(array) => listed(left, &array.elem, scope, known),
-            _ => None,
-        },
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
+            any_of(left, right, scope, known)
+        }
         Expr::BinaryOp { op: BinaryOperator::Or, .. } => either(condition, scope, known),
         _ => None,
     }
@@ -189,7 +188,9 @@ fn equal(left: &Expr, right: &Expr, scope: &Scope<'_>, known: &Known) -> Option<
     if !found.column.cast.then(cast).fits(known.family(of.1)) {
         return None;
     }
-    let rows = found.column.values.into_iter().map(|place| vec![place]).collect::<Vec<_>>();
+    let values = found.column.values.into_iter().map(Operand::One);
+    let elements = found.column.array.map(Operand::AnyOf);
+    let rows = values.chain(elements).map(|one| vec![one]).collect::<Vec<_>>();
     (!rows.is_empty()).then_some(Bound { columns, rows, values: found.item })
 }
 
@@ -202,13 +203,28 @@ fn listed(expr: &Expr, list: &[Expr], scope: &Scope<'_>, known: &Known) -> Optio
     Some(Bound { columns, rows, values: None })
 }
 
+/// `column = ANY (array)`.
+fn any_of(expr: &Expr, array: &Expr, scope: &Scope<'_>, known: &Known) -> Option<Bound> {
+    let of = of_item(expr, scope)?;
+    if !Cast::of_elements(array).fits(known.family(of.1)) {
+        return None;
+    }
+    match plain(array) {
+        Expr::Array(array) => listed(expr, &array.elem, scope, known),
+        _ => {
+            let row = vec![Operand::AnyOf(place(array)?)];
+            Some(Bound { columns: vec![of], rows: vec![row], values: None })
+        }
+    }
+}
+
 /// The values that columns are compared with, where these are what is written there.
-fn values_of(columns: &[Of], values: &[&Expr], known: &Known) -> Option<Vec<Place>> {
+fn values_of(columns: &[Of], values: &[&Expr], known: &Known) -> Option<Vec<Operand>> {
     let value = |(&(_, of), &value): (&Of, &&Expr)| {
-        place(value).filter(|_| Cast::of(value).fits(known.family(of)))
+        place(value).filter(|_| Cast::of(value).fits(known.family(of))).map(Operand::One)
     };
     (columns.len() == values.len())
-        .then(|| columns.iter().zip(values).map(value).collect::<Option<Vec<Place>>>())?
+        .then(|| columns.iter().zip(values).map(value).collect::<Option<Vec<Operand>>>())?
 }
 
 /// `column = column`.
@@ -248,7 +264,7 @@ pub fn key(bounds: &[Bound], item: usize, table: usize, known: &Known) -> Option
 }
 
 /// The rows of values that columns of an item are bound to.
-fn rows_of(bounds: &[Bound], item: usize, columns: &[ColumnOf]) -> Option<Vec<Vec<Place>>> {
+fn rows_of(bounds: &[Bound], item: usize, columns: &[ColumnOf]) -> Option<Vec<Vec<Operand>>> {
     let mut all: Option<Bound> = None;
     for &column in columns {
         let of = (item, column);
@@ -265,6 +281,6 @@ fn rows_of(bounds: &[Bound], item: usize, columns: &[ColumnOf]) -> Option<Vec<Ve
     let places =
         columns.iter().map(|&column| all.columns.iter().position(|&of| of == (item, column)));
     let places = places.collect::<Option<Vec<usize>>>()?;
-    let pick = |row: &Vec<Place>| places.iter().map(|&at| row[at]).collect();
+    let pick = |row: &Vec<Operand>| places.iter().map(|&at| row[at]).collect();
     Some(all.rows.iter().map(pick).collect())
 }

@@ -1,6 +1,6 @@
 //! Casts: which of them leave a value what it is.
 
-use sqlparser::ast::{DataType, Expr};
+use sqlparser::ast::{ArrayElemTypeDef, DataType, Expr};
 
 /// What values are of which two are the same only if they are written alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,24 @@ impl Cast {
             Expr::Nested(inner) => Cast::of(inner),
             Expr::Cast { expr, data_type, .. } => Cast::of(expr).to(Family::of_type(data_type)),
             Expr::TypedString(string) => Cast::None.to(Family::of_type(&string.data_type)),
+            _ => Cast::None,
+        }
+    }
+
+    /// What an array's elements were made by the casts around it.
+    pub fn of_elements(expr: &Expr) -> Cast {
+        match expr {
+            Expr::Nested(inner) => Cast::of_elements(inner),
+            Expr::Cast { expr, data_type, .. } => {
+                let around = match data_type {
+                    DataType::Array(ArrayElemTypeDef::SquareBracket(one, _)) => {
+                        Family::of_type(one)
+                    }
+                    _ => None,
+                };
+                Cast::of_elements(expr).to(around)
+            }
+            Expr::TypedString(_) => Cast::Other,
             _ => Cast::None,
         }
     }

@@ -11,7 +11,7 @@ use super::scope::{Columns, Scope};
 use super::session::Path;
 use super::text::{Literals, statements};
 use super::walk::Walk;
-use super::{Access, ColumnOf, Draw, Key, Object, Only, Place, Reading, Source};
+use super::{Access, ColumnOf, Draw, Key, Object, Only, Operand, Reading, Source};
 use crate::catalog::{ForeignKey, Function, Generated};
 use crate::lexer::form::Parts;
 
@@ -143,7 +143,7 @@ impl Walk<'_, '_> {
     }
 
     /// The parent's rows have to be there.
-    fn checks(&mut self, foreign: &ForeignKey, rows: Option<Vec<Vec<Place>>>) {
+    fn checks(&mut self, foreign: &ForeignKey, rows: Option<Vec<Vec<Operand>>>) {
         let columns = self.columns(foreign.parent, &foreign.parent_columns);
         let is_exact = columns.iter().all(|&of| self.known.is_exact(of));
         let key = rows.filter(|_| is_exact).map(|rows| Key { columns, rows });
@@ -410,8 +410,8 @@ impl Walk<'_, '_> {
 }
 
 /// The values that all of these columns are set to; None where the statement does not tell.
-pub fn values_set(columns: &[ColumnOf], set: &[Set]) -> Option<Vec<Place>> {
-    let value = |of: &ColumnOf| set.iter().find(|one| one.column == *of)?.value;
+pub fn values_set(columns: &[ColumnOf], set: &[Set]) -> Option<Vec<Operand>> {
+    let value = |of: &ColumnOf| set.iter().find(|one| one.column == *of)?.value.map(Operand::One);
     columns.iter().map(value).collect()
 }
 

@@ -115,15 +115,17 @@ impl Walk<'_, '_> {
             }
             Expr::Function(function) => {
                 let name = Name::of(&function.name).map(|name| name.name).unwrap_or_default();
-                let array = (name == "unnest").then(|| arguments(function)).and_then(|mut all| {
-                    let first = all.next().and_then(place);
-                    first.filter(|_| all.next().is_none())
-                });
+                let unnested =
+                    (name == "unnest").then(|| arguments(function)).and_then(|mut all| {
+                        let first = all.next().filter(|_| all.next().is_none())?;
+                        Some((place(first)?, Cast::of_elements(first).then(cast)))
+                    });
+                let (array, cast) = unnested.unzip();
                 let inside = match array {
                     None if !is_draw(expr) => self.values_within(expr),
                     _ => Vec::new(),
                 };
-                Column { name, array, inside, ..Column::default() }
+                Column { name, array, cast: cast.unwrap_or_default(), inside, ..Column::default() }
             }
             _ => Column { inside: self.values_within(expr), ..Column::default() },
         }

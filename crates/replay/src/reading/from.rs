@@ -7,6 +7,7 @@ use sqlparser::ast::{
 };
 
 use super::calls::argument;
+use super::cast::Cast;
 use super::expression::place;
 use super::known::{Name, Named, folded};
 use super::scope::{Column, Columns, Item, Scope};
@@ -193,10 +194,11 @@ impl Walk<'_, '_> {
             }
             TableFactor::UNNEST { alias, array_exprs, .. } => {
                 self.all(array_exprs, scope);
-                let arrays = array_exprs.iter().map(place);
-                columns.columns = arrays
-                    .map(|array| Column { name: "unnest".to_owned(), array, ..Column::default() })
-                    .collect();
+                let elements = |array: &Expr| {
+                    let (array, cast) = (place(array), Cast::of_elements(array));
+                    Column { name: "unnest".to_owned(), array, cast, ..Column::default() }
+                };
+                columns.columns = array_exprs.iter().map(elements).collect();
                 columns.each_of = array_exprs.first().and_then(place);
                 columns.is_open = false;
                 if let ([one], Some(alias)) = (columns.columns.as_mut_slice(), alias) {

@@ -12,7 +12,7 @@ use super::expression::place;
 use super::known::{Name, folded};
 use super::scope::{Column, Columns, Item, Scope};
 use super::walk::Walk;
-use super::{ColumnOf, Draw, How, Key, Only, Place, Source};
+use super::{ColumnOf, Draw, How, Key, Only, Operand, Place, Source};
 use crate::catalog::Generated;
 
 /// Rows that are written to a table.
@@ -291,7 +291,7 @@ impl Walk<'_, '_> {
         table: usize,
         written: &Written<'_>,
         columns: &[ColumnOf],
-    ) -> Option<Vec<Vec<Place>>> {
+    ) -> Option<Vec<Vec<Operand>>> {
         let at = |of: &ColumnOf| {
             written.columns.iter().position(|&own| self.known.column(table, own) == *of)
         };
@@ -300,7 +300,8 @@ impl Walk<'_, '_> {
             None => {
                 let value = |row: &[Expr], (&at, &of): (&usize, &ColumnOf)| {
                     let value = row.get(at)?;
-                    place(value).filter(|_| Cast::of(value).fits(self.known.family(of)))
+                    let is_told = Cast::of(value).fits(self.known.family(of));
+                    place(value).filter(|_| is_told).map(Operand::One)
                 };
                 let row =
                     |row: &&[Expr]| places.iter().zip(columns).map(|one| value(row, one)).collect();
@@ -311,7 +312,8 @@ impl Walk<'_, '_> {
                 let value = |(&at, &of): (&usize, &ColumnOf), row: usize| {
                     let given = given.columns.get(at)?;
                     let is_told = given.cast.fits(self.known.family(of));
-                    (is_told && given.values.len() == count).then(|| given.values[row])
+                    (is_told && given.values.len() == count)
+                        .then(|| Operand::One(given.values[row]))
                 };
                 let row =
                     |row: usize| places.iter().zip(columns).map(|one| value(one, row)).collect();

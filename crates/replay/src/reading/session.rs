@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Access, Draw, Key, Only, Place, Reading, Use};
+use super::{Access, Draw, Key, Only, Operand, Place, Reading, Use};
 
 /// Names of each sort that are remembered; statements with further ones may touch anything.
 const NAMES_MAX: usize = 1024;
@@ -135,7 +135,8 @@ fn executed(prepared: &Reading, places: &[Option<Place>]) -> Reading {
         // It stands in the text that was prepared.
         Place::Literal(_) => None,
     };
-    let row = |row: &Vec<Place>| row.iter().map(moved).collect::<Option<Vec<Place>>>();
+    let operand = |one: &Operand| moved(&one.place()).map(|place| one.at(place));
+    let row = |row: &Vec<Operand>| row.iter().map(operand).collect::<Option<Vec<Operand>>>();
     let keys: Vec<Option<Key>> = prepared
         .keys
         .iter()

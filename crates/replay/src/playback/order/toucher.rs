@@ -16,10 +16,12 @@ use twox_hash::XxHash64;
 use super::snapshots::Snapshots;
 use super::touch::{Columns, Deed, Object, Touch, Touches};
 use crate::catalog::Catalog;
-use crate::ids::values::{Id, Kind, Spelled};
+use crate::ids::values::{Id, Kind, Spelled, elements};
 use crate::lexer::form::Parts;
 use crate::playback::item::Item;
-use crate::reading::{self, Access, ColumnOf, Key, Only, Place, Reader, Reading, SessionNames};
+use crate::reading::{
+    self, Access, ColumnOf, Key, Only, Operand, Place, Reader, Reading, SessionNames,
+};
 
 /// Forms of which it is kept what they touch.
 const FORMS_MAX: usize = 8_192;
@@ -47,7 +49,7 @@ struct Planned {
 #[derive(Debug)]
 struct Keyed {
     kinds: Vec<Kind>,
-    rows: Vec<Vec<Place>>,
+    rows: Vec<Vec<Operand>>,
 }
 
 /// A session, as far as it matters what its statements mean.
@@ -122,23 +124,40 @@ impl Toucher {
     fn keyed(&self, item: &Item, touch: &Touch, key: &Keyed, touches: &mut Touches) {
         let begin = touches.known.len();
         for row in &key.rows {
-            let mut hash = XxHash64::with_seed(0);
-            for (&place, &kind) in row.iter().zip(&key.kinds) {
-                let spelled = spelled(item, &self.parts, place);
-                // A number is another text than it is written: 05 is '5'.
-                let is_made = |one: &Spelled<'_>| {
-                    kind == Kind::Text && one.is_literal && !one.text.starts_with(b"'")
-                };
-                let value = spelled.filter(|one| !is_made(one)).and_then(Spelled::plain);
-                let Some(id) = value.and_then(|text| Id::read(kind, text)) else {
-                    touches.known.truncate(begin);
-                    touches.known.push(Touch::whole(touch.object, touch.deed));
-                    return;
-                };
-                id.hash(&mut hash);
+            let rows = self.rows(item, row, &key.kinds);
+            let of_rows = rows.iter().flatten();
+            touches.known.extend(of_rows.map(|hash| Touch { value: hash.finish(), ..*touch }));
+            if rows.is_none() || touches.known.len() - begin > ROWS_MAX {
+                touches.known.truncate(begin);
+                touches.known.push(Touch::whole(touch.object, touch.deed));
+                return;
             }
-            touches.known.push(Touch { value: hash.finish(), ..*touch });
         }
+    }
+
+    /// What stands for each row of values that columns may have; None where one is not known, and
+    /// where an array has none: it is not told whether rows were looked for.
+    fn rows(&self, item: &Item, row: &[Operand], kinds: &[Kind]) -> Option<Vec<XxHash64>> {
+        let mut rows = vec![XxHash64::with_seed(0)];
+        for (&operand, &kind) in row.iter().zip(kinds) {
+            let value = self.value(item, operand.place(), kind)?;
+            match operand {
+                Operand::One(_) => {
+                    let id = Id::read(kind, value)?;
+                    rows.iter_mut().for_each(|hash| id.hash(hash));
+                }
+                Operand::AnyOf(_) => rows = with_each(&rows, &ids_of(kind, value)?)?,
+            }
+        }
+        Some(rows)
+    }
+
+    /// The text of a value; None where it is another one in the database.
+    fn value<'a>(&self, item: &'a Item, place: Place, kind: Kind) -> Option<&'a [u8]> {
+        let spelled = spelled(item, &self.parts, place)?;
+        // A number is another text than it is written: 05 is '5'.
+        let is_made = kind == Kind::Text && spelled.is_literal && !spelled.text.starts_with(b"'");
+        spelled.plain().filter(|_| !is_made)
     }
 
     fn plan(&mut self, reading: &Reading) -> Plan {
@@ -171,7 +190,7 @@ impl Toucher {
         order.sort_unstable_by_key(|&at| key.columns[at].column);
         let numbers: Vec<usize> = order.iter().map(|&at| key.columns[at].column).collect();
         let kinds = order.iter().map(|&at| self.kind(key.columns[at])).collect::<Option<_>>()?;
-        let sorted = |row: &Vec<Place>| order.iter().map(|&at| row.get(at).copied()).collect();
+        let sorted = |row: &Vec<Operand>| order.iter().map(|&at| row.get(at).copied()).collect();
         let rows = key.rows.iter().map(sorted).collect::<Option<_>>()?;
         let mut unique = self.catalog.tables.get(table)?.unique_keys.iter();
         let is_unique = unique.any(|columns| {
@@ -197,6 +216,23 @@ impl Toucher {
             _ => None,
         }
     }
+}
+
+/// The elements of an array, as those of a column.
+fn ids_of(kind: Kind, array: &[u8]) -> Option<Vec<Id>> {
+    let places = elements(array).filter(|places| (1..=ROWS_MAX).contains(&places.len()))?;
+    places.into_iter().map(|at| Id::read(kind, array.get(at)?)).collect()
+}
+
+/// Each of the rows with each of the values behind it.
+fn with_each(rows: &[XxHash64], ids: &[Id]) -> Option<Vec<XxHash64>> {
+    let with = |(row, id): (&XxHash64, &Id)| {
+        let mut row = row.clone();
+        id.hash(&mut row);
+        row
+    };
+    let pairs = || rows.iter().flat_map(|row| ids.iter().map(move |id| (row, id)));
+    (rows.len().checked_mul(ids.len())? <= ROWS_MAX).then(|| pairs().map(with).collect())
 }
 
 fn object(of: reading::Object) -> Object {
@@ -329,6 +365,53 @@ mod tests {
         assert!(touches.conflict(&of("UPDATE stock SET n = 2 WHERE id = 2", &[])));
         let [one, other] = ["1", "2"].map(|n| of(&format!("INSERT INTO log VALUES ({n})"), &[]));
         assert!(!one.conflict(&other));
+    }
+
+    #[test]
+    fn elements_of_an_array_are_rows() {
+        let listed = of("DELETE FROM stock WHERE id IN (1, 2, 3)", &[]);
+        for (sql, parameters) in [
+            ("DELETE FROM stock WHERE id = ANY($1)", &["{1,2,3}"][..]),
+            ("DELETE FROM stock WHERE id = ANY($1::int[])", &["{3, 02,\"1\"}"]),
+            ("DELETE FROM stock WHERE id = ANY('{1,2,3}')", &[]),
+            ("DELETE FROM stock WHERE id = ANY(ARRAY[1,2,3]::bigint[])", &[]),
+            ("DELETE FROM stock s USING unnest($1::int[]) u (id) WHERE s.id = u.id", &["{1,2,3}"]),
+        ] {
+            assert_eq!(of(sql, parameters), listed, "{sql}");
+        }
+        let codes = of("UPDATE stock SET n = 1 WHERE code = ANY($1)", &["{a,\"b c\"}"]);
+        assert!(codes.conflict(&of("UPDATE stock SET n = 2 WHERE code = 'b c'", &[])));
+        assert!(!codes.conflict(&of("UPDATE stock SET n = 2 WHERE code = 'b'", &[])));
+    }
+
+    #[test]
+    fn an_array_whose_elements_are_not_told_is_any_row() {
+        let many = format!("{{{}}}", (0..300).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
+        for (sql, array) in [
+            ("UPDATE stock SET n = 1 WHERE id = ANY($1)", "{}"),
+            ("UPDATE stock SET n = 1 WHERE id = ANY($1)", "{1,NULL}"),
+            ("UPDATE stock SET n = 1 WHERE id = ANY($1)", "{{1},{2}}"),
+            ("UPDATE stock SET n = 1 WHERE id = ANY($1)", "[0:1]={1,2}"),
+            ("UPDATE stock SET n = 1 WHERE id = ANY($1)", &many),
+            ("UPDATE stock SET n = 1 WHERE id <> ANY($1)", "{1,2}"),
+            ("UPDATE stock SET n = 1 WHERE id = ALL($1)", "{1,2}"),
+            ("UPDATE stock SET n = 1 WHERE code = ANY($1::varchar(2)[])", "{abc}"),
+            ("UPDATE stock SET n = 1 WHERE code = ANY(ARRAY['abc']::varchar(2)[])", ""),
+            (
+                "DELETE FROM stock s USING (SELECT unnest($1)::varchar(2) c) u WHERE s.code = u.c",
+                "{abc}",
+            ),
+            (
+                "DELETE FROM stock s USING unnest($1::varchar(2)[]) u (c) WHERE s.code = u.c",
+                "{abc}",
+            ),
+        ] {
+            let touches = of(sql, &[array]);
+            let is_stock = |touch: &&Touch| touch.object == Object::table(0);
+            let mut known = touches.known.iter().filter(is_stock);
+            assert!(known.all(|touch| touch.columns == 0), "{sql}: {touches:?}");
+            assert!(touches.known.iter().any(|touch| is_stock(&touch)), "{sql}: {touches:?}");
+        }
     }
 
     #[test]

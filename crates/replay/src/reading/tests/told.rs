@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{catalog, parts};
 use crate::reading::known::Known;
-use crate::reading::{Access, ColumnOf, Draw, How, Object, Only, Place, Reading, Source};
+use crate::reading::{Access, ColumnOf, Draw, How, Object, Only, Operand, Place, Reading, Source};
 
 /// A reading in lines, each value as it stands in the text.
 pub fn told(sql: &str, reading: &Reading) -> String {
@@ -77,7 +77,7 @@ impl Of<'_> {
             let rows: Vec<String> = key
                 .rows
                 .iter()
-                .map(|row| row.iter().map(|&place| self.place(place)).collect::<Vec<_>>().join(" "))
+                .map(|row| row.iter().map(|&one| self.operand(one)).collect::<Vec<_>>().join(" "))
                 .collect();
             format!(" [{}: {}]", columns.join(" "), rows.join(", "))
         });
@@ -111,6 +111,11 @@ impl Of<'_> {
     fn column(&self, of: ColumnOf) -> String {
         let column = &catalog().tables[of.table].columns[of.column];
         format!("{}.{}", table_name(of.table), column.name)
+    }
+
+    fn operand(&self, one: Operand) -> String {
+        let place = self.place(one.place());
+        if matches!(one, Operand::AnyOf(_)) { format!("any of {place}") } else { place }
     }
 
     fn place(&self, place: Place) -> String {

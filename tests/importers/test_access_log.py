@@ -17,9 +17,12 @@ from seatrial.importers.access_log import is_access_log, read_access_log
 from seatrial.importers.access_log.folding import fold, is_static
 from seatrial.importers.access_log.json_lines import clock_s as json_clock_s
 from seatrial.importers.access_log.lines import clock_s
+from seatrial.importers.access_log.packed import zstd
 from seatrial.importers.access_log.pages import PATTERNS_MAX, SLICES_MAX, Pages
 
 AGENT = '"https://shop.example/?q=\\"x\\" y" "Mozilla/5.0 (X11; \\"odd\\")"'
+
+PACK = [("gzip", gzip.compress), ("zstd", zstd.compress)]
 
 
 def common(number: int, target: str = "/order/{n}", status: int = 200, method: str = "GET") -> str:
@@ -208,10 +211,11 @@ def test_errors_static_files_dashes_and_garbage_are_counted_apart(tmp_path):
     assert set(log.pages) == {"GET /order/:n"}
 
 
-def test_pieces_packed_or_not_are_one_log(tmp_path):
+@pytest.mark.parametrize(("program", "pack"), PACK)
+def test_pieces_packed_or_not_are_one_log(tmp_path, program, pack):
     plain = written(tmp_path, [f"{combined(n)} 0.010" for n in range(10)])
-    packed = tmp_path / "access.log.1.gz"
-    packed.write_bytes(gzip.compress(b"".join(f"{common(n)} 0.020\n".encode() for n in range(10))))
+    packed = tmp_path / f"access.log.1.{program}"
+    packed.write_bytes(pack(b"".join(f"{common(n)} 0.020\n".encode() for n in range(10))))
     log = read_access_log([plain, packed])
     page = log.pages["GET /order/:n"]
     assert (page.calls, round(page.total_s, 3)) == (20, 0.3)
@@ -309,11 +313,13 @@ LINE = (
 )
 
 
-def test_a_packed_log_that_was_cut_off_is_told(tmp_path):
-    path = tmp_path / "access.log.gz"
-    path.write_bytes(gzip.compress(b"GET\n" * 1_000)[:-12])
-    with pytest.raises(UsageError, match="cannot be unpacked"):
+@pytest.mark.parametrize(("program", "pack"), PACK)
+def test_a_packed_log_that_was_cut_off_is_told(tmp_path, program, pack):
+    path = tmp_path / f"access.log.{program}"
+    path.write_bytes(pack(b"GET\n" * 1_000)[:-6])
+    with pytest.raises(UsageError, match="cannot be unpacked") as raised:
         read_access_log([path])
+    assert f"`{program} -t {path}`" in raised.value.next_step
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import msgspec
 
 from seatrial.errors import UsageError
 from seatrial.importers.access_log import json_lines, lines
 from seatrial.importers.access_log.model import AccessLog
+from seatrial.importers.access_log.packed import open_unpacked, telling_damage
 from seatrial.importers.access_log.pages import TOOK_S_MAX, Pages
 
 CHUNK_BYTES: Final = 1 << 20
 HEAD_BYTES: Final = 1 << 18
 LINE_BYTES_MAX: Final = 1 << 20
-GZIP: Final = b"\x1f\x8b"
 UNREAD_SHARE_MAX: Final = 0.5
 _CLOCKS_HELD_MAX: Final = 4_096
 
@@ -31,7 +28,7 @@ def is_access_log(path: Path) -> bool:
     Raises:
         UsageError: when it cannot be read or unpacked.
     """
-    with _unpacked(path):
+    with telling_damage(path):
         head = _first_lines(path)
     return any(map(lines.is_line, head)) or bool(_requests(head))
 
@@ -42,7 +39,7 @@ def read_access_log(
     """Read an access log; several files are one log in pieces.
 
     Args:
-        paths: The files, packed by gzip or not.
+        paths: The files, packed by gzip or zstd or not.
         unit_s: Unit of the request's time in s; None to tell it by its name or its figures.
         column: Column of the request's time behind the bytes, from 1; None to tell it by the
             figures.
@@ -53,7 +50,7 @@ def read_access_log(
     """
     reading = _Reading(unit_s, column)
     for path in paths:
-        with _unpacked(path):
+        with telling_damage(path):
             reading.take(path)
     return reading.finished()
 
@@ -235,37 +232,10 @@ def _no_unit(path: Path, where: str) -> UsageError:
     )
 
 
-@contextmanager
-def _unpacked(path: Path) -> Iterator[None]:
-    """Turn what gzip says of a damaged file into our words."""
-    try:
-        yield
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UsageError(
-            seen=f"{path} cannot be unpacked: {error}",
-            cause="The file was cut off, or is damaged",
-            next_step=f"See `gzip -t {path}`, and copy the file again",
-        ) from None
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        file = path.open("rb")
-        is_packed = file.read(len(GZIP)) == GZIP
-        file.seek(0)
-    except OSError as error:
-        raise UsageError(
-            seen=f"{path} cannot be read: {error.strerror}",
-            cause="It is missing, a folder, or closed to this user",
-            next_step=f"See `ls -l {path}`",
-        ) from None
-    return gzip.GzipFile(fileobj=file) if is_packed else file  # type: ignore[return-value]
-
-
 def _chunks(path: Path) -> Iterator[bytes]:
     """Yield a file in chunks of whole lines; a line beyond 1 MiB is cut into pieces."""
     rest = b""
-    with _opened(path) as file:
+    with open_unpacked(path) as file:
         while block := file.read(CHUNK_BYTES):
             block = rest + block
             end = block.rfind(b"\n") + 1
@@ -284,7 +254,7 @@ def _line_count(chunk: bytes) -> int:
 
 
 def _first_lines(path: Path) -> list[bytes]:
-    with _opened(path) as file:
+    with open_unpacked(path) as file:
         head = file.read(HEAD_BYTES)
     whole = head.splitlines()
     if len(head) == HEAD_BYTES and len(whole) > 1:

@@ -154,10 +154,8 @@ def section(measured: Measured) -> str:
     """Return the bench's section as Markdown."""
     loads = median_estimate(measured.loads, "load")
     counts = ", ".join(f"{name} {count:,}" for name, count in measured.counts.items())
-    worst = max(
-        (bar_of(load, order, measured) for load in measured.counts for order in ORDERS[2:]),
-        key=lambda bar: bar.estimate.value,
-    )
+    bars = [bar_of(load, order, measured) for load in measured.counts for order in ORDERS[2:]]
+    worst = max((bar for bar in bars if bar), key=lambda bar: bar.estimate.value)
     return "\n\n".join(
         [
             "## Keeping an order across sessions",
@@ -183,13 +181,15 @@ def section(measured: Measured) -> str:
     )
 
 
-def bar_of(load: str, order: str, measured: Measured) -> Bar:
-    """Return the bar on what an edge costs."""
-    edge_ns = [spent.told["record"]["order"]["edge_ns"] for spent in measured.spent[load, order]]
+def bar_of(load: str, order: str, measured: Measured) -> Bar | None:
+    """Return the bar on what an edge costs; None where there are fewer edges than statements."""
+    edge_ns = [one.told["record"]["order"]["edge_ns"] for one in measured.spent[load, order]]
+    if None in edge_ns:
+        return None
     return Bar(
         what=f"time for an edge, ns, of the order where it is longest ({order}, {load})",
         most=EDGE_NS_MOST,
-        estimate=median_estimate([ns or 0.0 for ns in edge_ns], "ns"),
+        estimate=median_estimate(edge_ns, "ns"),
         digits=0,
     )
 
@@ -210,11 +210,19 @@ def of_load(load: str, measured: Measured) -> str:
                 told(median_estimate(each("held", spent, 100), "percent"), 1),
                 told(median_estimate(each("released_by_lock", spent, 100), "percent"), 1),
                 f"{median_estimate(each('edges', spent), 'edges').value:.1f}",
+                placing(spent),
                 told(median_estimate(cpu_us, "us"), 1),
             ]
         )
     head = ["order", "statements/s", "of strict", "of session", "held back, %"]
-    return table([*head, "let go by lock, %", "edges each", "driver, µs each"], rows)
+    head += ["let go by lock, %", "edges each", "placing, ns each", "driver, µs each"]
+    return table(head, rows)
+
+
+def placing(spent: Sequence[Spent]) -> str:
+    """Return what placing a statement took; empty where no such order was kept."""
+    each_ns = [one.told["record"]["order"]["statement_ns"] for one in spent]
+    return "" if None in each_ns else told(median_estimate(each_ns, "ns"), 0)
 
 
 def each(name: str, spent: Sequence[Spent], times: int = 1) -> list[float]:

@@ -68,6 +68,7 @@ def test_the_data_do_not_depend_on_what_overlaps(contended, target):
             # Then the server's locks told of another order than the log, and that is told.
             assert record.order.postponed + found[0][0].order.postponed > 0
         assert record.order.edges > 0
+        assert 0 < record.order.statement_ns < 1e6
         assert sum(record.order.held_by.values()) > 0
         assert record.order.released_by_patience == 0
     strict, by_object, by_key = (set(found[place][0].order.held_by) for place in range(3))

@@ -226,6 +226,7 @@ FULL = replace(
         mode="key",
         edges=1_400,
         edge_ns=310.0,
+        statement_ns=620.0,
         held_by={"object": 1, "key": 2},
         postponed=1,
     ),

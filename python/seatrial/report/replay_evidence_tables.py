@@ -216,6 +216,8 @@ def order_facts(order: ReplayHeld) -> Iterator[tuple[str, str]]:
         yield "pairs of statements that it kept in order", format_count(order.edges)
     if order.edge_ns is not None:
         yield "what finding one took", format_duration_ns(order.edge_ns)
+    if order.statement_ns is not None:
+        yield "what placing a statement took the driver", format_duration_ns(order.statement_ns)
     for name, count in order.held_by.items():
         if count:
             yield f"held by {_HELD_BY.get(name, name)}", format_count(count)

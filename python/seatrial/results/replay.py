@@ -256,7 +256,9 @@ class ReplayHeld(msgspec.Struct, frozen=True, kw_only=True):
         read_further: How often more of the trace was read ahead than usual, for a lock's sake.
         mode: The order; empty in old files.
         edges: Pairs of statements of which one waits for the other.
-        edge_ns: What finding one took the driver; None where there was none.
+        edge_ns: What finding one took the driver; None where there are fewer than statements.
+        statement_ns: What putting a statement in its place took the driver, whether it waits for
+            others or not; None where no such order was kept, and in old files.
         held_by: What statements were held by: ``order``, ``object`` or ``key``.
         postponed: Given a later turn than the capture's, with what conflicts: the server made them
             wait for a lock that another session had here first.
@@ -270,6 +272,7 @@ class ReplayHeld(msgspec.Struct, frozen=True, kw_only=True):
     mode: str = ""
     edges: int = 0
     edge_ns: float | None = None
+    statement_ns: float | None = None
     held_by: dict[str, int] = {}
     postponed: int = 0
 

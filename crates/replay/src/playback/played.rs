@@ -342,8 +342,12 @@ pub struct Held {
     pub read_further: u64,
     /// Edges from statements to those that had to wait for them, done or not.
     pub edges: u64,
-    /// What an edge took the driver, with all that finding it took; None without any.
+    /// What an edge took the driver, with all that finding it took; None where there are fewer
+    /// edges than statements.
     pub edge_ns: Option<f64>,
+    /// What putting a statement in its place took the driver, with or without edges; None where no
+    /// such order was kept.
+    pub statement_ns: Option<f64>,
     /// Statements that had to wait, by what they waited for last.
     pub held_by: BTreeMap<&'static str, u64>,
 }

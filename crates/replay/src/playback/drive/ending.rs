@@ -87,8 +87,13 @@ impl Run {
         let ids = self.ids.take().map_or_else(Ids::off, Mapping::finish);
         let cost = self.order.as_ref().map(Keeper::cost).unwrap_or_default();
         let Run { tally, survey, held, sessions, .. } = self;
-        let held =
-            Held { edges: cost.edges, edge_ns: cost.edge_ns(), postponed: cost.postponed, ..held };
+        let held = Held {
+            edges: cost.edges,
+            edge_ns: cost.edge_ns(),
+            statement_ns: cost.statement_ns(),
+            postponed: cost.postponed,
+            ..held
+        };
         Ok(tally.finish(Ending {
             start_unix_ns,
             duration_ns,

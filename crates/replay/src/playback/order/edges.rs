@@ -155,23 +155,41 @@ struct Open {
     last: Option<NodeId>,
 }
 
-/// What the order cost.
+/// What the order cost. One of [`TIMED_EVERY`] statements is timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Edges that were made.
     pub edges: u64,
-    /// Edges of those statements that were timed.
+    /// Statements that were timed.
+    pub timed: u64,
+    /// Their edges.
     pub timed_edges: u64,
-    /// What these statements took.
+    /// What they took.
     pub timed_ns: u64,
+    /// All statements, timed or not.
+    pub statements: u64,
+    /// Edges that were made anew, as statements were given a later turn.
+    pub moved_edges: u64,
+    /// What that took.
+    pub moved_ns: u64,
     /// Statements that were given a later turn, as they waited for locks.
     pub postponed: u64,
 }
 
 impl Cost {
-    /// What an edge took, with all that it takes to find it.
+    /// What an edge took, with all that it takes to find it. None where there are fewer edges than
+    /// statements: then the time is not theirs, but of statements that have none.
     pub fn edge_ns(&self) -> Option<f64> {
-        (self.timed_edges > 0).then(|| self.timed_ns as f64 / self.timed_edges as f64)
+        let edges = self.timed_edges + self.moved_edges;
+        let is_of_edges = self.timed_edges > 0 && self.timed_edges >= self.timed;
+        is_of_edges.then(|| (self.timed_ns + self.moved_ns) as f64 / edges as f64)
+    }
+
+    /// What a statement took, whether it had edges or none.
+    pub fn statement_ns(&self) -> Option<f64> {
+        let each_ns = || self.timed_ns as f64 / self.timed as f64;
+        let moving_ns = || self.moved_ns as f64 / self.statements as f64;
+        (self.timed > 0).then(|| each_ns() + moving_ns())
     }
 }
 
@@ -221,7 +239,9 @@ impl EdgeOrder {
         let edges = self.graph.edges();
         let begun = (turn % TIMED_EVERY == 0).then(Instant::now);
         let node = self.add(turned, turn);
+        self.cost.statements += 1;
         if let Some(begun) = begun {
+            self.cost.timed += 1;
             self.cost.timed_ns += begun.elapsed().as_nanos() as u64;
             self.cost.timed_edges += self.graph.edges() - edges;
         }
@@ -335,8 +355,8 @@ impl EdgeOrder {
         if is_changed {
             let (begun, edges) = (Instant::now(), self.graph.edges());
             self.join_anew();
-            self.cost.timed_ns += begun.elapsed().as_nanos() as u64;
-            self.cost.timed_edges += self.graph.edges() - edges;
+            self.cost.moved_ns += begun.elapsed().as_nanos() as u64;
+            self.cost.moved_edges += self.graph.edges() - edges;
         }
     }
 

@@ -155,41 +155,36 @@ struct Open {
     last: Option<NodeId>,
 }
 
-/// What the order cost. One of [`TIMED_EVERY`] statements is timed.
+/// What the order cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Edges that were made.
+    /// Edges that were made, those that were made anew too.
     pub edges: u64,
-    /// Statements that were timed.
+    /// Statements that were put in their places.
+    pub statements: u64,
+    /// Those of them that were timed.
     pub timed: u64,
-    /// Their edges.
-    pub timed_edges: u64,
     /// What they took.
     pub timed_ns: u64,
-    /// All statements, timed or not.
-    pub statements: u64,
-    /// Edges that were made anew, as statements were given a later turn.
-    pub moved_edges: u64,
-    /// What that took.
-    pub moved_ns: u64,
+    /// What it took to make edges anew, for statements that were given a later turn.
+    pub anew_ns: u64,
     /// Statements that were given a later turn, as they waited for locks.
     pub postponed: u64,
 }
 
 impl Cost {
+    /// What a statement took, whether it had edges or none.
+    pub fn statement_ns(&self) -> Option<f64> {
+        let first_ns = || self.timed_ns as f64 / self.timed as f64;
+        let anew_ns = || self.anew_ns as f64 / self.statements as f64;
+        (self.timed > 0).then(|| first_ns() + anew_ns())
+    }
+
     /// What an edge took, with all that it takes to find it. None where there are fewer edges than
     /// statements: then the time is not theirs, but of statements that have none.
     pub fn edge_ns(&self) -> Option<f64> {
-        let edges = self.timed_edges + self.moved_edges;
-        let is_of_edges = self.timed_edges > 0 && self.timed_edges >= self.timed;
-        is_of_edges.then(|| (self.timed_ns + self.moved_ns) as f64 / edges as f64)
-    }
-
-    /// What a statement took, whether it had edges or none.
-    pub fn statement_ns(&self) -> Option<f64> {
-        let each_ns = || self.timed_ns as f64 / self.timed as f64;
-        let moving_ns = || self.moved_ns as f64 / self.statements as f64;
-        (self.timed > 0).then(|| each_ns() + moving_ns())
+        let statement_ns = self.statement_ns().filter(|_| self.edges >= self.statements)?;
+        Some(statement_ns * self.statements as f64 / self.edges as f64)
     }
 }
 
@@ -236,14 +231,12 @@ impl EdgeOrder {
         if !turned.is_sent {
             return (turn as i64, NO_NODE);
         }
-        let edges = self.graph.edges();
         let begun = (turn % TIMED_EVERY == 0).then(Instant::now);
         let node = self.add(turned, turn);
         self.cost.statements += 1;
         if let Some(begun) = begun {
             self.cost.timed += 1;
             self.cost.timed_ns += begun.elapsed().as_nanos() as u64;
-            self.cost.timed_edges += self.graph.edges() - edges;
         }
         (turn as i64, node.to_bits())
     }
@@ -353,10 +346,9 @@ impl EdgeOrder {
             }
         }
         if is_changed {
-            let (begun, edges) = (Instant::now(), self.graph.edges());
+            let begun = Instant::now();
             self.join_anew();
-            self.cost.moved_ns += begun.elapsed().as_nanos() as u64;
-            self.cost.moved_edges += self.graph.edges() - edges;
+            self.cost.anew_ns += begun.elapsed().as_nanos() as u64;
         }
     }
 

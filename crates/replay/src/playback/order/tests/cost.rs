@@ -1,4 +1,4 @@
-//! What the order costs, without a server: run it by
+//! What the order costs, and how that is told. Without a server it is measured by
 //! `cargo test --release -p seatrial-replay --lib order_costs -- --ignored --nocapture`.
 
 use std::collections::VecDeque;
@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::playback::order::Place;
+use crate::playback::order::edges::Cost;
 
 /// Statements that are taken in.
 const STATEMENTS: usize = 1_000_000;
@@ -124,4 +125,13 @@ fn order_costs() {
             order.memory_bytes() >> 10,
         );
     }
+}
+
+#[test]
+fn a_statement_pays_for_its_place_and_edges_only_where_there_are_some() {
+    let few = Cost { edges: 10, statements: 160, timed: 10, timed_ns: 1_000, ..Cost::default() };
+    assert_eq!((few.statement_ns(), few.edge_ns()), (Some(100.0), None));
+    let many = Cost { edges: 320, anew_ns: 1_600, ..few };
+    assert_eq!((many.statement_ns(), many.edge_ns()), (Some(110.0), Some(55.0)));
+    assert_eq!((Cost::default().statement_ns(), Cost::default().edge_ns()), (None, None));
 }

@@ -101,8 +101,9 @@ def _used(spec: LayoutSpec, drives: Sequence[DriveInfo]) -> list[DriveInfo]:
         raise StudyError(
             seen=f"Layout {error}",
             cause=f"It is {layout_text(spec)}",
-            next_step=f"Give {spec.members} drives with --devices or --loop {spec.members}x2G, "
-            "fewer to the layout, or skip_too_large = true to leave out what there are too few for",
+            next_step=f"Give {spec.members} drives (--devices, --loop {spec.members}x2G, or in the "
+            f"lab --disks {spec.members}x256M), fewer to the layout, or skip_too_large = true to "
+            "leave out what there are too few for",
         ) from None
 
 

@@ -291,7 +291,7 @@ def _check_fit(cell: Cell, workload: IoWorkload, target: PlannedTarget) -> None:
             f"{format_size(length_bytes)} of target {target.label!r}, where they do not fit",
             cause=f"The trial file is {format_size(target.size_bytes)} long, or the part of it "
             "that the workload uses is too short",
-            next_step="Make the trial file larger, or the blocks smaller",
+            next_step="Make the trial file larger (of an array: its drives), or the blocks smaller",
         )
     if limit_bytes is not None and limit_bytes < block_bytes:
         raise StudyError(

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import UsageError
+from seatrial.importers.unreadable import unreadable
 
 FORMATS: Final = (
     "fio JSON or JSON+ (--output-format=json+), fio's bw, iops and latency logs, the printed "
@@ -54,11 +55,7 @@ def open_document(path: Path) -> Document:
         _require_text_file(path, status)
         content = _content(path)
     except OSError as error:
-        raise UsageError(
-            seen=f"{path} cannot be read: {error.strerror}",
-            cause="It is missing, a folder, or closed to this user",
-            next_step=f"See `ls -ld {path}`",
-        ) from None
+        raise unreadable(path, error) from None
     if not content.strip():
         raise UsageError(
             seen=f"{path} is empty",

@@ -30,6 +30,7 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import UsageError
+from seatrial.importers.unreadable import unreadable
 
 COLUMNS: Final = (
     *("userid", "dbid", "toplevel", "queryid", "query", "calls", "rows"),
@@ -118,11 +119,7 @@ def read_snapshot(path: Path) -> Snapshot:
             next_step="Write one with `seatrial sql compare --snapshot URL -o FILE`",
         ) from None
     except OSError as error:
-        raise UsageError(
-            seen=f"{path} cannot be read: {error.strerror}",
-            cause="It is missing, a folder, or closed to this user",
-            next_step=f"See `ls -l {path}`",
-        ) from None
+        raise unreadable(path, error) from None
 
 
 def snapshot_of(rows: Iterable[Mapping[str, str]]) -> Snapshot:

@@ -258,7 +258,8 @@ class ReplayHeld(msgspec.Struct, frozen=True, kw_only=True):
         edges: Pairs of statements of which one waits for the other.
         edge_ns: What finding one took the driver; None where there are fewer than statements.
         statement_ns: What putting a statement in its place took the driver, whether it waits for
-            others or not; None where no such order was kept, and in old files.
+            others or not, without the reading of its text; None where no such order was kept, and
+            in old files.
         held_by: What statements were held by: ``order``, ``object`` or ``key``.
         postponed: Given a later turn than the capture's, with what conflicts: the server made them
             wait for a lock that another session had here first.

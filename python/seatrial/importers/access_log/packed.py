@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from seatrial.errors import UsageError
+from seatrial.importers.unreadable import unreadable
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -47,11 +48,7 @@ def open_unpacked(path: Path) -> BinaryIO:
         packer = _packer(file.read(_MAGIC_BYTES))
         file.seek(0)
     except OSError as error:
-        raise UsageError(
-            seen=f"{path} cannot be read: {error.strerror}",
-            cause="It is missing, a folder, or closed to this user",
-            next_step=f"See `ls -l {path}`",
-        ) from None
+        raise unreadable(path, error) from None
     return packer.unpack(file) if packer else file
 
 

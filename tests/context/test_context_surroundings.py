@@ -10,7 +10,7 @@ import fake_trees
 import pytest
 from fake_trees import FakeMachine
 
-from seatrial.context import SURROUNDINGS_GAUGES, ProcessTree, surroundings
+from seatrial.context import SURROUNDINGS_GAUGES, ProcessTree, bystanders, surroundings
 from seatrial.context.stack import flushing_directories
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -57,6 +57,8 @@ def test_readings_of_machine_and_device(machine: FakeMachine) -> None:
         "device_queued_ns": 44_000_000,
         "device_flushes": 7,
         "device_flush_ns": 8_000_000,
+        "disk_read_bytes": 800 * 512,
+        "disk_write_bytes": 1600 * 512,
         "devices": 1,
     }
     assert set(found) >= SURROUNDINGS_GAUGES
@@ -151,6 +153,64 @@ def test_what_was_used_never_falls(machine: FakeMachine) -> None:
     first = tree.usage()
     machine.write("/proc/7/task/7/children", "")
     assert tree.usage() == first
+
+
+def delay(machine: FakeMachine, pid: int, thread: int, delay_ns: int) -> None:
+    machine.write(f"/proc/{pid}/task/{thread}/schedstat", f"5000 {delay_ns} 12")
+
+
+def test_what_threads_lacked_is_summed_up_and_outlasts_them(machine: FakeMachine) -> None:
+    process(machine, 7, stat_line(1, 1, 0, 0, 0), children="8")
+    process(machine, 8, stat_line(7, 1, 0, 0, 0))
+    delay(machine, 7, 7, 100)
+    delay(machine, 8, 8, 20)
+    delay(machine, 8, 9, 3)
+    tree = ProcessTree(7, tree=machine.tree)
+    assert tree.usage().delay_ns == 123
+    machine.write("/proc/7/task/7/children", "")
+    delay(machine, 7, 7, 150)
+    assert tree.usage().delay_ns == 173
+
+
+def test_a_kernel_that_keeps_no_account_of_delays_leaves_them_unknown(machine: FakeMachine) -> None:
+    process(machine, 7, stat_line(1, 1, 0, 0, 0))
+    assert ProcessTree(7, tree=machine.tree).usage().delay_ns is None
+
+
+def test_a_root_may_be_left_out_of_its_tree(machine: FakeMachine) -> None:
+    process(machine, 7, stat_line(1, 100, 200, 3, 4), children="8")
+    process(machine, 8, stat_line(7, 10, 20, 0, 0))
+    delay(machine, 7, 7, 100)
+    delay(machine, 8, 8, 20)
+    tree = ProcessTree(7, tree=machine.tree, counts_root=False)
+    usage = tree.usage()
+    assert usage.user_ns == pytest.approx(13 / TICKS_PER_S * 1e9)
+    assert usage.delay_ns == 20
+    assert tree.root_ns() == pytest.approx(300 / TICKS_PER_S * 1e9)
+
+
+def test_bystanders_are_the_kernels_threads_and_all_but_some_trees(machine: FakeMachine) -> None:
+    kernel = stat_line(2, 5, 6, 0, 0).replace("2 0 0 0 0 0", "2 0 0 0 0 2097216", 1)
+    for pid, line, read_bytes in (
+        (7, stat_line(1, 1, 1, 0, 0), "1000"),  # ours
+        (8, stat_line(7, 1, 1, 0, 0), "2000"),  # below it
+        (9, stat_line(1, 50, 50, 0, 0), "300"),
+        (10, stat_line(9, 50, 50, 0, 0), "40"),
+        (11, kernel, "5"),
+    ):
+        process(machine, pid, line, io=read_bytes)
+    found = bystanders([7], tree=machine.tree)
+    assert found == {
+        "kernel_cpu_ns": pytest.approx(11 / TICKS_PER_S * 1e9),
+        "others_read_bytes": 340,
+        "others_write_bytes": 2,
+    }
+
+
+def test_bystanders_whose_account_may_not_be_read_are_unknown(machine: FakeMachine) -> None:
+    process(machine, 7, stat_line(1, 1, 1, 0, 0), io="1000")
+    process(machine, 9, stat_line(1, 1, 1, 0, 0))
+    assert bystanders([7], tree=machine.tree) == {}
 
 
 def test_a_tree_without_its_root_is_unknown(machine: FakeMachine) -> None:

@@ -186,7 +186,7 @@ def test_something_else_under_the_folders_name_is_not_touched(tmp_path, journal)
     taken = tmp_path / ".seatrial-run1"
     taken.mkdir()
     (taken / "thesis.tex").write_text("x")
-    with pytest.raises(TargetError, match="does not bear the marker"):
+    with pytest.raises(TargetError, match="not the folder that this run made"):
         TrialFolder(tmp_path, "run1", journal).open(MIB)
     assert (taken / "thesis.tex").read_text() == "x"
     assert not journal.path.exists()
@@ -305,7 +305,7 @@ class TestRealFileSystems:
 
     def test_the_journal_knows_on_which_mount_the_folder_lies(self, mounts, journal):
         point = mounts("tmpfs", "-t", "tmpfs")
-        TrialFolder(point, "run1", journal).open(MIB)
+        TrialFolder(point, "run1", journal).open(MIB).close()
         run("umount", str(point))
         (found,) = journal.undo_all()
         assert found.outcome == "failed"

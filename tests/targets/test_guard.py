@@ -60,20 +60,27 @@ class TestFiles:
             with pytest.raises(RefusedError):
                 permit_write(path, destroy=word, bytes_to_write=1)
 
-    def test_an_empty_file_and_a_file_of_a_trial_folder_are_permitted(self, tmp_path):
+    def test_an_empty_file_is_permitted(self, tmp_path):
         empty = tmp_path / "empty.dat"
         empty.touch()
         permit_write(empty, destroy=None, bytes_to_write=1).close()
-        folder = tmp_path / ".seatrial-run1"
-        folder.mkdir()
-        own = folder / "trial.dat"
-        own.write_bytes(b"x" * 100)
-        assert "All data on it would be lost" in refusal(own), "a folder without marker proves none"
-        write_marker(folder, "run1")
-        permit_write(own, destroy=None, bytes_to_write=1).close()
 
-    def test_a_marker_of_another_run_or_in_a_plain_folder_proves_nothing(self, tmp_path):
-        for name in (".seatrial-run2", "photos"):
+    def test_an_empty_file_that_is_written_to_after_the_look_must_be_named(
+        self, tmp_path, monkeypatch
+    ):
+        empty = tmp_path / "empty.dat"
+        empty.touch()
+        claim = guard._claim
+
+        def fill_then_claim(state, bytes_to_write):
+            empty.write_bytes(b"precious")
+            return claim(state, bytes_to_write)
+
+        monkeypatch.setattr(guard, "_claim", fill_then_claim)
+        assert "All data on it would be lost" in refusal(empty)
+
+    def test_no_marker_beside_a_file_proves_whose_it_is(self, tmp_path):
+        for name in (".seatrial-run1", ".seatrial-run2", "photos"):
             folder = tmp_path / name
             folder.mkdir()
             write_marker(folder, "run1")
@@ -267,7 +274,7 @@ class TestLoopDevices:
         assert any(f"is mounted on {point} (btrfs)" in text for text in texts)
         assert any("one of several devices of a mounted btrfs" in text for text in texts)
 
-    def test_a_mount_in_another_namespace_is_caught_by_its_claim(self, image, loops, child):
+    def test_a_mount_in_another_namespace_is_named_with_its_process(self, image, loops, child):
         need_command("unshare", "util-linux")
         device = loops(image())
         run("mkfs.ext4", "-q", str(device))
@@ -278,7 +285,8 @@ class TestLoopDevices:
         """
         process = child(code, str(device))
         assert process.stdout.readline() == "mounted\n"
-        assert "claimed by the kernel" in refusal(device, destroy=str(device))
+        text = refusal(device, destroy=str(device))
+        assert "is mounted on /mnt (ext4) in the mount namespace of process" in text
         process.stdin.write("\n")
         process.communicate()
 

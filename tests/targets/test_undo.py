@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seatrial.errors import RefusedError, SeatrialError, UsageError
+from seatrial.processes import Owner, start_ticks
 from seatrial.targets import undo, undoers
 from seatrial.targets.marker import MARKER_NAME, write_marker
-from seatrial.targets.processes import Owner, start_ticks
 from seatrial.targets.undo import Kept, UndoJournal, clean, kept_journals, state_folder
 from seatrial.targets.undoers import UNDOERS, Outcome, Result, Undoer
 
@@ -78,7 +78,7 @@ def test_records_are_synced_to_disk_before_they_return(switches, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda *args: calls.append("sync") or sync(*args))
     journal = UndoJournal("run1")
     journal.record("switch", path="/x")
-    assert calls == ["sync", "write", "sync", "write", "sync"], "name, owner, record"
+    assert calls == ["sync", "write", "sync"], "name, then owner and record"
 
 
 def test_everything_is_undone_in_reverse_and_the_file_goes(switches):

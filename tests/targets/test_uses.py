@@ -33,9 +33,11 @@ class FakeMachine:
             lower = (self.root / "sys/class/block" / member).resolve()
             self.write(f"{lower.relative_to(self.root)}/holders/{name}/x", "")
 
-    def partition(self, name, number, *, of):
+    def partition(self, name, number, *, of, start=None, size=2048):
+        """A partition; as many sectors as asked for, one after the other unless told."""
         home = f"sys/devices/virtual/block/{of}/{name}"
-        self._device(home, name, number, {"partition": "1"})
+        start = 2048 * int(name[-1]) if start is None else start
+        self._device(home, name, number, {"partition": "1", "start": start, "size": size})
 
     def mount(self, *lines):
         self.write("proc/self/mountinfo", "\n".join(lines))
@@ -49,7 +51,7 @@ class FakeMachine:
     def _device(self, home, name, number, files):
         self.write(f"{home}/dev", number)
         for path, text in files.items():
-            self.write(f"{home}/{path.replace('__', '/')}", text)
+            self.write(f"{home}/{path.replace('__', '/')}", str(text))
         for link in (f"sys/dev/block/{number}", f"sys/class/block/{name}", f"sys/block/{name}"):
             place = self.root / link
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 """The fingerprint: machine, block devices, file system. This room gathers and never judges."""
 
+from seatrial.context.bystanders import bystanders
 from seatrial.context.counters import GAUGES, counters
 from seatrial.context.difference import differences
 from seatrial.context.fingerprint import (
@@ -23,6 +24,7 @@ __all__ = [
     "Usage",
     "after",
     "block_device_of",
+    "bystanders",
     "counters",
     "differences",
     "fingerprint",

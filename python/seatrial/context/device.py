@@ -140,15 +140,24 @@ def _identity(tree: SystemTree, directory: str) -> dict[str, Any]:
     }
 
 
-def _serial(tree: SystemTree, directory: str) -> str | None:
-    """Return the serial number where any file tells it, else the world-wide name."""
+def unit_serial(tree: SystemTree, directory: str) -> str | None:
+    """Return the serial number of a whole disk; None where the kernel tells none.
+
+    Source: the kernel's Documentation/ABI: nvme and mmc ``device/serial``, virtio ``serial``, SCSI
+    ``vpd_pg80`` (unit serial number, SPC-4 7.8.15).
+    """
     device = f"{directory}/device"
     plain = tree.word(f"{device}/serial") or tree.word(f"{directory}/serial")
     if plain:
         return plain
     page = (tree.data(f"{device}/vpd_pg80") or b"")[_PAGE_80_HEADER_BYTES:]
-    text = page.decode(errors="replace").strip("\0 ")
-    return text or tree.word(f"{device}/wwid") or tree.word(f"{directory}/wwid")
+    return page.decode(errors="replace").strip("\0 ") or None
+
+
+def _serial(tree: SystemTree, directory: str) -> str | None:
+    """Return the serial number where any file tells it, else the world-wide name."""
+    serial = unit_serial(tree, directory)
+    return serial or tree.word(f"{directory}/device/wwid") or tree.word(f"{directory}/wwid")
 
 
 def _transport(tree: SystemTree, directory: str) -> str | None:

@@ -43,10 +43,20 @@ class Mount(NamedTuple):
     options: str
 
 
-def mounts(tree: SystemTree) -> list[Mount]:
-    """Return all mounts that this process sees, in the order in which they were made."""
-    lines = (tree.text("/proc/self/mountinfo") or "").splitlines()
+def mounts(tree: SystemTree, pid: str = "self") -> list[Mount]:
+    """Return all mounts that a process sees, ours unless named, in the order of their making."""
+    lines = (tree.text(f"/proc/{pid}/mountinfo") or "").splitlines()
     return [mount for line in lines if (mount := _parsed(line)) is not None]
+
+
+def namespaces(tree: SystemTree) -> list[str]:
+    """Return one process of each mount namespace other than ours, as far as we may see them."""
+    found = {tree.link("/proc/self/ns/mnt"): ""}
+    for pid in tree.names("/proc"):
+        namespace = tree.link(f"/proc/{pid}/ns/mnt") if pid.isdigit() else None
+        if namespace is not None:
+            found.setdefault(namespace, pid)
+    return [pid for pid in found.values() if pid]
 
 
 def mount_of(tree: SystemTree, path: str) -> Mount | None:
@@ -152,15 +162,15 @@ def _parsed(line: str) -> Mount | None:
     return Mount(
         id=int(left[0]),
         number=left[2],
-        point=_unescaped(left[4]),
+        point=unescaped(left[4]),
         kind=right[0],
-        source=_unescaped(right[1]),
+        source=unescaped(right[1]),
         options=",".join(option for option in options if option),
     )
 
 
-def _unescaped(field: str) -> str:
-    r"""Return a field with its octal escapes (``\040`` for a blank) as characters."""
+def unescaped(field: str) -> str:
+    r"""Return a field of a file of /proc with its octal escapes (``\040``) as characters."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
 
 

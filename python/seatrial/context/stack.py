@@ -8,7 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from seatrial.context.device import describe, directory_of, kind_of
 from seatrial.context.error_counts import error_counts
+from seatrial.context.medium import lasting_name
 from seatrial.context.mounts import devices_of, existing, mount_facts, mount_of
+from seatrial.context.privacy import short_hash
 from seatrial.context.tree import SystemTree
 
 _DEVICES_MAX: Final = 256
@@ -28,13 +30,16 @@ def stack(tree: SystemTree, tops: list[str]) -> list[dict[str, Any]]:
     ``children`` names the devices on which one is laid: a partition's disk, an array's members,
     the device under the file system that holds a loop device's file. ``parents`` names those of
     this stack that are laid on it. A loop device's ``loop.filesystem`` is the one that holds its
-    file (``mounts.mount_facts``). A device without children is a physical one, as far as this
+    file (``mounts.mount_facts``). ``medium_hash`` tells the medium itself from others
+    (``medium.lasting_name``). A device without children is a physical one, as far as this
     machine can tell. At most 256 devices are followed.
     """
     nodes: dict[str, dict[str, Any]] = {}
     for place in _reached(tree, tops):
         node = describe(tree, place.number, place.directory)
         node["error_counts"] = error_counts(tree, place.directory)
+        name = lasting_name(tree, place.number)
+        node["medium_hash"] = short_hash(name) if name else None
         if node["kind"] == "loop":
             node["loop"]["filesystem"] = _filesystem_below(tree, place.directory)
         node["children"] = names_of(tree, place.below)

@@ -42,6 +42,10 @@ _FLUSH_FIELDS: Final[tuple[Field, ...]] = (
     ("device_flushes", 15, 1),
     ("device_flush_ns", 16, NS_PER_MS),
 )
+_DISK_FIELDS: Final[tuple[Field, ...]] = (
+    ("disk_read_bytes", 2, SECTOR_BYTES),
+    ("disk_write_bytes", 6, SECTOR_BYTES),
+)
 _PRESSURES: Final = (("cpu", "some"), ("io", "some"), ("io", "full"), ("memory", "some"))
 
 # Which fields of the line "cpu" make up each part. The guests' time is in user and nice already.
@@ -67,15 +71,15 @@ def surroundings(path: Path | None, *, tree: SystemTree = LIVE) -> dict[str, flo
     ``device_read_ns``, ``device_write_ns`` and ``device_queued_ns`` (sums of the requests' times,
     of reads, writes and all), ``device_busy_ns`` (time with a request in flight);
     ``device_in_flight`` now and ``devices``, their number: gauges. ``device_flushes`` and
-    ``device_flush_ns`` (sum of their times, since Linux 5.5) are those of the whole disks under
-    these devices, whoever asked for them.
+    ``device_flush_ns`` (sum of their times, since Linux 5.5), ``disk_read_bytes`` and
+    ``disk_write_bytes`` are those of the whole disks under these devices, whoever asked for them.
     """
     files = sources(tree, path)
     readings = {
         **_processors(tree),
         **pressures(tree, _PRESSURES),
         **device_readings(tree, files.stats, _DEVICE_FIELDS),
-        **device_readings(tree, files.flush_stats, _FLUSH_FIELDS),
+        **device_readings(tree, files.flush_stats, (*_FLUSH_FIELDS, *_DISK_FIELDS)),
     }
     if files.stats:
         readings["devices"] = float(len(files.stats))

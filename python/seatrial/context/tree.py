@@ -15,10 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from seatrial.interrupts import uninterrupted
+
 TEXT_LIMIT_BYTES: Final = 1 << 20
 """No file of ``/sys`` or ``/proc`` that is read here is longer; bounds what a read may cost."""
 
 _LAST_WORDS_S: Final = 0.5
+_IN_ORDER_S: Final = 5.0
 _RECORD_BYTES_MAX: Final = 8192
 _RECORDS_MAX: Final = 200_000
 
@@ -70,13 +73,16 @@ def run_command(
     """
     environment = {**os.environ, "LC_ALL": "C", "PATH": _search_path(), **(variables or {})}
     try:
-        process = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-        )
+        # In a process group of its own, so that Ctrl-C ends it in order, and by us.
+        with uninterrupted():
+            process = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                process_group=0,
+            )
     except OSError as error:
         raise CommandMissingError(argv[0]) from error
     try:
@@ -86,6 +92,13 @@ def run_command(
     except subprocess.TimeoutExpired as error:
         _end(process)
         raise CommandTimeoutError(argv[0]) from error
+    except BaseException:
+        # What it changes is to be undone next: it must not go on to change it meanwhile.
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_IN_ORDER_S)
+        _end(process)
+        raise
     return CommandOutput(
         process.returncode, output.decode(errors="replace"), complaint.decode(errors="replace")
     )
@@ -227,6 +240,13 @@ class SystemTree:
             return None
         inside = real == self._prefix or real.startswith(self._prefix + "/")
         return (real[len(self._prefix) :] or "/") if inside else None
+
+    def link(self, path: str) -> str | None:
+        """Return where a symbolic link points to, as it says; None when it cannot be read."""
+        try:
+            return os.readlink(self.at(path))  # noqa: PTH115 - of every process, often
+        except OSError:
+            return None
 
     def block_number(self, path: str) -> str | None:
         """Return ``major:minor`` of the block device that a path is; None when it is none.

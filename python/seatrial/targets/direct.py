@@ -16,10 +16,11 @@ import struct
 from pathlib import Path
 from typing import Final
 
+from seatrial.context.medium import number_text
 from seatrial.context.mounts import mount_of
 from seatrial.context.tree import LIVE
 from seatrial.errors import AlignmentError, DirectError, TargetError
-from seatrial.targets.sysblock import node_by_number, number_text
+from seatrial.targets.sysblock import node_by_number
 
 _ALIGNMENTS_BYTES: Final = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 _PROBE_NAME: Final = "direct-probe"
@@ -39,7 +40,9 @@ def direct_alignment(folder: Path) -> int:
         TargetError: when the probe fails for another reason.
     """
     probe = folder / _PROBE_NAME
-    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_DIRECT | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_DIRECT | os.O_CLOEXEC | os.O_NOFOLLOW
+    # What a kill left, or a link to somebody's file: only the name goes.
+    probe.unlink(missing_ok=True)
     try:
         descriptor = os.open(probe, flags, 0o600)
     except OSError as error:

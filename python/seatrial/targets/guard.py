@@ -2,7 +2,8 @@
 
 What is mounted, held, swapped to or open is refused whatever the user says. What merely could
 hold data is refused unless its serial number, or its path where it has none, is given with
---destroy. The guard claims the target before it judges for the last time, so nothing can be
+--destroy. What counts is the medium, not its name: every other way to the same bytes is looked at.
+The guard claims the target and these before it judges for the last time, so nothing can be
 mounted between the judgement and the first write.
 """
 
@@ -16,22 +17,35 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, Self
 
+from seatrial.context.medium import file_text, number_text
+from seatrial.context.mounts import mount_of
 from seatrial.context.tree import LIVE, SystemTree
 from seatrial.errors import RefusedError, TargetError
-from seatrial.targets.marker import is_in_trial_folder
+from seatrial.targets.opening import descriptor_path, open_without_links
 from seatrial.targets.signatures import Signature, probe_signatures, read_signatures
 from seatrial.targets.sizes import size_text
-from seatrial.targets.sysblock import node_by_number, number_text
+from seatrial.targets.sysblock import node_by_number
 from seatrial.targets.uses import (
     CLAIMED,
-    OpenFile,
+    Survey,
     Use,
     exclusive_use,
+    unseen_writer,
     uses_of_device,
     uses_of_file,
 )
+from seatrial.targets.ways import claimed_ways, node_path, uses_of_other_ways, ways_to_claim
 
 _USES_SHOWN_MAX: Final = 3
+_OF_KERNEL: Final = frozenset(
+    {
+        *("proc", "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "configfs", "securityfs"),
+        *("efivarfs", "bpf", "pstore", "selinuxfs", "binfmt_misc", "fusectl", "nfsd"),
+        *("rpc_pipefs", "mqueue", "devpts"),
+    }
+)
+"""File systems whose files are no storage: what is written there commands the kernel."""
+_NO_MEDIUM: Final = (errno.ENXIO, errno.ENOMEDIUM, errno.ENODEV)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +105,8 @@ class DeviceState:
 class Permit:
     """Leave to write to one target; holds it claimed until it is closed.
 
-    A block device is held with O_EXCL, so that nobody can mount it or build on it meanwhile.
+    A block device is held with O_EXCL, and so is every other way to its bytes, so that nobody can
+    mount it or build on it meanwhile.
 
     Attributes:
         path: Where the target really lies.
@@ -105,11 +120,12 @@ class Permit:
     bytes_to_write: int
     is_new: bool
     _descriptor: int
+    _others: Sequence[int] = ()
 
     @property
     def safe_path(self) -> str:
         """A path that opens the judged target itself, even if its own path was exchanged."""
-        return f"/proc/self/fd/{self._descriptor}"
+        return descriptor_path(self._descriptor)
 
     def verify(self, descriptor: int) -> None:
         """Compare what an opener got with what was judged.
@@ -123,7 +139,7 @@ class Permit:
     def close(self) -> None:
         """Release the claim; safe to call twice."""
         if self._descriptor >= 0:
-            os.close(self._descriptor)
+            _close([self._descriptor, *self._others])
             self._descriptor = -1
 
     def __enter__(self) -> Self:
@@ -133,9 +149,7 @@ class Permit:
         self.close()
 
 
-def inspect(
-    path: Path | str, tree: SystemTree = LIVE, files: Sequence[OpenFile] | None = None
-) -> DeviceState:
+def inspect(path: Path | str, tree: SystemTree = LIVE, survey: Survey | None = None) -> DeviceState:
     """Return what a block device or regular file is, bears and is used for.
 
     Nothing is written. Symbolic links are followed first. What may not be opened is still judged
@@ -144,7 +158,7 @@ def inspect(
     Args:
         path: The device or file.
         tree: The machine.
-        files: What ``open_files`` told just now, where several devices are looked at.
+        survey: What was found on it just now, where several devices are looked at.
 
     Raises:
         TargetError: when it does not exist, cannot be reached or is neither of the two.
@@ -154,9 +168,10 @@ def inspect(
         real = given.resolve(strict=True)
         status = real.stat()
         if stat.S_ISBLK(status.st_mode):
-            return _inspect_device(real, status, tree, files)
+            return _inspect_device(real, status, survey or Survey(tree))
         if stat.S_ISREG(status.st_mode):
-            return _inspect_file(real, status, tree)
+            _require_storage(real, tree)
+            return _inspect_file(real, status, survey or Survey(tree))
     except FileNotFoundError:
         raise _missing(given) from None
     except OSError as error:
@@ -197,8 +212,8 @@ def permit_write(
 ) -> Permit:
     """Judge whether a run may write to a target, and claim it.
 
-    A file that does not exist is made, empty. A file that is empty or lies in a trial folder holds
-    nobody's data. Everything else must be named with ``destroy``; several words are separated by
+    A file that does not exist is made, empty. A file that is empty holds nobody's data. Everything
+    else must be named with ``destroy``, whatever folder it lies in; several words are separated by
     commas, where a run has several targets.
 
     Raises:
@@ -219,8 +234,12 @@ def permit_write(
     )
     try:
         permit.verify(permit._descriptor)
+        permit._others = _claim_other_ways(state, bytes_to_write, tree)
         # Whoever came between the first look and the claim is seen by a second look.
-        _judge(replace(state, uses=_uses(state, tree)), destroy, bytes_to_write)
+        unseen = unseen_writer(permit._descriptor) if state.kind == "file" else None
+        uses = _uses(state, tree) or ((unseen,) if unseen else ())
+        size_bytes = state.size_bytes or os.fstat(permit._descriptor).st_size
+        _judge(replace(state, uses=uses, size_bytes=size_bytes), destroy, bytes_to_write)
     except BaseException:
         permit.close()
         raise
@@ -242,22 +261,22 @@ def require_permitted(state: DeviceState, *, destroy: str | None) -> None:
     try:
         if Identity.of(os.fstat(descriptor)) != state.identity:
             raise _exchanged(state.path)
+        _close(_claim_other_ways(state, state.size_bytes, LIVE))
     finally:
         os.close(descriptor)
 
 
-def _inspect_device(
-    real: Path, status: os.stat_result, tree: SystemTree, files: Sequence[OpenFile] | None
-) -> DeviceState:
-    node = node_by_number(number_text(status.st_rdev), tree)
+def _inspect_device(real: Path, status: os.stat_result, survey: Survey) -> DeviceState:
+    node = node_by_number(number_text(status.st_rdev), survey.tree)
     # sysfs tells who uses a device even to those who may not open it.
-    uses = uses_of_device(node.number, tree, files)
+    uses = _uses_of_medium(node.number, survey)
     size_bytes = node.size_bytes()
     signatures: list[Signature] = []
     denied = failing = ""
     try:
         claimed = exclusive_use(real)
         uses = uses or ([claimed] if claimed else [])
+        uses = uses or list(claimed_ways(node.number, survey))
         signatures, failing = _signatures(real)
     except PermissionError as error:
         denied = error.strerror or "permission denied"
@@ -275,10 +294,12 @@ def _inspect_device(
     )
 
 
-def _inspect_file(real: Path, status: os.stat_result, tree: SystemTree) -> DeviceState:
+def _inspect_file(real: Path, status: os.stat_result, survey: Survey) -> DeviceState:
+    uses = uses_of_file(file_text(status), survey)
     signatures: list[Signature] = []
     denied = failing = ""
     try:
+        uses = uses or _unseen_uses(real, status)
         signatures, failing = _signatures(real)
     except PermissionError as error:
         denied = error.strerror or "permission denied"
@@ -289,7 +310,7 @@ def _inspect_file(real: Path, status: os.stat_result, tree: SystemTree) -> Devic
         size_bytes=status.st_size,
         is_read_only=False,
         serial="",
-        uses=tuple(uses_of_file(real, tree)),
+        uses=tuple(uses),
         signatures=tuple(signatures),
         denied=denied,
         failing=failing,
@@ -310,10 +331,44 @@ def _signatures(real: Path) -> tuple[list[Signature], str]:
         return [], error.strerror or str(error)
 
 
+def _require_storage(real: Path, tree: SystemTree) -> None:
+    mount = mount_of(tree, str(real))
+    if mount is None or mount.kind not in _OF_KERNEL:
+        return
+    raise TargetError(
+        seen=f"{real} is no storage: it lies on {mount.point} ({mount.kind})",
+        cause="What is written there changes how the kernel works",
+        next_step="Name a directory on a disk; `findmnt` shows what is mounted where",
+    )
+
+
+def _unseen_uses(real: Path, status: os.stat_result) -> list[Use]:
+    """Return a use when somebody who cannot be seen writes to the file.
+
+    Raises:
+        PermissionError: when it may not be opened.
+    """
+    descriptor = open_without_links(real, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        if Identity.of(os.fstat(descriptor)) != Identity.of(status):
+            raise _exchanged(real)
+        unseen = unseen_writer(descriptor)
+    finally:
+        os.close(descriptor)
+    return [unseen] if unseen else []
+
+
+def _uses_of_medium(number: str, survey: Survey) -> list[Use]:
+    """Return who uses the bytes of a block device, by whatever way."""
+    return [*uses_of_device(number, survey.tree, survey), *uses_of_other_ways(number, survey)]
+
+
 def _uses(state: DeviceState, tree: SystemTree) -> tuple[Use, ...]:
+    survey = Survey(tree)
     if state.kind == "block":
-        return tuple(uses_of_device(number_text(state.identity.st_rdev), tree))
-    return tuple(uses_of_file(state.path, tree))
+        return tuple(_uses_of_medium(number_text(state.identity.st_rdev), survey))
+    file = f"{number_text(state.identity.st_dev)}:{state.identity.st_ino}"
+    return tuple(uses_of_file(file, survey))
 
 
 def _judge(state: DeviceState, destroy: str | None, bytes_to_write: int) -> None:
@@ -326,9 +381,8 @@ def _judge(state: DeviceState, destroy: str | None, bytes_to_write: int) -> None
             next_step=f"Measure reads only, or allow writes (`blockdev --setrw {state.path}` for a"
             " device)",
         )
-    holds_no_data = state.kind == "file" and (
-        state.size_bytes == 0 or is_in_trial_folder(state.path)
-    )
+    # Neither a name nor a marker beside it tells whose a file is: anybody can make them.
+    holds_no_data = state.kind == "file" and state.size_bytes == 0
     if not holds_no_data and not _names(destroy or "", state.destroy_word):
         raise _refused_unnamed(state, destroy, bytes_to_write)
 
@@ -340,23 +394,49 @@ def _names(destroy: str, word: str) -> bool:
 
 def _claim(state: DeviceState, bytes_to_write: int) -> int:
     """Open the target so that nobody else can claim it; the caller closes it."""
-    # Closing a device that was open for writing would make udev probe it: read-only is enough.
-    flags = os.O_RDONLY | os.O_EXCL if state.kind == "block" else os.O_RDWR
+    # Closing a device that was open for writing would make udev probe it, and a file that we have
+    # open for writing could not be asked for other writers: read-only is enough.
+    flags = os.O_RDONLY | (os.O_EXCL if state.kind == "block" else 0)
     try:
         if not os.access(state.path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return os.open(state.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
+        return open_without_links(state.path, flags)
     except OSError as error:
         if state.kind == "block" and error.errno == errno.EBUSY:
             raise _refused_in_use(replace(state, uses=(CLAIMED,)), bytes_to_write) from None
         raise _unwritable(state.path, error) from None
 
 
+def _claim_other_ways(state: DeviceState, bytes_to_write: int, tree: SystemTree) -> Sequence[int]:
+    """Open every other way to the bytes of a device so that nobody else can claim one."""
+    if state.kind != "block":
+        return ()
+    number = number_text(state.identity.st_rdev)
+    claimed: list[int] = []
+    for node in ways_to_claim(number, Survey(tree)):
+        path = node_path(node)
+        if path is None:
+            continue
+        try:
+            claimed.append(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC | os.O_NONBLOCK))
+        except OSError as error:
+            if error.errno in _NO_MEDIUM:
+                continue
+            _close(claimed)
+            use = replace(CLAIMED, phrase=f"shares its bytes with {path}, which {CLAIMED.phrase}")
+            raise _refused_in_use(replace(state, uses=(use,)), bytes_to_write) from None
+    return tuple(claimed)
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
 def _permit_new(path: Path, bytes_to_write: int) -> Permit:
     """Make an empty file where there was none, and never in place of another."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        descriptor = os.open(path, flags, 0o600)
+        descriptor = open_without_links(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise _unwritable(path, error) from None
     return Permit(

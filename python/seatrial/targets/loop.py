@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from seatrial.errors import TargetError
+from seatrial.context.medium import file_text, loop_backing
+from seatrial.context.tree import LIVE
+from seatrial.errors import RefusedError, TargetError
 from seatrial.targets.commands import run_command
+from seatrial.targets.opening import open_without_links
 from seatrial.targets.undo import UndoJournal, Undone
-from seatrial.targets.undoers import loop_backing
 
 _ATTEMPTS_MAX: Final = 16
 
@@ -73,7 +75,7 @@ def attach(
             run_command("losetup", *options, device, str(file))
         except TargetError:
             journal.done(entry)
-            if not loop_backing(Path(device).name):
+            if loop_backing(LIVE, f"/sys/block/{Path(device).name}") is None:
                 raise
         else:
             _forget_read_ahead(device)
@@ -88,6 +90,41 @@ def attach(
 def detach(loop: LoopDevice, journal: UndoJournal) -> Undone:
     """Detach a loop device of the run; what fails stays in the journal for ``clean``."""
     return journal.undo(loop.entry)
+
+
+def truncate_backing(device: str, size_bytes: int) -> None:
+    """Give the file behind a loop device a size, if its name still leads to that very file.
+
+    Raises:
+        RefusedError: when another file has its name now, or the device is only a part of it.
+        TargetError: when it cannot be opened.
+    """
+    name = Path(device).resolve().name
+    backing = loop_backing(LIVE, f"/sys/block/{name}")
+    if backing is None or not backing.file:
+        raise _not_behind(device, backing.name if backing else "nothing")
+    try:
+        descriptor = open_without_links(Path(backing.name).resolve(), os.O_RDWR)
+    except OSError as error:
+        raise TargetError(
+            seen=f"{backing.name}, the file behind {device}, cannot be opened: {error.strerror}",
+            cause="It was renamed or removed while the loop device stood for it",
+            next_step=f"See `losetup --list {device}`, then run `seatrial clean`",
+        ) from None
+    try:
+        if file_text(os.fstat(descriptor)) != backing.file or backing.offset_bytes:
+            raise _not_behind(device, backing.name)
+        os.ftruncate(descriptor, size_bytes)
+    finally:
+        os.close(descriptor)
+
+
+def _not_behind(device: str, name: str) -> RefusedError:
+    return RefusedError(
+        seen=f"{name} is not the file behind {device}, or holds more than that device",
+        cause="Another file took its name, or the loop device was made by somebody else",
+        next_step=f"See `losetup --list {device}`, then run `seatrial clean`",
+    )
 
 
 def _forget_read_ahead(device: str) -> None:

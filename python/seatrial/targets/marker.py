@@ -11,6 +11,7 @@ from typing import Final
 
 FOLDER_PREFIX: Final = ".seatrial-"
 MARKER_NAME: Final = "SEATRIAL-TRIAL-FOLDER"
+_UNFINISHED_NAME: Final = f"{MARKER_NAME}.new"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
@@ -44,13 +45,17 @@ def write_marker(folder: Path, run_id: str) -> None:
     """
     if marked_run(folder) == run_id:
         return
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(folder / MARKER_NAME, flags, 0o600)
+    unfinished = folder / _UNFINISHED_NAME
+    # What has that name already may be a link to somebody's file: only the name is taken.
+    unfinished.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(unfinished, flags, 0o600)
     try:
         os.write(descriptor, f"{run_id}\n".encode())
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    unfinished.rename(folder / MARKER_NAME)
 
 
 def marked_run(folder: Path) -> str | None:
@@ -69,9 +74,8 @@ def is_made_by(folder: Path, run_id: str) -> bool:
     """Tell whether a folder was made by a run, even if a kill came before its marker was whole."""
     if folder.is_symlink() or not folder.is_dir() or folder.name != folder_name(run_id):
         return False
-    return marked_run(folder) == run_id or {entry.name for entry in folder.iterdir()} <= {
-        MARKER_NAME
-    }
+    names = {entry.name for entry in folder.iterdir()}
+    return marked_run(folder) == run_id or names <= {MARKER_NAME, _UNFINISHED_NAME}
 
 
 def is_in_trial_folder(path: Path) -> bool:

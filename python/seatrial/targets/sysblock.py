@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from seatrial.context.device import disk_directory
+from seatrial.context.device import disk_directory, unit_serial
 from seatrial.context.layers import sectors_bytes
 from seatrial.context.tree import LIVE, SystemTree
 
-_PAGE_80_HEAD_BYTES = 4
 _DM_MAKERS = {"LVM": "LVM volume", "CRYPT": "encrypted volume", "mpath": "multipath device"}
 
 
@@ -97,22 +95,10 @@ def node_by_name(name: str, tree: SystemTree = LIVE) -> BlockNode | None:
     return None if number is None else node_by_number(number, tree)
 
 
-def number_text(device: int) -> str:
-    """Return ``major:minor`` of an ``st_dev`` or ``st_rdev``."""
-    return f"{os.major(device)}:{os.minor(device)}"
-
-
 def _names_for_good(disk: BlockNode) -> Iterator[str | None]:
-    """Yield the names that tell a disk from all others, the best first.
-
-    Source: the kernel's Documentation/ABI: nvme and mmc ``device/serial``, virtio ``serial``,
-    SCSI ``vpd_pg80`` (unit serial number, SPC-4 7.8.15) and ``wwid``, device-mapper ``dm/uuid``.
-    """
+    """Yield the names that tell a disk from all others, the best first."""
     tree, directory = disk.tree, disk.directory
-    yield tree.word(f"{directory}/device/serial")
-    yield tree.word(f"{directory}/serial")
-    page = (tree.data(f"{directory}/device/vpd_pg80") or b"")[_PAGE_80_HEAD_BYTES:]
-    yield page.decode(errors="replace").strip("\0 ")
+    yield unit_serial(tree, directory)
     yield _udev_property(disk, "ID_SERIAL_SHORT")
     for file in ("wwid", "device/wwid", "dm/uuid", "md/uuid"):
         yield tree.word(f"{directory}/{file}")

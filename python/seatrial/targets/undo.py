@@ -23,12 +23,14 @@ from typing import Any, Final, Self
 import msgspec
 
 from seatrial.errors import RefusedError, SeatrialError, UsageError
+from seatrial.interrupts import uninterrupted
+from seatrial.processes import Owner
 from seatrial.targets.marker import folder_name
-from seatrial.targets.processes import Owner
 from seatrial.targets.undoers import UNDOERS, Outcome, Result
 
 _SUFFIX: Final = ".undo.jsonl"
 _LOCK_NAME: Final = "undo.lock"
+_FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +107,7 @@ class _Content:
             self.kept = line.kept
         elif line.id:
             self.pending[line.id] = line
-            self.id_last = line.id
+            self.id_last = max(line.id, self.id_last)
 
 
 def state_folder() -> Path:
@@ -170,36 +172,69 @@ class UndoJournal:
             if (line.kind, line.details) == (kind, details):
                 return entry
         line = _Line(id=self._content.id_last + 1, kind=kind, details=details)
-        with _explained(self.path.parent):
+        with _explained(self.path.parent), uninterrupted():
             self._append(line)
         return line.id
+
+    def find(self, kind: str, **details: str | float) -> tuple[int, dict[str, Any]] | None:
+        """Return number and details of the last entry of a kind that has these among its own."""
+        for entry, line in reversed(self._content.pending.items()):
+            if line.kind == kind and details.items() <= line.details.items():
+                return entry, dict(line.details)
+        return None
+
+    def amend(self, entry: int, **details: Any) -> None:  # noqa: ANN401 - as JSON has them
+        """Add what is known of a recorded change only after it was made, such as an inode.
+
+        Raises:
+            TypeError: when the details are not those that its undoer takes.
+            UsageError: when the journal cannot be written.
+        """
+        line = self._content.pending[entry]
+        known = {**line.details, **details}
+        if known == line.details:
+            return
+        inspect.signature(UNDOERS[line.kind].undo).bind(**known)
+        with _explained(self.path.parent):
+            self._append(_Line(id=entry, kind=line.kind, details=known))
 
     def done(self, entry: int) -> None:
         """Mark a change as undone, or as never made; the file goes with the last one.
 
+        Where the mark cannot be written, as on a full disk, the file keeps a record of a change
+        that is no longer there, which a later undoing finds gone.
+
         Raises:
-            UsageError: when the journal cannot be written.
+            UsageError: when the file cannot be removed.
         """
         if entry not in self._content.pending:
             return
-        with _explained(self.path.parent):
-            self._append(_Line(done=entry))
+        with _explained(self.path.parent), uninterrupted():
+            self._settle(_Line(done=entry))
             self._put_away_if_settled()
 
     def undo(self, entry: int) -> Undone:
-        """Undo one change now; one that was undone before is reported as gone."""
+        """Undo one change now; one that was undone before is reported as gone.
+
+        Signals wait until it is undone and marked.
+        """
         line = self._content.pending.get(entry)
         if line is None:
             detail = "it was undone before"
             return _report(self.run_id, _Line(id=entry), Outcome.GONE, detail)
-        result = _undo(line)
-        if result.outcome != Outcome.FAILED:
-            self.done(entry)
+        with uninterrupted():
+            result = _undo(line)
+            if result.outcome != Outcome.FAILED:
+                self.done(entry)
         return _report(self.run_id, line, result.outcome, result.detail)
 
     def undo_all(self) -> list[Undone]:
-        """Undo everything, the last change first; what fails stays in the journal."""
-        return [self.undo(entry) for entry in sorted(self._content.pending, reverse=True)]
+        """Undo everything, the last change first; what fails stays in the journal.
+
+        Signals wait until all is undone: half of it would be worse than none.
+        """
+        with uninterrupted():
+            return [self.undo(entry) for entry in sorted(self._content.pending, reverse=True)]
 
     def keep(self, kept: Kept) -> None:
         """Have what is recorded stand on: neither leaving the journal nor ``clean`` undoes it.
@@ -248,7 +283,7 @@ class UndoJournal:
         self._content = content
         if owner is not None and owner.boot_id != current.boot_id:
             self._settle_what_the_reboot_undid()
-        self._append(_Line(owner=current))
+        self._settle(_Line(owner=current))
         if release:
             self._append(_Line(released=True))
         self._put_away_if_settled()
@@ -258,20 +293,32 @@ class UndoJournal:
         for line in list(self._content.pending.values()):
             undoer = UNDOERS.get(line.kind)
             if undoer is not None and not undoer.survives_reboot:
-                self._append(_Line(done=line.id))
+                self._settle(_Line(done=line.id))
                 ended = _report(self.run_id, line, Outcome.GONE, "the machine's restart ended it")
                 self.ended_by_reboot.append(ended)
 
     def _give_back(self, owner: Owner | None) -> None:
         """Leave what could not be undone to the next clean, as its dead owner left it."""
         if owner is not None and self.path.exists():
-            self._append(_Line(owner=owner))
+            self._settle(_Line(owner=owner))
+
+    def _settle(self, line: _Line) -> None:
+        """Note what only makes the next undoing shorter; on a full disk it is done without."""
+        try:
+            self._append(line)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            self._content.apply(line)
 
     def _append(self, line: _Line) -> None:
-        data = msgspec.json.encode(line) + b"\n"
-        if not self.path.exists():
+        lines, is_new = [line], not self.path.exists()
+        if is_new:
+            # What was recorded before somebody removed the file is still to be undone.
+            lines = [_Line(owner=Owner.current()), *self._content.pending.values(), line]
+        data = b"".join(msgspec.json.encode(each) + b"\n" for each in lines)
+        if is_new:
             _create(self.path)
-            _append_line(self.path, msgspec.json.encode(_Line(owner=Owner.current())) + b"\n")
         _append_line(self.path, data)
         self._content.apply(line)
 

@@ -18,13 +18,14 @@ from typing import Final, cast
 from seatrial.context.layers import selected
 from seatrial.context.mounts import mount_of, mounts
 from seatrial.context.tree import LIVE
+from seatrial.processes import start_ticks
 from seatrial.targets.commands import run_command
 from seatrial.targets.frozen import FROZEN_UNDOERS
 from seatrial.targets.lab.undoing import LAB_UNDOERS
 from seatrial.targets.layouts.mapper import MAPPER_UNDOERS
 from seatrial.targets.marker import MARKER_NAME, is_made_by, marked_run
+from seatrial.targets.opening import descriptor_path, open_without_links
 from seatrial.targets.postgres.undoing import POSTGRES_UNDOERS
-from seatrial.targets.processes import start_ticks
 from seatrial.targets.sysblock import node_by_name
 from seatrial.targets.undoer import (
     PATIENCE_S,
@@ -43,10 +44,22 @@ from seatrial.targets.uses import uses_of_device
 __all__ = ["UNDOERS", "Outcome", "Result", "Undoer"]
 
 
-def undo_file(*, path: str, run_id: str, mount_point: str) -> Result:
+def undo_file(
+    *,
+    path: str,
+    run_id: str,
+    mount_point: str,
+    inode: int = 0,
+    files: Mapping[str, int] | None = None,
+) -> Result:
     """Remove a trial folder, or a file in one, that bears the run's marker.
 
-    ``mount_point`` is where its file system must be mounted; empty when it does not matter.
+    Args:
+        path: Of the folder.
+        run_id: Whose marker it must bear.
+        mount_point: Where its file system must be mounted; empty when it does not matter.
+        inode: Of the folder that the run made; 0 where the file system keeps no numbers.
+        files: Inodes of trial files in it, by name; they go with the folder.
     """
     target = Path(path)
     if mount_point and not _is_mounted_at(target.parent, mount_point):
@@ -56,7 +69,7 @@ def undo_file(*, path: str, run_id: str, mount_point: str) -> Result:
     if target.is_symlink():
         return foreign("a symbolic link stands in its place")
     if target.is_dir():
-        return _remove_folder(target, run_id)
+        return _remove_folder(target, run_id, inode)
     if marked_run(target.parent) != run_id:
         return foreign("its folder does not bear the marker of the run")
     target.unlink()
@@ -211,20 +224,28 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _remove_folder(folder: Path, run_id: str) -> Result:
-    if not is_made_by(folder, run_id):
-        return foreign("it does not bear the marker of the run")
-    inside = next(_what_lies_on(folder), None)
-    if inside:
-        return failed(inside)
-    # The marker goes last, so that a kill on the way leaves the rest still known as ours.
-    for name in sorted(entry.name for entry in folder.iterdir()):
-        entry = folder / name
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        elif name != MARKER_NAME:
-            entry.unlink()
-    (folder / MARKER_NAME).unlink(missing_ok=True)
+def _remove_folder(folder: Path, run_id: str, inode: int) -> Result:
+    """Remove a folder by its descriptor, so that none that is put in its place is emptied."""
+    descriptor = open_without_links(folder.resolve(), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if inode not in {0, os.fstat(descriptor).st_ino}:
+            return foreign("it is another folder than the run made")
+        if not is_made_by(folder, run_id):
+            return foreign("it does not bear the marker of the run")
+        inside = next(_what_lies_on(folder), None)
+        if inside:
+            return failed(inside)
+        opened = Path(descriptor_path(descriptor))
+        # The marker goes last, so that a kill on the way leaves the rest still known as ours.
+        for name in sorted(entry.name for entry in opened.iterdir()):
+            entry = opened / name
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif name != MARKER_NAME:
+                entry.unlink()
+        (opened / MARKER_NAME).unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
     folder.rmdir()
     return undone("removed")
 

@@ -177,12 +177,11 @@ class TestDevices:
         looks = []
         really = uses.open_files
 
-        def look():
-            looks.append(really())
+        def look(tree):
+            looks.append(really(tree))
             return looks[-1]
 
-        monkeypatch.setattr(drives_module, "open_files", look)
-        monkeypatch.setattr(uses, "open_files", None)
+        monkeypatch.setattr(uses, "open_files", look)
         free, written = loops(image("a.img")), loops(image("b.img"))
         writer = subprocess.Popen(
             ["sh", "-c", 'exec 5<>"$1"; echo up; read -r _', "sh", str(written)],

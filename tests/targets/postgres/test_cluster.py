@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import SeatrialError, SpaceError, TargetError, UsageError
+from seatrial.processes import start_ticks
 from seatrial.targets.postgres import cluster as room
 from seatrial.targets.postgres.account import account_for
 from seatrial.targets.postgres.cluster import create_cluster
@@ -21,7 +22,6 @@ from seatrial.targets.postgres.connection import connect
 from seatrial.targets.postgres.memory import LIMIT_BYTES_MIN, memory_limit
 from seatrial.targets.postgres.processes import server_processes
 from seatrial.targets.postgres.settings import check_settings, settings_text
-from seatrial.targets.processes import start_ticks
 from targets.postgres.conftest import count_lines, pgbench
 
 MIB = 1 << 20

@@ -14,21 +14,26 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import TargetError
+from seatrial.processes import start_ticks
 from seatrial.targets.postgres import processes as room
 from seatrial.targets.postgres.account import account_with_name
 from seatrial.targets.postgres.cluster import create_cluster
 from seatrial.targets.postgres.connection import connect
-from seatrial.targets.postgres.dynamic_memory import mapped_by, remove_dynamic_memory
+from seatrial.targets.postgres.dynamic_memory import (
+    head_of,
+    mapped_by,
+    remove_dynamic_memory,
+    segments_mapped_by,
+)
 from seatrial.targets.postgres.processes import (
     PidFile,
     end_server,
     kill_server,
     read_pid_file,
-    remove_segment,
+    remove_segments,
     server_processes,
 )
 from seatrial.targets.postgres.undoing import undo_server, undo_socket_folder
-from seatrial.targets.processes import start_ticks
 from seatrial.targets.undo import UndoJournal, clean
 from seatrial.targets.undoer import comes_true
 
@@ -212,12 +217,60 @@ def test_a_segment_that_is_not_the_dead_server_s_is_left_alone(cluster):
         written = read_pid_file(cluster.folder)
         assert written is not None
         assert written.segment is not None
+        _key, number = written.segment
+        remove_segments(cluster.folder)
+        assert str(number) in segments(cluster.account.uid), "its server runs"
+        pid_file = cluster.folder / "postmaster.pid"
+        text = pid_file.read_text()
+        pid_file.write_text(text.replace(str(server.pid), str(server.pid + 1), 1))
+        remove_segments(cluster.folder)
+        pid_file.write_text(text)
+        assert str(number) in segments(cluster.account.uid), "another process made it"
+
+
+def somebody_kills_it_whole(server, folder):
+    for pid in [server.pid, *server_processes(folder)]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    server.process.wait(10)
+    assert comes_true(lambda: not server_processes(folder), 10)
+    assert undo_server(data_folder=str(folder), run_id="run1").outcome == "gone"
+
+
+@pytest.mark.parametrize("kill", [lambda server, _folder: server.kill(), somebody_kills_it_whole])
+def test_a_killed_server_leaves_no_segment_though_no_pid_file_names_it(cluster, kill):
+    """A power cut takes the pid file with it, and a server names its segment late in it."""
+    server = cluster.start({})
+    try:
+        (number,) = {
+            number for pid in server_processes(cluster.folder) for number in segments_mapped_by(pid)
+        }
+        assert str(number) in segments(cluster.account.uid)
+        (cluster.folder / "postmaster.pid").unlink()
+        kill(server, cluster.folder)
+        assert str(number) not in segments(cluster.account.uid)
+    finally:
+        end_server(cluster.folder)
+
+
+def test_a_segment_with_the_key_of_another_folder_s_inode_is_left_alone(cluster, tmp_path):
+    """Inode numbers are the same on two file systems: what the segment itself says decides."""
+    server = cluster.start({})
+    try:
+        written = read_pid_file(cluster.folder)
         key, number = written.segment
-        before = segments(cluster.account.uid)
-        remove_segment(written)
-        other = PidFile(pid=server.pid + 1, started_s=0, segment=(key, number), is_ready=True)
-        remove_segment(other)
-        assert segments(cluster.account.uid) == before
+        head = head_of(number)
+        folder = cluster.folder.stat()
+        assert key & 0xFFFFFFFF == folder.st_ino & 0xFFFFFFFF
+        assert (head.device, head.inode) == (folder.st_dev, folder.st_ino)
+        dead = room._Segment(
+            key=key & 0xFFFFFFFF, number=number, made_by=0, holders=0, uid=folder.st_uid
+        )
+        assert room._is_of_folder(dead, folder)
+        elsewhere = os.stat_result([*folder[:2], folder.st_dev + 1, *folder[3:]])
+        assert not room._is_of_folder(dead, elsewhere)
+    finally:
+        server.stop()
 
 
 @pytest.mark.parametrize("text", ["", "12\n", "x\n/d\n1\n", "12\n/d\n"])
@@ -305,8 +358,7 @@ def test_a_killed_server_leaves_no_dynamic_shared_memory(cluster, kill):
 
 def test_the_dynamic_memory_of_a_server_that_runs_is_left_alone(cluster):
     with cluster.start({}) as server:
-        written = read_pid_file(cluster.folder)
-        remove_segment(written)
+        remove_segments(cluster.folder)
         assert server.shared_memory
         assert all(Path(path).exists() for path in server.shared_memory)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.context.tree import LIVE
-from seatrial.targets.processes import start_ticks
+from seatrial.processes import start_ticks
 from seatrial.targets.undoer import Result, Undoer, comes_true, failed, gone, undone
 
 _REMOVED: Final = " (deleted)"

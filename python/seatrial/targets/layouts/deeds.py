@@ -6,13 +6,13 @@ drive gets a table of errors. A real drive cannot be told to fail.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from seatrial.errors import TargetError
 from seatrial.targets.layouts.mapper import mapped_name
 from seatrial.targets.layouts.running import run_checked
 from seatrial.targets.layouts.wrapping import make_fail
+from seatrial.targets.loop import truncate_backing
 from seatrial.targets.marker import is_in_trial_folder
 from seatrial.targets.undoers import loop_backing
 
@@ -39,7 +39,7 @@ def fail_drive(device: str) -> None:
             next_step="Run the study on loop devices (--loop), write `flaky = true` in the layout,"
             " or pull the drive by hand",
         )
-    os.truncate(backing, 0)
+    truncate_backing(device, 0)
     run_checked(["losetup", "--set-capacity", device])
 
 

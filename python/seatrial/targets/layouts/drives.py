@@ -5,12 +5,13 @@ They are the same for the whole run; before every build they are looked at again
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from seatrial.context.medium import Extent, extent_of_device, number_text
+from seatrial.context.tree import LIVE
 from seatrial.errors import DirectError, RefusedError, StudyError, TargetError
 from seatrial.study.drives import DriveInfo, parse_drives
 from seatrial.study.layout import Drives
@@ -19,10 +20,9 @@ from seatrial.targets.direct import direct_alignment
 from seatrial.targets.file import TrialFolder
 from seatrial.targets.guard import DeviceState, bearing, inspect, require_permitted
 from seatrial.targets.layouts.running import run_checked
-from seatrial.targets.loop import LoopDevice, attach, detach
-from seatrial.targets.sysblock import node_by_number, number_text
+from seatrial.targets.loop import LoopDevice, attach, detach, truncate_backing
 from seatrial.targets.undo import UndoJournal, Undone
-from seatrial.targets.uses import exclusive_use, open_files, uses_of_device
+from seatrial.targets.uses import Survey, exclusive_use, uses_of_device
 
 _USES_SHOWN_MAX: Final = 2
 
@@ -170,8 +170,8 @@ def _judge(devices: Sequence[str], words: frozenset[str]) -> list[DeviceState]:
         RefusedError: when it refuses any; the sentence tells of each.
         TargetError: when one is no block device or cannot be written.
     """
-    files = open_files()
-    states = [inspect(path, files=files) for path in devices]
+    survey = Survey()
+    states = [inspect(path, survey=survey) for path in devices]
     for state in states:
         if state.kind != "block" or state.size_bytes == 0:
             raise _no_drive(state)
@@ -194,20 +194,18 @@ def _refusal(state: DeviceState, words: frozenset[str]) -> _Refused | None:
 
 
 def _require_apart(given: Sequence[str], states: Sequence[DeviceState]) -> None:
-    """Check that no two names mean the same bytes: links, or a disk and a partition of it."""
-    owners: dict[str, str] = {}
+    """Check that no two names mean the same bytes, by links, partitions or two paths to a disk."""
+    taken: list[tuple[str, Extent]] = []
     for name, state in zip(given, states, strict=True):
-        node = node_by_number(number_text(state.identity.st_rdev))
-        shared = next(
-            (owners[each.number] for each in node.relatives() if each.number in owners), None
-        )
+        extent = extent_of_device(LIVE, number_text(state.identity.st_rdev))
+        shared = next((other for other, theirs in taken if extent.overlaps(theirs)), None)
         if shared:
             raise RefusedError(
                 seen=f"{shared} and {name} are both named as drives, but share their bytes",
-                cause="One is a link to the other, or a partition of it",
+                cause="One is a link to the other, a partition of it, or another path to its disk",
                 next_step="Name each drive once; `lsblk` shows what belongs to what",
             )
-        owners[node.number] = name
+        taken.append((name, extent))
 
 
 def _refused(states: Sequence[DeviceState], refused: Sequence[_Refused]) -> RefusedError:
@@ -233,8 +231,8 @@ def _renew(loop: LoopDevice, size_bytes: int) -> None:
             cause="The array that stood on it before was not taken apart",
             next_step=f"Run `seatrial clean`, or {uses[0].release}",
         )
-    os.truncate(loop.backing, 0)
-    os.truncate(loop.backing, size_bytes)
+    truncate_backing(str(loop.path), 0)
+    truncate_backing(str(loop.path), size_bytes)
     run_checked(["losetup", "--set-capacity", str(loop.path)])
     run_checked(["blockdev", "--flushbufs", str(loop.path)])
 

@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from seatrial.context.medium import number_text
 from seatrial.context.tree import LIVE
 from seatrial.errors import TargetError
 from seatrial.study.layout import Assigned, LayoutSpec
@@ -30,7 +31,7 @@ from seatrial.targets.layouts.mapper import (
     reload,
     reload_over_below,
 )
-from seatrial.targets.sysblock import node_by_name, node_by_number, number_text
+from seatrial.targets.sysblock import node_by_name, node_by_number
 from seatrial.targets.undo import UndoJournal
 
 BLOCK_BYTES: Final = 4096

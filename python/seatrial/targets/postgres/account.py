@@ -30,6 +30,7 @@ import msgspec
 
 from seatrial.context.tree import LIVE
 from seatrial.errors import TargetError
+from seatrial.interrupts import uninterrupted
 from seatrial.targets.postgres.binaries import NEEDED_PROGRAMS, Binaries
 
 UID_FIRST: Final = 61183
@@ -94,7 +95,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         }
         if self.is_dropped and not self._needs_setpriv:
             defaults |= {"user": self.uid, "group": self.gid, "extra_groups": []}
-        return subprocess.Popen(self.command(args), **{**defaults, **kwargs})
+        with uninterrupted():
+            return subprocess.Popen(self.command(args), **{**defaults, **kwargs})
 
     def run(
         self,

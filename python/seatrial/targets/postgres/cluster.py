@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.errors import TargetError
+from seatrial.interrupts import uninterrupted
 from seatrial.targets.postgres.account import (
     Account,
     account_with_name,
@@ -237,15 +238,16 @@ class _Start:
                 return account.popen(
                     words, cwd=cluster.folder, stdout=log, stderr=log, start_new_session=True
                 )
-            return subprocess.Popen(
-                self._group.command(account.command(words, step_down=True)),
-                cwd=cluster.folder,
-                env=plain_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            with uninterrupted():
+                return subprocess.Popen(
+                    self._group.command(account.command(words, step_down=True)),
+                    cwd=cluster.folder,
+                    env=plain_environment(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
 
 
 def _write_settings(cluster: Cluster, settings: Mapping[str, str]) -> None:

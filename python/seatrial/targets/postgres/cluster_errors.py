@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.errors import SeatrialError, SpaceError, TargetError, UsageError
+from seatrial.targets.space import FULL_WORDS, free_text, no_space
 
 _SETTING = re.compile(
     r"(unrecognized configuration parameter|invalid value for parameter|outside the valid range"
@@ -15,15 +16,14 @@ _SETTING = re.compile(
 )
 _WORDS = re.compile(r"(?:LOG|WARNING|ERROR|FATAL|PANIC|HINT|DETAIL):\s+(.*)")
 _TOLD = re.compile(r"\b(FATAL|PANIC|HINT)\b")
-_FULL: Final = "No space left on device"
 _LINES_TOLD_MAX: Final = 6
 
 
 def initdb_failed(folder: Path, output: str) -> SeatrialError:
     """Return the error for an initdb that failed with these words."""
     words = "; ".join(line.strip() for line in output.splitlines()[-_LINES_TOLD_MAX:] if line)
-    if _FULL in output:
-        return _full(folder, words)
+    if FULL_WORDS in output:
+        return no_space(folder, words)
     return TargetError(
         seen=f"initdb could not make a cluster in {folder}",
         cause=f"It said: {words or 'nothing'}",
@@ -33,8 +33,8 @@ def initdb_failed(folder: Path, output: str) -> SeatrialError:
 
 def died_at_start(folder: Path, log: str, version_text: str) -> SeatrialError:
     """Return the error for a server that ended while it started, with its own words."""
-    if _FULL in log:
-        return _full(folder, _told(log))
+    if full := _out_of_space(folder, log):
+        return full
     lines = [match[1] for line in log.splitlines() if (match := _WORDS.search(line))]
     about_settings = [line for line in lines if _SETTING.search(line)]
     fatal = "FATAL" in log and any(_SETTING.search(line) for line in _fatal_lines(log))
@@ -48,7 +48,7 @@ def died_at_start(folder: Path, log: str, version_text: str) -> SeatrialError:
         )
     return TargetError(
         seen=f"The server of {folder} ended while it started",
-        cause=f"Its log ends: {_told(log) or 'with nothing'}",
+        cause=f"Its log ends: {told}" if (told := _told(log)) else "Its log is empty",
         next_step="Mend what it names, then try again",
     )
 
@@ -67,6 +67,8 @@ def died_in_mid_run(folder: Path, log: str, kills: int) -> TargetError:
 
     ``kills`` counts processes that the kernel killed at the memory limit.
     """
+    if not kills and (full := _out_of_space(folder, log)):
+        return full
     cause = (
         f"The kernel killed {kills} of its processes at the memory limit"
         if kills
@@ -79,7 +81,7 @@ def died_in_mid_run(folder: Path, log: str, kills: int) -> TargetError:
     )
     return TargetError(
         seen=f"The server of {folder} ended in mid-run",
-        cause=f"{cause}. Its log ends: {_last_lines(log)}",
+        cause=f"{cause}. {_end_of(log)}",
         next_step=next_step,
     )
 
@@ -98,9 +100,21 @@ def _last_lines(log: str) -> str:
     return "; ".join(line.strip() for line in log.splitlines()[-_LINES_TOLD_MAX:])
 
 
-def _full(folder: Path, words: str) -> SpaceError:
-    return SpaceError(
-        seen=f"The file system of {folder} is full: {words}",
-        cause="The database, its log and its copies need more than is free there",
-        next_step=f"Free some space (`df -h {folder}`), or take a smaller scale",
+def _end_of(log: str) -> str:
+    return f"Its log ends: {_last_lines(log)}" if log.strip() else "Its log is empty"
+
+
+def _out_of_space(folder: Path, log: str) -> SpaceError | None:
+    """Return the error of a server that ended for lack of space; None where nothing says so.
+
+    Its log says it, or could not be written itself: it lies beside the data.
+    """
+    if FULL_WORDS in log:
+        said = [line.strip() for line in log.splitlines() if FULL_WORDS in line]
+        return no_space(folder, f"its server ended, its log says: {said[-1]}")
+    free = "" if _fatal_lines(log) else free_text(folder)
+    return (
+        no_space(folder, f"its server ended without a word in its log, and {free}")
+        if free
+        else None
     )

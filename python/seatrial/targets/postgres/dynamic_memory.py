@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from seatrial.context.tree import LIVE
 
@@ -24,8 +24,9 @@ _NAME: Final = "/dev/shm/PostgreSQL."  # noqa: S108 - where PostgreSQL has it
 _READ_ONLY: Final = 0o10000
 _NO_ADDRESS: Final = ctypes.c_void_p(-1).value
 
-_HEAD: Final = struct.Struct("=iiQQI")
-"""Of the System V shared memory: magic number, process, two sizes, the control segment's number."""
+_HEAD: Final = struct.Struct("=iiQQI4xQQQ")
+"""Of the System V shared memory: magic number, process, two sizes, the control segment's number, a
+pointer, and device and inode of the data folder."""
 _HEAD_MAGIC: Final = 679_834_894
 _CONTROL: Final = struct.Struct("=III")
 """Magic number, segments, room for segments."""
@@ -44,6 +45,17 @@ def mapped_by(pid: int) -> Iterator[str]:
             yield f"{_NAME}{number}"
 
 
+def segments_mapped_by(pid: int) -> Iterator[int]:
+    """Yield the numbers of the System V shared memory that a process is attached to.
+
+    The kernel shows each as a file ``/SYSV`` and its key, with its number as the inode.
+    """
+    for line in (LIVE.text(f"/proc/{pid}/maps") or "").splitlines():
+        fields = line.split()
+        if len(fields) > 5 and fields[5].startswith("/SYSV"):
+            yield int(fields[4])
+
+
 def remove_dynamic_memory(paths: Iterable[str]) -> None:
     """Remove files of a dead server, and whatever the control segment among them lists."""
     found = set(paths)
@@ -54,8 +66,22 @@ def remove_dynamic_memory(paths: Iterable[str]) -> None:
             Path(path).unlink()
 
 
-def led_to_by(segment: int) -> list[str]:
-    """Return the control segment that a dead server's System V shared memory names, if any.
+class Head(NamedTuple):
+    """What the System V shared memory of a server says of itself.
+
+    Attributes:
+        control: The file of the control segment that it names; empty where it names none.
+        device: Of the data folder, as ``stat`` numbers it.
+        inode: Of the data folder.
+    """
+
+    control: str
+    device: int
+    inode: int
+
+
+def head_of(segment: int) -> Head | None:
+    """Return what a dead server's System V shared memory says; None where it says nothing yet.
 
     Args:
         segment: Its number, as ``postmaster.pid`` has it.
@@ -64,12 +90,15 @@ def led_to_by(segment: int) -> list[str]:
     library.shmat.restype = ctypes.c_void_p
     address = library.shmat(segment, None, _READ_ONLY)
     if address in (None, _NO_ADDRESS):
-        return []
+        return None
     try:
-        magic, _, _, _, control = _HEAD.unpack(ctypes.string_at(address, _HEAD.size))
+        head = _HEAD.unpack(ctypes.string_at(address, _HEAD.size))
     finally:
         library.shmdt(ctypes.c_void_p(address))
-    return [f"{_NAME}{control}"] if magic == _HEAD_MAGIC and control else []
+    magic, _pid, _total, _free, control, _pointer, device, inode = head
+    if magic != _HEAD_MAGIC:
+        return None
+    return Head(f"{_NAME}{control}" if control else "", device, inode)
 
 
 def _listed_in(path: str) -> Iterator[str]:

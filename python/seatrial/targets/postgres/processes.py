@@ -20,17 +20,20 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.context.tree import LIVE
+from seatrial.processes import start_ticks
 from seatrial.targets.postgres.dynamic_memory import (
-    led_to_by,
+    head_of,
     mapped_by,
     remove_dynamic_memory,
+    segments_mapped_by,
 )
-from seatrial.targets.processes import start_ticks
 from seatrial.targets.undoer import PATIENCE_S, comes_true
 
 _PID_FILE: Final = "postmaster.pid"
 _PROGRAMS: Final = frozenset({"postgres", "initdb", "setpriv"})
 _IPC_RMID: Final = 0
+_KEY_BITS: Final = 0xFFFFFFFF
+"""A key has 32 bits; the kernel tells it with a sign, the pid file without."""
 _HELD_S: Final = 1.0
 _START_TOLERANCE_S: Final = 60.0
 
@@ -88,10 +91,10 @@ def end_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
         comes_true(lambda: not server_processes(data_folder), patience_s)
     is_gone = kill_server(data_folder, patience_s=patience_s)
     # What could not put its shared memory away could not remove its pid file either.
-    left = read_pid_file(data_folder)
-    if is_gone and left is not None:
-        remove_segment(left)
-        if start_ticks(left.pid) is None:
+    if is_gone:
+        remove_segments(data_folder)
+        left = read_pid_file(data_folder)
+        if left is not None and start_ticks(left.pid) is None:
             (data_folder / _PID_FILE).unlink(missing_ok=True)
     return is_gone
 
@@ -99,13 +102,16 @@ def end_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
 def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
     """Kill all processes of a server at once; tell whether all are gone.
 
-    Its dynamic shared memory goes as well, which a killed postmaster cannot put away.
+    Its shared memory goes as well, which a killed postmaster cannot put away. It is known by who
+    has it mapped: after a power cut the pid file may be gone, or of an earlier start.
     """
     shared: set[str] = set()
+    segments: set[int] = set()
 
     def none_is_left() -> bool:
         left = server_processes(data_folder)
         shared.update(path for pid in left for path in mapped_by(pid))
+        segments.update(number for pid in left for number in segments_mapped_by(pid))
         written = read_pid_file(data_folder)
         # The postmaster first: it would start anew what is killed before it.
         left.sort(key=lambda pid: written is None or pid != written.pid)
@@ -115,38 +121,80 @@ def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
     is_gone = comes_true(none_is_left, patience_s)
     if is_gone:
         remove_dynamic_memory(shared)
+        for number in segments:
+            _remove_segment(number)
     return is_gone
 
 
-def remove_segment(written: PidFile) -> None:
-    """Remove the System V shared memory that a dead server left behind, if it is still that.
+def remove_segments(data_folder: Path) -> None:
+    """Remove the System V shared memory that a dead server of a folder left behind.
 
-    Only what nobody is attached to and what that very process made is removed, and before it the
-    dynamic shared memory that it leads to.
+    It is the one that the pid file names, or one whose key is the number of the folder's inode: a
+    server that was killed early has not named it yet. Only what nobody is attached to, and what a
+    process made that is dead, is removed; before it the dynamic shared memory that it leads to.
+
+    Source: PostgreSQL's src/backend/port/sysv_shmem.c, ``PGSharedMemoryCreate``.
     """
-    if written.segment is None:
-        return
     # A process that is ending shows no program any more while it still holds its memory.
-    comes_true(lambda: not _is_held(written), _HELD_S)
-    if _holders(written) == 0:
-        remove_dynamic_memory(led_to_by(written.segment[1]))
-        ctypes.CDLL(None).shmctl(written.segment[1], _IPC_RMID, None)
+    comes_true(lambda: not any(each.holders for each in _segments_of(data_folder)), _HELD_S)
+    for each in _segments_of(data_folder):
+        if each.holders == 0:
+            head = head_of(each.number)
+            remove_dynamic_memory([head.control] if head and head.control else [])
+            _remove_segment(each.number)
 
 
-def _is_held(written: PidFile) -> bool:
-    return (_holders(written) or 0) > 0
+def _remove_segment(number: int) -> None:
+    ctypes.CDLL(None).shmctl(number, _IPC_RMID, None)
 
 
-def _holders(written: PidFile) -> int | None:
-    """Return how many processes are attached to a dead server's segment; None where it is gone.
+@dataclass(frozen=True, kw_only=True)
+class _Segment:
+    """One line of /proc/sysvipc/shm: key without sign, number, maker, owner, attached processes."""
 
-    Source: proc_sysvipc_shm(5).
-    """
+    key: int
+    number: int
+    made_by: int
+    holders: int
+    uid: int
+
+
+def _segments_of(data_folder: Path) -> list[_Segment]:
+    """Return the segments of a folder's dead server, as ``remove_segments`` knows them."""
+    written = read_pid_file(data_folder)
+    named = None
+    if written is not None and written.segment is not None:
+        named = (written.segment[0] & _KEY_BITS, written.segment[1], written.pid)
+    status = LIVE.status(str(data_folder))
+    return [
+        each
+        for each in _segments()
+        if (each.key, each.number, each.made_by) == named
+        or (status is not None and _is_of_folder(each, status))
+    ]
+
+
+def _is_of_folder(segment: _Segment, folder: os.stat_result) -> bool:
+    """Tell whether a segment is one that a dead server of a folder made, or had begun to make."""
+    if (segment.key, segment.uid) != (folder.st_ino & _KEY_BITS, folder.st_uid):
+        return False
+    if start_ticks(segment.made_by) is not None:
+        return False
+    head = head_of(segment.number)
+    return head is None or (head.device, head.inode) == (folder.st_dev, folder.st_ino)
+
+
+def _segments() -> Iterator[_Segment]:
+    """Yield all segments of the machine; see proc_sysvipc_shm(5)."""
     for line in (LIVE.text("/proc/sysvipc/shm") or "").splitlines()[1:]:
         fields = [int(field) for field in line.split()]
-        if (fields[0], fields[1]) == written.segment and fields[4] == written.pid:
-            return fields[6]
-    return None
+        yield _Segment(
+            key=fields[0] & _KEY_BITS,
+            number=fields[1],
+            made_by=fields[4],
+            holders=fields[6],
+            uid=fields[7],
+        )
 
 
 def _works_in(pid: int, folder: str) -> bool:

@@ -63,6 +63,15 @@ def make_socket_folder(account: Account, journal: UndoJournal) -> SocketFolder:
     return SocketFolder(path=path, entry=entry)
 
 
+def make_own_socket_folder(journal: UndoJournal) -> SocketFolder:
+    """Make a private folder for sockets of this very process, written to the journal before.
+
+    Raises:
+        TargetError: when it cannot be made.
+    """
+    return make_socket_folder(Account(uid=os.geteuid(), gid=os.getegid()), journal)
+
+
 def _parent(account: Account) -> Path:
     own = Path(os.environ.get("XDG_RUNTIME_DIR") or "/")
     length_bytes = len(f"{own}/{SOCKET_FOLDER_PREFIX}12345678{_SOCKET_NAME}".encode())

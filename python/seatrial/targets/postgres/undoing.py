@@ -10,13 +10,15 @@ from typing import Final
 from seatrial.errors import SeatrialError
 from seatrial.targets.postgres.processes import (
     end_server,
-    read_pid_file,
-    remove_segment,
+    remove_segments,
     server_processes,
 )
 from seatrial.targets.undoer import Result, Undoer, failed, foreign, gone, undone
 
 SOCKET_FOLDER_PREFIX: Final = "seatrial-pg-"
+NULL_FOLDER_PREFIX: Final = "seatrial-null-"
+"""Of a folder in it, for the socket of a null server."""
+_OF_SOCKETS: Final = (".s.PGSQL.", NULL_FOLDER_PREFIX)
 
 
 def undo_server(*, data_folder: str, run_id: str) -> Result:
@@ -26,9 +28,7 @@ def undo_server(*, data_folder: str, run_id: str) -> Result:
     """
     folder = Path(data_folder)
     if not server_processes(folder):
-        written = read_pid_file(folder)
-        if written is not None:
-            remove_segment(written)
+        remove_segments(folder)
         return gone("it has ended")
     if end_server(folder):
         return undone(f"ended; the run {run_id} had started it")
@@ -44,7 +44,7 @@ def undo_socket_folder(*, path: str) -> Result:
         return gone("it no longer exists")
     if not stat.S_ISDIR(status.st_mode) or not folder.name.startswith(SOCKET_FOLDER_PREFIX):
         return foreign("it is no folder that seatrial makes")
-    others = [each.name for each in folder.iterdir() if not each.name.startswith(".s.PGSQL.")]
+    others = [each.name for each in folder.iterdir() if not each.name.startswith(_OF_SOCKETS)]
     if others:
         return foreign(f"it holds {others[0]}, which is no server's socket")
     shutil.rmtree(folder)

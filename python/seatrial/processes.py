@@ -8,8 +8,6 @@ from typing import Literal
 
 import msgspec
 
-from seatrial.context.tree import LIVE
-
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """The process that made changes, so that its death can be told from afar.
@@ -50,13 +48,25 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
             return "elsewhere"
         return "alive" if start_ticks(self.pid) == self.start_ticks else "dead"
 
+    def without_host(self) -> Owner:
+        """Return it for a file that may be handed on: the boot alone tells machines apart."""
+        return msgspec.structs.replace(self, host="")
+
+    def is_seen_running(self) -> bool:
+        """Tell whether it runs on this boot of this machine, where it can be seen from here."""
+        return (
+            self.boot_id == boot_id()
+            and self.pid_namespace == _pid_namespace()
+            and start_ticks(self.pid) == self.start_ticks
+        )
+
 
 def start_ticks(pid: int) -> int | None:
     """Return when a process started, in clock ticks since boot; None when it is gone or a zombie.
 
     Source: proc_pid_stat(5), fields 3 and 22; the name in field 2 may hold blanks and brackets.
     """
-    fields = (LIVE.text(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+    fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     if len(fields) < 20 or fields[0] in {"Z", "X"}:
         return None
     return int(fields[19])
@@ -64,11 +74,18 @@ def start_ticks(pid: int) -> int | None:
 
 def boot_id() -> str:
     """Return the kernel's name of this boot."""
-    return LIVE.text("/proc/sys/kernel/random/boot_id") or ""
+    return _text("/proc/sys/kernel/random/boot_id")
 
 
 def _pid_namespace() -> str:
     try:
         return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace").strip()
     except OSError:
         return ""

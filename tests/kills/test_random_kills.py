@@ -1,0 +1,20 @@
+"""A few kills at random moments leave nothing; tests/kills/random_kills.py does thousands."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KILLS = 15
+SCRIPT = Path(__file__).with_name("random_kills.py")
+
+
+@pytest.mark.slow
+def test_kills_at_random_moments_leave_nothing_after_clean():
+    command = [sys.executable, str(SCRIPT), "--kills", str(KILLS), "--seed", "11"]
+    told = subprocess.run(
+        [*command, "--only", "io,db,replay,layouts"], capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert f"{KILLS} kills, 0 left something" in told.stdout

@@ -116,6 +116,36 @@ class Throttled:
         self._group.limit(self._device, 0, self._unit)
 
 
+class CpuGroup:
+    """A new control group of processor time that a process is in, while it lasts.
+
+    Source: Documentation/scheduler/sched-bwc.rst.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.path = cpu() / f"seatrial-test-{os.getpid()}"
+        self._pid = pid
+
+    def __enter__(self) -> CpuGroup:
+        self.path.mkdir()
+        (self.path / "cgroup.procs").write_text(str(self._pid))
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.set_quota_us(-1)
+        remove_group(self.path)
+
+    def set_quota_us(self, quota_us: int) -> None:
+        (self.path / "cpu.cfs_quota_us").write_text(str(quota_us))
+
+    def stop(self, length_s: float, quota_us: int, period_us: int) -> Injected:
+        """Give it so much processor time in each period, for a time."""
+        (self.path / "cpu.cfs_period_us").write_text(str(period_us))
+        began = moment(self.set_quota_us, quota_us)
+        time.sleep(length_s)
+        return Injected(began, moment(self.set_quota_us, -1))
+
+
 def throttle(pid: int, device: str, length_s: float, *, unit: str = "bps") -> Injected:
     """Throttle the requests of a process to a device, then let it go on."""
     throttled = Throttled(device, unit)
@@ -148,13 +178,27 @@ def ended_count(device: str) -> int:
 
 def blkio() -> Path:
     """Where the control groups of block devices are."""
+    point = hierarchy("blkio")
+    if not (point / "blkio.throttle.read_bps_device").exists():
+        pytest.skip("needs a kernel with CONFIG_BLK_DEV_THROTTLING")
+    return point
+
+
+def cpu() -> Path:
+    """Where the control groups of processor time are."""
+    point = hierarchy("cpu")
+    if not (point / "cgroup.procs").exists() or not (point / "cpu.shares").exists():
+        pytest.skip("needs a kernel with CONFIG_CFS_BANDWIDTH")
+    return point
+
+
+def hierarchy(controller: str) -> Path:
+    """Where the control groups of version 1 of a controller are mounted."""
     for line in Path("/proc/mounts").read_text().splitlines():
         _, point, kind, options, *_ = line.split()
-        if kind == "cgroup" and "blkio" in options.split(","):
-            if not Path(point, "blkio.throttle.read_bps_device").exists():
-                pytest.skip("needs a kernel with CONFIG_BLK_DEV_THROTTLING")
+        if kind == "cgroup" and controller in options.split(","):
             return Path(point)
-    pytest.skip("needs the control groups of version 1 with blkio")
+    pytest.skip(f"needs the control groups of version 1 with {controller}")
 
 
 def remove_group(group: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ FREEZE_S = 0.8
 STEAL_S = 0.5
 SECONDS = 1.8
 LAST_S = 0.9
+COMMITTERS = 8
+QUOTA_AFTER_S = 0.15
 
 PSYNC, IO_URING = 1, 32
 BOTH_ENGINES = pytest.mark.parametrize("depth", [PSYNC, IO_URING], ids=["psync", "io_uring"])
@@ -67,11 +71,18 @@ def assert_found(
     assert cause in [finding["evidence"]["cause"] for finding in findings]
 
 
+def assert_names_the_group(document: dict[str, Any], setting: str) -> None:
+    """The finding says which group it was, and how it was set."""
+    findings = [finding for finding in document["findings"] if finding["kind"] == "stall"]
+    settings = [each for one in findings for each in one["evidence"].get("cgroup_settings", [])]
+    assert any("/seatrial-test-" in each and setting in each for each in settings), findings
+
+
 @pytest.mark.parametrize(
     ("kind", "operation"), [("xfs", "read"), ("ext4", "write")], ids=["xfs-read", "ext4-write"]
 )
 @BOTH_ENGINES
-def test_a_throttled_loop_device_is_the_devices_fault(
+def test_requests_held_by_a_throttle_are_the_control_groups_fault(
     file_system, tmp_path, kind, operation, depth
 ):
     place = file_system(kind)
@@ -80,7 +91,63 @@ def test_a_throttled_loop_device_is_the_devices_fault(
         lambda trial: injections.throttle(trial.pid, place.device, FREEZE_S),
         tmp_path,
     )
-    assert_found(document, injected, "device", depth)
+    assert_found(document, injected, "cgroup_throttle", depth)
+    assert_names_the_group(document, "blkio.throttle.")
+
+
+@pytest.mark.parametrize("kind", ["xfs", "ext4"])
+@pytest.mark.parametrize("method", ["fdatasync", "o_dsync"])
+def test_commits_held_by_a_throttle_are_the_control_groups_fault(
+    file_system, tmp_path, kind, method
+):
+    """Eight committers wait for the journal, not for the block layer: above an idle device."""
+    place = file_system(kind)
+    document, injected = injected_into(
+        trials(place.folder, commits=method, committers=COMMITTERS),
+        lambda trial: injections.throttle(trial.pid, place.device, FREEZE_S),
+        tmp_path,
+    )
+    (sample,) = document["samples"]
+    stall = the_stall(sample, injected)
+    assert stall["cause"] == "cgroup_throttle", f"{stall}, injected {injected}"
+    assert_names_the_group(document, "blkio.throttle.")
+
+
+def test_a_limit_that_the_load_never_reaches_is_not_blamed_for_a_frozen_file_system(
+    file_system, tmp_path, group
+):
+    place = file_system("ext4")
+    group.limit(place.device, 10_000_000_000, "bps")
+
+    def freeze_in_group(trial: Trial) -> Injected:
+        (group.path / "cgroup.procs").write_text(str(trial.pid))
+        return injections.freeze(place.folder, FREEZE_S)
+
+    document, injected = injected_into(
+        trials(place.folder, operation="write", depth=PSYNC), freeze_in_group, tmp_path
+    )
+    assert_found(document, injected, "filesystem", PSYNC)
+
+
+@BOTH_ENGINES
+def test_a_quota_of_processor_time_is_named(memory, tmp_path, depth):
+    """The process is stopped once it has used its 20 ms of a second: not at once, nor once only."""
+
+    def stop(trial: Trial) -> Injected:
+        group = injections.CpuGroup(trial.pid)
+        groups.enter_context(group)
+        time.sleep(QUOTA_AFTER_S)
+        return group.stop(FREEZE_S, quota_us=20_000, period_us=1_000_000)
+
+    with ExitStack() as groups:
+        document, _ = injected_into(
+            trials(memory, operation="read", depth=depth, direct=False), stop, tmp_path
+        )
+    (sample,) = document["samples"]
+    longest = max(sample["stalls"], key=lambda stall: stall["length_s"])
+    assert longest["cause"] == "cpu_quota", sample["stalls"]
+    assert_names_the_group(document, "cpu.cfs_quota_us 20000")
+    assert any(finding["kind"] == "cpu_quota" for finding in document["findings"])
 
 
 def test_one_request_a_second_is_a_stall_for_each_second(file_system, tmp_path):
@@ -94,7 +161,7 @@ def test_one_request_a_second_is_a_stall_for_each_second(file_system, tmp_path):
     (sample,) = document["samples"]
     inside = [stall for stall in sample["stalls"] if overlap_s(sample, stall, injected) > EDGE_S]
     assert len(inside) >= 2
-    assert {stall["cause"] for stall in inside} == {"device"}
+    assert {stall["cause"] for stall in inside} == {"cgroup_throttle"}
     first_s = sample["started_at"] + inside[0]["start_s"]
     last_s = sample["started_at"] + inside[-1]["start_s"] + inside[-1]["length_s"]
     assert injected.began.distance_s(first_s) <= EDGE_S

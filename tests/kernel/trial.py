@@ -28,12 +28,20 @@ path = "{place}"
 size = {file_bytes}
 
 [[workload]]
-kind = "io"
-operations = "{operation}"
-depths = {depth}
+{workload}
 seconds = {seconds}
 limit_bytes = "1TiB"
+"""
+
+IO = """kind = "io"
+operations = "{operation}"
+depths = {depth}
 direct = {direct}
+"""
+
+COMMITS = """kind = "commit"
+methods = "{method}"
+committers = {committers}
 """
 
 
@@ -45,26 +53,26 @@ class Trial:
         place: Path,
         folder: Path,
         *,
-        operation: str,
-        depth: int,
         seconds: float,
+        operation: str = "read",
+        depth: int = 1,
         direct: bool = True,
+        commits: str = "",
+        committers: int = 1,
     ) -> None:
+        """Start it: reads or writes, or commits where ``commits`` names their method."""
         study = folder / "study.toml"
+        if commits:
+            workload = COMMITS.format(method=commits, committers=committers)
+        else:
+            workload = IO.format(operation=operation, depth=depth, direct=str(direct).lower())
         study.write_text(
-            STUDY.format(
-                place=place,
-                operation=operation,
-                depth=depth,
-                seconds=seconds,
-                file_bytes=FILE_BYTES,
-                direct=str(direct).lower(),
-            )
+            STUDY.format(place=place, workload=workload, seconds=seconds, file_bytes=FILE_BYTES)
         )
         self.seconds = seconds
         self._process = start_favoured("study", study, "--json", folder=folder)
         with promptly():
-            wait_until_steady(self._process, place, STEADY_S)
+            wait_until_steady(self._process, place, STEADY_S, filled=not commits)
 
     @property
     def pid(self) -> int:
@@ -89,20 +97,23 @@ class Trial:
             self._process.communicate()
 
 
-def wait_until_steady(process: subprocess.Popen[str], place: Path, steady_s: float) -> None:
+def wait_until_steady(
+    process: subprocess.Popen[str], place: Path, steady_s: float, *, filled: bool = True
+) -> None:
     """Wait until the file is filled, and the same workers, no longer those of the fill, are at it.
 
     Args:
         process: The command.
         place: Where its trial file is.
         steady_s: How long they must have been at it.
+        filled: Whether the trial's file is filled before it is used; a log of commits is not.
     """
     give_up_s = time.monotonic() + 30
     since_s, workers = time.monotonic(), []
     while not workers or time.monotonic() < since_s + steady_s:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < give_up_s, "the cell was never under way"
-        now = threads_of(process.pid, "worker-") if is_filled(place) else []
+        now = threads_of(process.pid, "worker-") if not filled or is_filled(place) else []
         if now != workers:
             since_s, workers = time.monotonic(), now
         time.sleep(0.005)

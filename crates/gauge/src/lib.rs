@@ -22,5 +22,5 @@ pub use histogram::{Histogram, HistogramError};
 pub use operation::Operation;
 pub use outcome::{Accounting, AccountingError, Outcome};
 pub use recorder::{KindTotals, Recorder, RecorderParts, RecorderSettings, lock};
-pub use stall::{Cause, Evidence, Quiet, Stall, WorkerQuiet, find_stalls};
+pub use stall::{Cause, Evidence, GroupLimit, Quiet, Stall, WorkerQuiet, find_stalls};
 pub use timeline::{SliceRow, Timeline, Window};

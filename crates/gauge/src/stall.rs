@@ -123,6 +123,10 @@ pub enum Cause {
     Device,
     /// A thread was blocked in the file system while the block layer was idle.
     Filesystem,
+    /// A control group's limit on I/O held the requests, above the device.
+    Throttle,
+    /// A control group's quota of processor time stopped our own threads.
+    Quota,
     /// Our own threads were not running: waiting for a processor, stolen from, or stopped.
     Generator,
     /// The evidence does not decide.
@@ -135,14 +139,25 @@ impl Cause {
         match self {
             Cause::Device => "device",
             Cause::Filesystem => "filesystem",
+            Cause::Throttle => "cgroup_throttle",
+            Cause::Quota => "cpu_quota",
             Cause::Generator => "generator",
             Cause::Unknown => "unknown",
         }
     }
 }
 
+/// A limit that a control group sets: where it is, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupLimit {
+    /// The group's folder.
+    pub group: String,
+    /// The file within it and the line of the limit.
+    pub setting: String,
+}
+
 /// What the watchdog saw during a stall.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
     /// The stall's length.
     pub length_ns: u64,
@@ -162,6 +177,12 @@ pub struct Evidence {
     pub run_delay_ns: u64,
     /// Time stolen from this machine by its host, over the processors (/proc/stat), per processor.
     pub steal_ns: u64,
+    /// Time for which a quota stopped threads of our control group, summed over processors.
+    pub quota_ns: u64,
+    /// The quota that did.
+    pub quota: Option<GroupLimit>,
+    /// A limit on I/O that explains how long requests waited.
+    pub throttle: Option<GroupLimit>,
 }
 
 impl Evidence {
@@ -170,10 +191,14 @@ impl Evidence {
     pub fn cause(&self) -> Cause {
         let off_cpu_ns = self.watchdog_late_ns.max(self.run_delay_ns).max(self.steal_ns);
         if 2 * off_cpu_ns >= self.length_ns {
-            return Cause::Generator;
+            let is_quota = self.quota.is_some() && 2 * self.quota_ns >= self.length_ns;
+            return if is_quota { Cause::Quota } else { Cause::Generator };
         }
         let most = |looks: u64| self.looks > 0 && 2 * looks >= self.looks;
-        if most(self.looks_device_busy) {
+        let waiting = self.looks_block_wait + self.looks_filesystem_wait + self.looks_ring_wait;
+        if self.throttle.is_some() && most(waiting) {
+            Cause::Throttle
+        } else if most(self.looks_device_busy) {
             Cause::Device
         } else if most(self.looks_filesystem_wait) {
             Cause::Filesystem
@@ -278,6 +303,39 @@ mod tests {
         assert_eq!(evidence(|e| e.watchdog_late_ns = 900 * MS), Cause::Generator);
         assert_eq!(evidence(|e| e.steal_ns = 600 * MS), Cause::Generator);
         assert_eq!(evidence(|_| ()), Cause::Unknown);
+    }
+
+    fn limit() -> Option<GroupLimit> {
+        Some(GroupLimit { group: "/sys/fs/cgroup/x".into(), setting: "io.max 8:0 wbps=1".into() })
+    }
+
+    #[test]
+    fn a_limit_that_explains_the_wait_is_the_cause_wherever_the_thread_waits() {
+        let throttled = |change: fn(&mut Evidence)| {
+            evidence(|e| {
+                e.throttle = limit();
+                change(e);
+            })
+        };
+        assert_eq!(throttled(|e| e.looks_filesystem_wait = 200), Cause::Throttle);
+        assert_eq!(throttled(|e| e.looks_block_wait = 200), Cause::Throttle);
+        assert_eq!(throttled(|e| e.looks_ring_wait = 200), Cause::Throttle);
+        assert_eq!(throttled(|e| e.run_delay_ns = 900 * MS), Cause::Generator);
+        assert_eq!(throttled(|_| ()), Cause::Unknown, "nothing waited");
+    }
+
+    #[test]
+    fn a_quota_is_the_cause_only_where_it_stopped_threads_for_as_long() {
+        let stopped = |quota_ms: u64, quota: Option<GroupLimit>| {
+            evidence(|e| {
+                e.run_delay_ns = 900 * MS;
+                e.quota_ns = quota_ms * MS;
+                e.quota = quota;
+            })
+        };
+        assert_eq!(stopped(800, limit()), Cause::Quota);
+        assert_eq!(stopped(100, limit()), Cause::Generator);
+        assert_eq!(stopped(800, None), Cause::Generator);
     }
 
     /// A journal that waits for its device blocks threads in the file system: the device's fault.

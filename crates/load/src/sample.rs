@@ -194,12 +194,13 @@ pub struct Frame {
 }
 
 /// The watchdog's readings as counters.
-pub fn watchdog_counters(sightings: &Sightings) -> [(&'static str, f64); 4] {
+pub fn watchdog_counters(sightings: &Sightings) -> [(&'static str, f64); 5] {
     [
         ("kernel_workers_max", sightings.kernel_workers_max as f64),
         ("watchdog_lateness_ns_max", sightings.lateness_ns_max as f64),
         ("watchdog_lateness_ns_total", sightings.lateness_ns_total as f64),
         ("steal_ns", sightings.steal_ns_total() as f64),
+        ("cpu_quota_ns", sightings.quota_ns_total() as f64),
     ]
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use seatrial_gauge::{Clock, Evidence, Flight, FlightView, Stall};
 
+use crate::group_watch::GroupWatch;
 use crate::procfs::{self, ThreadState};
 
 const TICK_NS: u64 = 5_000_000;
@@ -19,7 +20,7 @@ const TICK_NS: u64 = 5_000_000;
 /// Quiet for so long, the watchdog looks closer.
 const SUSPICION_NS: u64 = 20_000_000;
 
-/// Ticks between readings of the slowly changing: steal, kernel workers.
+/// Ticks between readings of the slowly changing: steal, kernel workers, control groups.
 const SLOW_TICKS: u64 = 20;
 
 /// Looks and late wakes kept; a sample that fills them is one long stall anyway.
@@ -71,6 +72,7 @@ pub struct Sightings {
     lates: Vec<Late>,
     off_cpu: Vec<OffCpu>,
     steal: Vec<StealReading>,
+    groups: GroupWatch,
     /// Most kernel threads that carried io_uring requests at once.
     pub kernel_workers_max: u64,
     /// Latest that the watchdog woke.
@@ -112,9 +114,13 @@ pub fn watch(clock: Clock, watched: &Watched) -> Sightings {
     let mut watch = Watch {
         clock,
         watched,
-        sightings: Sightings::default(),
+        sightings: Sightings {
+            groups: GroupWatch::begin(watched.device.as_deref(), clock.now_ns()),
+            ..Sightings::default()
+        },
         kernel_workers: Vec::new(),
         suspected: None,
+        read_groups_at_ns: u64::MAX,
     };
     let mut due_ns = watched.start_ns;
     for tick in 0u64.. {
@@ -127,6 +133,7 @@ pub fn watch(clock: Clock, watched: &Watched) -> Sightings {
     }
     watch.end_suspicion();
     watch.read_steal();
+    watch.sightings.groups.read(clock.now_ns());
     watch.sightings
 }
 
@@ -143,6 +150,7 @@ struct Watch<'w> {
     sightings: Sightings,
     kernel_workers: Vec<i32>,
     suspected: Option<Suspicion>,
+    read_groups_at_ns: u64,
 }
 
 impl Watch<'_> {
@@ -150,15 +158,20 @@ impl Watch<'_> {
         let now_ns = self.clock.now_ns();
         self.note_lateness(due_ns, now_ns);
         let worked_before_ns = procfs::thread_processor_ns();
-        self.watch_workers(tick, now_ns);
+        self.watch_workers(tick, now_ns, now_ns.saturating_sub(due_ns) >= TICK_NS);
         let worked_ns = procfs::thread_processor_ns().saturating_sub(worked_before_ns);
         self.note_lateness(now_ns + worked_ns, self.clock.now_ns());
     }
 
-    fn watch_workers(&mut self, tick: u64, now_ns: u64) {
+    fn watch_workers(&mut self, tick: u64, now_ns: u64, woke_late: bool) {
         if tick % SLOW_TICKS == 0 {
             self.read_steal();
             self.count_kernel_workers();
+        }
+        if tick % SLOW_TICKS == 0 || woke_late || now_ns >= self.read_groups_at_ns {
+            self.sightings.groups.read(now_ns);
+            // What a quota stopped on another processor is counted only when that goes on.
+            self.read_groups_at_ns = if woke_late { now_ns + TICK_NS } else { u64::MAX };
         }
         let views = self.watched.workers.iter().map(|(flight, _)| flight.view());
         let all = views.fold(FlightView::default(), FlightView::plus);
@@ -204,6 +217,7 @@ impl Watch<'_> {
         }
         self.end_suspicion();
         self.count_kernel_workers();
+        self.sightings.groups.suspect(self.clock.now_ns());
         let run_delays_ns = self.run_delays();
         self.suspected = Some(Suspicion { from_ns, is_stall: false, run_delays_ns });
     }
@@ -224,6 +238,8 @@ impl Watch<'_> {
         let run_delay_ns = longest_ns.max().unwrap_or(0);
         self.read_steal();
         let to_ns = self.clock.now_ns();
+        self.sightings.groups.read(to_ns);
+        self.read_groups_at_ns = to_ns + TICK_NS;
         if self.sightings.off_cpu.len() < KEPT_MAX {
             let from_ns = suspicion.from_ns;
             self.sightings.off_cpu.push(OffCpu { from_ns, to_ns, run_delay_ns });
@@ -277,6 +293,7 @@ impl Sightings {
         };
         let unseen = self.lates.iter().filter(|late| !is_bridged(looks, late));
         let off_cpu = self.off_cpu.iter();
+        let (quota_ns, quota) = self.groups.quota(stall);
         Evidence {
             length_ns: stall.length_ns(),
             looks: looks.len() as u64,
@@ -289,7 +306,15 @@ impl Sightings {
                 .map(|off| off.run_delay_ns.min(overlap_ns(off.from_ns, off.to_ns)))
                 .sum(),
             steal_ns: self.steal_during(stall),
+            quota_ns,
+            quota,
+            throttle: self.groups.throttle(stall),
         }
+    }
+
+    /// How long a quota stopped threads over the sample, summed over processors.
+    pub fn quota_ns_total(&self) -> u64 {
+        self.groups.quota_ns_total()
     }
 
     /// Steal over the sample.

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use seatrial_gauge::recorder::KindTotals;
-use seatrial_gauge::{Evidence, Operation, SliceRow, Stall};
+use seatrial_gauge::{Cause, Evidence, Operation, SliceRow, Stall};
 use seatrial_load::sample::{Sample, Verification};
 use seatrial_load::worker::ErrorSample;
 
@@ -112,6 +112,16 @@ fn stall_dict<'py>(
     evidence.set_item("watchdog_late_ns", seen.watchdog_late_ns)?;
     evidence.set_item("run_delay_ns", seen.run_delay_ns)?;
     evidence.set_item("steal_ns", seen.steal_ns)?;
+    evidence.set_item("cpu_quota_ns", seen.quota_ns)?;
+    let limit = match seen.cause() {
+        Cause::Throttle => seen.throttle.as_ref(),
+        Cause::Quota => seen.quota.as_ref(),
+        _ => None,
+    };
+    if let Some(limit) = limit {
+        evidence.set_item("cgroup", &limit.group)?;
+        evidence.set_item("cgroup_setting", &limit.setting)?;
+    }
     let operations = PyDict::new(py);
     for operation in Operation::ALL {
         let requests = stall.operations[operation.index()];

@@ -32,6 +32,8 @@
 //! | [`in_order`] | sessions that draw several times before they use it |
 //! | [`infer`] | all of it together |
 //! | [`reach`] | ids that may have been drawn at all |
+//! | [`mentions`] | numbers and UUIDs within texts |
+//! | [`spots`] | which of these are ids |
 //! | [`plan`] | what a playback has to know of it |
 
 pub mod anchor;
@@ -42,11 +44,13 @@ pub mod evidence;
 pub mod in_order;
 pub mod infer;
 pub mod last_drawn;
+pub mod mentions;
 pub mod pattern;
 pub mod plan;
 pub mod proof;
 pub mod reach;
 pub mod scan;
+pub mod spots;
 #[cfg(test)]
 mod tests;
 pub mod values;

@@ -29,6 +29,7 @@
 
 pub mod class;
 pub mod form;
+pub mod name;
 pub mod normal;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -239,6 +239,8 @@ pub struct Reading {
     pub keys: Vec<Key>,
     /// Values of columns in it.
     pub uses: Vec<Use>,
+    /// Values of columns of texts in it, where ids may stand inside.
+    pub texts: Vec<Use>,
     /// Values that the server makes for it.
     pub draws: Vec<Draw>,
     /// What it asks of draws before it.
@@ -273,6 +275,7 @@ impl Reading {
             + self.keys.capacity() * size_of::<Key>()
             + self.keys.iter().map(of_key).sum::<usize>()
             + self.uses.capacity() * size_of::<Use>()
+            + self.texts.capacity() * size_of::<Use>()
             + self.draws.capacity() * size_of::<Draw>()
             + self.asks.capacity() * size_of::<Ask>()
             + self.handed.capacity() * size_of::<Place>()

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from analysis.database.hand import COMMIT, columns_of, record_of
+from analysis.database.hand import COMMIT, columns_of, counters_of, record_of
 from seatrial._core import Histogram
 from seatrial.results.model import OperationResult, Outcome, Sample, Series, Slice, Timeline
 from seatrial.results.replay import (
@@ -247,7 +247,7 @@ def sample_of(play: Play, round: int = 0) -> Sample:  # noqa: A002
         ),
         operations=operations,
         timeline=Timeline(slice_ns=S_NS, slices=slices),
-        counters={"observer_looks": 10.0 * seconds},
+        counters=counters_of(seconds) if not play.is_remote else {"observer_looks": 10.0 * seconds},
         series=series,
         database=record_of(
             waits=play.waits,

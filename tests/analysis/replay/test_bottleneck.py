@@ -43,8 +43,9 @@ def who(play):
         (Play(waits=dict(READ)), "disk"),
         (Play(waits=dict(LOCK)), "locks"),
         (Play(waits=dict(PROCESSOR), columns=BUSY), "server CPU"),
-        (Play(core_share=0.71), "client"),
-        (Play(ceiling_per_s=1_200.0), "client"),
+        (Play(core_share=0.71, waits={"CPU": 1000}, columns=WAITING | IDLE), "client"),
+        (Play(ceiling_per_s=1_200.0, waits={"CPU": 1000}, columns=WAITING | IDLE), "client"),
+        (Play(core_share=0.71), "disk"),  # its sessions wait for the server all the same
         (Play(speed=1.0), "pace"),
         (Play(speed=5.0), "disk"),
     ],
@@ -54,15 +55,36 @@ def test_each_answer_is_given_where_its_ground_is(play, answer):
 
 
 def test_a_driver_at_seventy_percent_of_a_core_is_not_yet_the_bottleneck():
-    assert who(Play(core_share=0.69)) == "disk"
+    assert who(Play(core_share=0.69, waits={"CPU": 1000}, columns=WAITING | IDLE)) == "inconclusive"
 
 
-def test_a_driver_that_lacks_a_processor_is_the_client_unless_the_server_took_it():
-    lacking = {"core_share": 0.4, "delay_share": 0.4}
-    found = told(Play(**lacking, columns=IDLE)).bottleneck
+def test_a_driver_that_lacks_a_processor_is_the_client_unless_others_took_it():
+    lacking = {"core_share": 0.4, "delay_share": 0.4, "waits": {"CPU": 1000}}
+    found = told(Play(**lacking, columns=WAITING | IDLE)).bottleneck
     assert found.who == "client"
     assert "40 % of the time it could have run and had no processor" in found.sentence
-    assert who(Play(**lacking, waits=dict(PROCESSOR), columns=BUSY)) == "server CPU"
+    assert "Excluded: " in found.sentence
+    others = WAITING | BUSY | {"server_cpu_cores": 0.3, "others_cpu_cores": 1.2}
+    found = told(Play(**lacking, columns=others)).bottleneck
+    assert (found.who, found.likely) == ("inconclusive", "client")
+    assert "the client if anything" in found.sentence
+    assert found.next == "Stop the other work on the machine and repeat"
+
+
+def test_a_driver_that_computes_is_not_told_as_the_servers_processors():
+    """Told as "CPU-bound", while the server used 0.22 of 2 processors."""
+    computes = WAITING | BUSY | {"server_cpu_cores": 0.22, "seatrial_cpu_cores": 1.0}
+    play = Play(core_share=0.95, waits={"CPU": 1000}, columns=computes)
+    found = told(play).bottleneck
+    assert found.who == "client"
+    assert "its one thread used 95 % of a core" in found.sentence
+
+
+def test_the_drivers_thread_is_the_client_and_not_seatrials_own_work():
+    play = Play(core_share=0.95, columns=WAITING | BUSY | {"seatrial_cpu_cores": 1.0})
+    evidence = told(play).bottleneck.evidence
+    assert evidence["client_cpu_cores"] == pytest.approx(0.95, abs=0.02)
+    assert evidence["seatrial_cpu_cores"] == pytest.approx(0.05, abs=0.02)
 
 
 def test_an_order_that_holds_statements_back_is_told_when_the_server_waits():
@@ -70,27 +92,27 @@ def test_an_order_that_holds_statements_back_is_told_when_the_server_waits():
     samples = rounds_of(play)
     few = summarise(run_of(before=MACHINE), samples).replays[0]
     assert few.order_share == pytest.approx(4.0 / 8 / samples[1].duration_s, rel=0.05)
-    assert few.bottleneck.who == "unclear"  # 4 s of eight connections' time are too few
+    assert few.bottleneck.who == "inconclusive"  # 4 s of eight connections' time are too few
     found = told(changed(play, held_s=60.0)).bottleneck
     assert found.who == "order"
     assert "a statement waited until those of other sessions had ended" in found.sentence
 
 
-def test_a_server_that_waits_for_a_driver_with_time_is_unclear_and_says_both_causes():
+def test_a_server_that_waits_for_a_driver_with_time_is_inconclusive_and_says_both_causes():
     found = told(Play(waits={"CPU": 1000}, columns=WAITING | IDLE)).bottleneck
-    assert (found.who, found.bound) == ("unclear", "unclear")
+    assert (found.who, found.bound) == ("inconclusive", "inconclusive")
     assert "the way between them, or too few sessions in the capture" in found.sentence
 
 
 def test_without_waits_nothing_is_claimed():
     found = told(Play(waits={})).bottleneck
-    assert found.who == "unclear"
+    assert found.who == "inconclusive"
     assert "was not seen" in found.sentence
 
 
 def test_of_a_server_elsewhere_it_is_said_that_its_machine_was_not_seen():
     found = told(Play(is_remote=True)).bottleneck
-    assert found.who == "disk"
+    assert (found.who, found.likely) == ("inconclusive", "commit")
     assert "of the server's machine, its processors and its disks, nothing was seen" in (
         found.sentence
     )

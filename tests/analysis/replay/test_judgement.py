@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from results.replay_records import ROWS, SESSIONS, WELL, error, record_of, with_errors
 from seatrial.analysis.replay.judgement import KINDS, errors_beyond, judge, judge_rounds
 from seatrial.results.replay import ReplayAccount, ReplayCommits
+from seatrial.results.replay_ids import ReplayIds
 
 ALL_SENT = "1,100 of 1,100 statements were sent, 0 new errors"
 
@@ -197,3 +198,11 @@ def test_faults_come_the_gravest_first():
     found = kinds(everything)
     assert found == sorted(found, key=KINDS.index)
     assert len(found) == 8
+
+
+def test_ids_that_were_sent_as_captured_leave_a_doubt():
+    assert judge(record_of(ids=ReplayIds(mode="infer", classes=[]))).ok
+    told = judge(record_of(ids=ReplayIds(mode="infer", classes=[], doubtful_uses=3)))
+    assert [fault.kind for fault in told.faults] == ["doubtful_ids"]
+    assert told.sentence.startswith("Rows may differ from the capture's: 3 values")
+    assert judge(record_of(ids=ReplayIds(mode="off", classes=[], doubtful_uses=3))).ok

@@ -12,6 +12,7 @@ use super::infer::{Found, Inferred, Stood};
 use super::pattern::{Habit, Pair};
 use super::reach::Reach;
 use super::scan::{Count, Drawing, Scan, Seen, TextPlace};
+use super::spots::{Gave, Spot};
 use super::values::{Id, Spelled};
 use crate::catalog::Catalog;
 use crate::lexer::form::Parts;
@@ -63,6 +64,8 @@ pub struct Plan {
     pub shown: HashMap<u64, String>,
     /// Texts of which only the names were understood.
     pub not_understood: u64,
+    /// Places in texts where numbers stand, and whether these are ids.
+    pub spots: HashMap<u64, Spot>,
     places: Vec<HashMap<Id, u32>>,
     found: Vec<Found>,
     reach: Vec<Reach>,
@@ -112,6 +115,15 @@ impl Plan {
         match self.found(class, id) {
             Some(found) => found != Found::NotGenerated,
             None => self.reach.get(class as usize).is_some_and(|reach| reach.holds(id)),
+        }
+    }
+
+    /// Whether a draw gave an id of a class, as far as is known.
+    pub fn gave(&self, class: u32, id: Id) -> Gave {
+        match self.found(class, id) {
+            Some(Found::Slot(..)) => Gave::Maybe,
+            Some(Found::NotGenerated) => Gave::Before,
+            _ => self.reach.get(class as usize).map_or(Gave::Never, |reach| reach.gave(id)),
         }
     }
 
@@ -195,6 +207,7 @@ impl Pass {
             reading: &reading,
             returned: statement.returned,
             rows: statement.rows.filter(|_| traced.statements == 1),
+            places: (self.parts.literals().len(), statement.parameters.len()),
         };
         let Pass { scan, parts, .. } = self;
         scan.take(&seen, |place| spelled(place, statement.sql, parts, statement.parameters));
@@ -216,22 +229,26 @@ impl Pass {
 
     fn finish(self, catalog: &Catalog) -> Plan {
         let Pass { mut scan, shown, takes_returning, not_understood, .. } = self;
-        let inferred = Inferred::of(&mut scan, catalog);
+        let mut inferred = Inferred::of(&mut scan, catalog);
+        let mut reach = reach_of(&scan, catalog, &inferred);
+        let spots = std::mem::take(&mut scan.spots);
+        let decided = spots.decide(&scan.classes, |class, id, number| {
+            gave(&scan, &inferred, &reach[class as usize], (class, id), number)
+        });
+        if scan.note_mentions(spots.trusted(&decided)) {
+            inferred = Inferred::of(&mut scan, catalog);
+            reach = reach_of(&scan, catalog, &inferred);
+        }
+        drop(spots);
         let mut is_used = vec![false; scan.slots as usize];
         for found in &inferred.found {
             if let Found::Slot(slot, _) = found {
                 is_used[*slot as usize] = true;
             }
         }
-        let reach = Reach::of(&scan, catalog, |sequence| {
-            let stood = inferred.stood.iter().find(|one| one.sequence as usize == sequence)?;
-            let log = stood.next_value_log.or(stood.next_value_target)?;
-            let target = stood.next_value_target.unwrap_or(log);
-            let is_down = catalog.sequences.get(sequence)?.increment < 0;
-            Some(if is_down { log.max(target) } else { log.min(target) })
-        });
         let mut plan = Plan {
             reach,
+            spots: decided,
             slots: scan.slots,
             draws: vec![0; scan.classes.all.len()],
             stood: inferred.stood,
@@ -259,6 +276,36 @@ impl Pass {
         plan.places = scan.places;
         plan
     }
+}
+
+fn reach_of(scan: &Scan, catalog: &Catalog, inferred: &Inferred) -> Vec<Reach> {
+    Reach::of(scan, catalog, |sequence| {
+        let stood = inferred.stood.iter().find(|one| one.sequence as usize == sequence)?;
+        let log = stood.next_value_log.or(stood.next_value_target)?;
+        let target = stood.next_value_target.unwrap_or(log);
+        let is_down = catalog.sequences.get(sequence)?.increment < 0;
+        Some(if is_down { log.max(target) } else { log.min(target) })
+    })
+}
+
+/// Whether a draw gave an id of a class by a place in the trace.
+fn gave(
+    scan: &Scan,
+    inferred: &Inferred,
+    reach: &Reach,
+    (class, id): (u32, Id),
+    number: u64,
+) -> Gave {
+    let place = scan.places[class as usize].get(&id);
+    let found = place.and_then(|&place| inferred.found.get(place as usize));
+    let slot = match found {
+        Some(Found::NotGenerated) => return Gave::Before,
+        Some(&Found::Slot(slot, _)) => Some(slot),
+        Some(Found::Unresolved(..)) | None => scan.exact.get(&(class, id)).copied(),
+    };
+    let Some(drawing) = slot.and_then(|slot| scan.of_slot(slot)) else { return reach.gave(id) };
+    // What ON CONFLICT gives back may have been there before.
+    if drawing.may_conflict || drawing.number < number { Gave::Maybe } else { Gave::Never }
 }
 
 fn drawn(drawing: &Drawing) -> Drawn {

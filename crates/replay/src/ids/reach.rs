@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::anchor::rank;
 use super::scan::{Count, Scan};
+use super::spots::Gave;
 use super::values::{Id, Kind};
 use crate::catalog::Catalog;
 use crate::reading::Source;
@@ -54,6 +55,30 @@ impl Reach {
             Reach::From { first, increment, count } => rank(id, *first, *increment)
                 .is_some_and(|rank| rank >= 0 && count.is_none_or(|count| rank < count)),
             Reach::Captured(ids) => ids.contains(&id),
+        }
+    }
+}
+
+impl Reach {
+    /// Whether an id is of those that a sequence gave before the trace began.
+    pub fn is_before(&self, id: Id) -> bool {
+        match self {
+            Reach::From { first, increment, .. } => match *increment < 0 {
+                true => id.number() > *first,
+                false => id.number() < *first,
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether a draw gave an id of which nothing else is known.
+    pub fn gave(&self, id: Id) -> Gave {
+        if self.holds(id) {
+            Gave::Maybe
+        } else if self.is_before(id) {
+            Gave::Before
+        } else {
+            Gave::Never
         }
     }
 }

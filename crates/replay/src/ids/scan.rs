@@ -24,10 +24,15 @@ use crate::reading::{ColumnOf, Draw, How, Place, Reading, Source, Use};
 use super::classes::Classes;
 use super::clock::Clock;
 use super::last_drawn::LastDrawn;
-use super::values::{Id, Spelled, elements};
+use super::spots::{At, Entry, Near, Spots, texts_of};
+use super::values::{Id, Kind, Spelled, elements};
 
 /// Rows of one statement that are followed.
 const ROWS_MAX: u32 = 1 << 20;
+
+/// Literals and parameters of a statement that draws which are looked at for numbers that its
+/// client knew.
+const PLACES_NAMED_MAX: usize = 64;
 
 /// No place in a list.
 pub const NONE: u32 = u32::MAX;
@@ -176,6 +181,8 @@ pub struct Seen<'a> {
     pub returned: Option<&'a Returned>,
     /// How many rows it had, as far as that is known of a text of one statement.
     pub rows: Option<u64>,
+    /// How many literals and parameters it has.
+    pub places: (usize, usize),
 }
 
 /// What is known of a session as the pass goes on.
@@ -189,6 +196,8 @@ struct Session {
     latest: Vec<(u32, u32)>,
     /// What it drew last of each sequence.
     last_drawn: LastDrawn,
+    /// Ids that it drew or named last.
+    near: Near,
 }
 
 /// What was captured, as far as ids go.
@@ -216,6 +225,8 @@ pub struct Scan {
     pub texts: Vec<TextPlace>,
     text_places: HashMap<TextPlace, u32>,
     sessions: Vec<Session>,
+    /// Places in texts where ids may stand.
+    pub spots: Spots,
     /// When things happened.
     pub clock: Clock,
     /// Statements that may have drawn from anywhere: they were not understood.
@@ -247,6 +258,12 @@ impl Scan {
                 self.obscure.push((after, seen.number));
                 self.sessions[seen.session as usize].last_drawn.forget();
             }
+            if !self.drawings.is_empty() {
+                self.take_texts(seen, deadline, &spelled);
+            }
+            if !seen.reading.draws.is_empty() {
+                self.take_named(seen, &spelled);
+            }
             self.take_asks(seen);
             self.sets.extend(&seen.reading.sets);
             for draw in &seen.reading.draws {
@@ -277,12 +294,85 @@ impl Scan {
         if told.how == How::Array {
             for range in elements(plain).unwrap_or_default() {
                 if let Some(id) = Id::read(kind, &plain[range]) {
-                    self.note(class, id, at);
+                    self.use_of(class, id, at);
                 }
             }
         } else if let Some(id) = Id::read(kind, plain) {
-            self.note(class, id, at);
+            self.use_of(class, id, at);
         }
+    }
+
+    fn use_of(&mut self, class: u32, id: Id, at: UseAt) {
+        self.note(class, id, at);
+        if self.classes.all[class as usize].kind == Kind::Number {
+            let near = &mut self.sessions[at.session as usize].near;
+            self.spots.used(class, id, at.number, near);
+        }
+    }
+
+    /// Takes in numbers and UUIDs that stand within texts.
+    fn take_texts<'a>(
+        &mut self,
+        seen: &Seen<'_>,
+        deadline: u64,
+        spelled: &impl Fn(Place) -> Option<Spelled<'a>>,
+    ) {
+        let mut texts = Vec::new();
+        let Seen { number, session, fingerprint, .. } = *seen;
+        texts_of(seen.reading, &self.classes, fingerprint, seen.places, spelled, |text| {
+            texts.push(text);
+        });
+        let mut uuids = Vec::new();
+        for text in texts {
+            let of_text = self.text(fingerprint, Some(text.place));
+            let at = At { number, deadline, session, text: of_text };
+            let Scan { sessions, spots, .. } = self;
+            let Session { near, latest, .. } = &mut sessions[session as usize];
+            let latest = |class| {
+                latest.iter().find(|(known, _)| *known == class).map_or(NONE, |&(_, place)| place)
+            };
+            spots.take(&text, at, near, latest, |uuid| uuids.push((uuid, of_text)));
+        }
+        for (uuid, text) in uuids {
+            let all = (0..).zip(&self.classes.all);
+            let classes = all.filter(|(_, class)| class.kind == Kind::Uuid);
+            let classes: Vec<u32> = classes.map(|(class, _)| class).collect();
+            for class in classes {
+                if self.exact.contains_key(&(class, uuid)) {
+                    let at = UseAt { number, deadline, session, text, latest: NONE };
+                    self.note(class, uuid, at);
+                }
+            }
+        }
+    }
+
+    /// Takes in numbers that a client knew before the statement drew that they stand in.
+    fn take_named<'a>(&mut self, seen: &Seen<'_>, spelled: &impl Fn(Place) -> Option<Spelled<'a>>) {
+        let (literals, parameters) = seen.places;
+        let all = (0..literals as u32).map(Place::Literal);
+        let all = all.chain((0..parameters as u32).map(Place::Parameter)).take(PLACES_NAMED_MAX);
+        let near = &mut self.sessions[seen.session as usize].near;
+        for place in all {
+            let plain = spelled(place).and_then(Spelled::plain);
+            if let Some(id) = plain.and_then(|plain| Id::read(Kind::Number, plain)) {
+                near.name(id);
+            }
+        }
+    }
+
+    /// Takes in numbers that were found to be ids, as uses; whether there was any other than those
+    /// that are known.
+    pub fn note_mentions(&mut self, trusted: impl Iterator<Item = (u32, Id, Entry)>) -> bool {
+        let mut found: Vec<(u32, Id, Entry)> = trusted.collect();
+        found.sort_by_key(|(_, _, entry)| entry.number);
+        let before = self.used.len();
+        for (class, id, entry) in found {
+            if !self.places[class as usize].contains_key(&id) {
+                let Entry { number, deadline, session, text, latest, .. } = entry;
+                self.note(class, id, UseAt { number, deadline, session, text, latest });
+            }
+        }
+        self.used.len() > before
     }
 
     fn note(&mut self, class: u32, id: Id, at: UseAt) {
@@ -373,14 +463,21 @@ impl Scan {
             // ON CONFLICT DO NOTHING leaves rows out: which of them is not known.
             return false;
         }
+        let mut ids = Vec::new();
         for class in self.classes_of(drawing) {
             let kind = self.classes.all[class as usize].kind;
             for (slot, row) in (drawing.first_slot..).zip(&told.rows) {
                 let text = row.get(column as usize).and_then(Option::as_deref);
                 if let Some(id) = text.and_then(|text| Id::read(kind, text)) {
                     self.note_exact(class, id, slot, drawing);
+                    ids.push(id);
                 }
             }
+            if kind == Kind::Number {
+                let near = &mut self.sessions[seen.session as usize].near;
+                near.drew(class, ids.drain(..), seen.number);
+            }
+            ids.clear();
         }
         told.rows.len() == drawing.slots as usize
     }
@@ -412,9 +509,19 @@ impl Scan {
                 let kind = self.classes.all[class as usize].kind;
                 if let Some(id) = text.and_then(|text| Id::read(kind, text)) {
                     self.note_exact(class, id, slot, &drawing);
+                    if kind == Kind::Number {
+                        let near = &mut self.sessions[seen.session as usize].near;
+                        near.drew(class, std::iter::once(id), seen.number);
+                    }
                 }
             }
         }
+    }
+
+    /// The statement of a slot.
+    pub fn of_slot(&self, slot: u32) -> Option<&Drawing> {
+        let place = self.drawings.partition_point(|drawing| drawing.first_slot <= slot);
+        self.drawings.get(place.checked_sub(1)?)
     }
 
     /// Classes that a drawing may be of.

@@ -257,6 +257,7 @@ fn what_is_cut_of_returning_was_drawn_all_the_same() {
             reading: &reading,
             returned: Some(&returned),
             rows,
+            places: (0, 0),
         };
         scan.take(&seen, |_| None);
         (scan.drawings[0].slots, scan.drawings[0].count, scan.exact.len())

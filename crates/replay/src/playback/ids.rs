@@ -10,6 +10,7 @@ pub mod bound;
 pub mod now;
 #[cfg(test)]
 mod tests;
+mod texts;
 pub mod told;
 
 use serde::Deserialize;

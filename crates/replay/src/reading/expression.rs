@@ -192,7 +192,8 @@ impl Walk<'_, '_> {
         scope: &Scope<'_>,
     ) {
         let (direct, hidden) = self.columns_of_sides(expr, scope);
-        if direct.iter().chain(&hidden).any(|&of| self.known.tells(of)) {
+        let is_told = |&of: &ColumnOf| self.known.tells(of) || self.known.holds_texts(of);
+        if direct.iter().chain(&hidden).any(is_told) {
             let shown = shown(self);
             direct.into_iter().for_each(|of| self.tell_all(of, &shown, how));
             hidden.into_iter().for_each(|of| self.tell_all(of, &shown, How::Inside));
@@ -250,10 +251,13 @@ impl Walk<'_, '_> {
         self.compare_with(left, elements, how, scope);
     }
 
-    /// Puts down a use, if its column is of those that are told.
+    /// Puts down a use, if its column is of those that are told, or holds texts.
     pub fn tell(&mut self, one: Use) {
         if self.known.tells(one.column) {
             self.put_use(one);
+        }
+        if self.known.holds_texts(one.column) && self.told_texts.insert(one) {
+            self.reading.texts.push(one);
         }
     }
 

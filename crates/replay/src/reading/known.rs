@@ -9,6 +9,17 @@ use super::cast::Family;
 use super::session::Path;
 use crate::catalog::{Catalog, Generated, Table};
 
+/// What the names of types begin with whose values are one number, time or the like; those of any
+/// other type may hold other values.
+const SCALARS: [&str; 18] = [
+    "smallint", "integer", "bigint", "numeric", "real", "double", "boolean", "date", "time",
+    "interval", "uuid", "bytea", "money", "bit", "inet", "cidr", "macaddr", "oid",
+];
+
+fn is_scalar(type_name: &str) -> bool {
+    !type_name.ends_with("[]") && SCALARS.iter().any(|scalar| type_name.starts_with(scalar))
+}
+
 /// What a name of a table stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
@@ -55,6 +66,8 @@ pub struct Known {
     functions: HashMap<String, Vec<usize>>,
     /// Columns of which the values are told as uses.
     told: HashSet<ColumnOf>,
+    /// Columns whose values are texts, or are made of several parts.
+    texts: HashSet<ColumnOf>,
     /// Foreign keys by the table that refers, partitions counting as their parent.
     referring: HashMap<usize, Vec<usize>>,
     /// Foreign keys by the table that is referred to.
@@ -76,6 +89,7 @@ impl Known {
             relations: HashMap::new(),
             functions: HashMap::new(),
             told: HashSet::new(),
+            texts: HashSet::new(),
             referring: HashMap::new(),
             referred: HashMap::new(),
             triggers: HashMap::new(),
@@ -161,6 +175,9 @@ impl Known {
                 let generated = table.columns[column].generated;
                 let is_generated =
                     matches!(generated, Some(Generated::Sequence(_) | Generated::Random));
+                if !is_scalar(&table.columns[column].type_name) {
+                    self.texts.insert(self.column(at, column));
+                }
                 if is_generated || table.unique_keys.iter().flatten().any(|&of| of == column) {
                     self.told.insert(self.column(at, column));
                 }
@@ -211,6 +228,11 @@ impl Known {
     /// Whether values of a column are told as uses.
     pub fn tells(&self, column: ColumnOf) -> bool {
         self.told.contains(&column)
+    }
+
+    /// Whether values of a column are texts in which others may stand.
+    pub fn holds_texts(&self, column: ColumnOf) -> bool {
+        self.texts.contains(&column)
     }
 
     /// Foreign keys of a table (a root).

@@ -10,7 +10,7 @@ use crate::lexer::token::{Kind, Token};
 use crate::playback::rules::statement::unquoted;
 use crate::streams::touched::{names, written};
 
-pub use crate::streams::touched::name as folded;
+pub use crate::lexer::name::name as folded;
 
 /// Words in PL/pgSQL after which a text is run that is made at the time.
 const RUNS_TEXT: [&str; 2] = ["execute", "copy"];

@@ -156,8 +156,9 @@ fn executed(prepared: &Reading, places: &[Option<Place>]) -> Reading {
         let only = if is_lost { Only::All } else { access.only };
         reading.accesses.push(Access { key, only, ..*access });
     }
-    let uses = prepared.uses.iter();
-    reading.uses = uses.filter_map(|one| Some(Use { place: moved(&one.place)?, ..*one })).collect();
+    let moved_use = |one: &Use| Some(Use { place: moved(&one.place)?, ..*one });
+    reading.uses = prepared.uses.iter().filter_map(moved_use).collect();
+    reading.texts = prepared.texts.iter().filter_map(moved_use).collect();
     let draws = prepared.draws.iter().cloned();
     reading.draws =
         draws.map(|draw| Draw { each_of: draw.each_of.as_ref().and_then(moved), ..draw }).collect();

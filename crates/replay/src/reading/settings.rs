@@ -125,6 +125,8 @@ impl Walk<'_, '_> {
         self.reading.is_by_names |= reading.is_by_names;
         let own = reading.uses.iter().filter(|one| matches!(one.place, Place::Literal(_)));
         self.reading.uses.extend(own);
+        let own = reading.texts.iter().filter(|one| matches!(one.place, Place::Literal(_)));
+        self.reading.texts.extend(own);
         self.effects.push(Effect::Prepares(name, Arc::new(reading)));
     }
 

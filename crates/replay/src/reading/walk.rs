@@ -32,6 +32,8 @@ pub struct Walk<'w, 'l> {
     pub reading: Reading,
     /// The uses among it.
     pub told: HashSet<Use>,
+    /// The values of texts among it.
+    pub told_texts: HashSet<Use>,
     /// Statements that are within others: how many are being read.
     pub depth: u32,
     /// What the subqueries give that were read, by their addresses.
@@ -56,7 +58,8 @@ impl<'w, 'l> Walk<'w, 'l> {
         literals: &'w mut Literals<'l>,
         path: &'w Path,
     ) -> Walk<'w, 'l> {
-        let (reading, told, subqueries, unknown, effects, calls) = Default::default();
+        let (reading, told, told_texts) = Default::default();
+        let (subqueries, unknown, effects, calls) = Default::default();
         let (depth, is_body) = (0, false);
         Walk {
             known,
@@ -64,6 +67,7 @@ impl<'w, 'l> Walk<'w, 'l> {
             literals,
             reading,
             told,
+            told_texts,
             depth,
             subqueries,
             unknown,

@@ -231,6 +231,8 @@ fn writes_are_seen_wherever_sql_has_them() {
     assert!(writes("TRUNCATE a, b").contains(&"b".to_owned()));
     assert_eq!(writes("SELECT nextval('s')"), ["nextval", "setval"]);
     assert_eq!(writes("BEGIN"), [""; 0]);
+    assert_eq!(writes("UPDATE \"a\"\"b\" SET n = 1"), ["a\"b"], "a quote within a name is one");
+    assert_eq!(writes("UPDATE \"Ab\" SET n = 1"), ["Ab"]);
 }
 
 #[test]

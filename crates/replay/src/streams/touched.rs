@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 
 use crate::captured::Statement;
+use crate::lexer::name::name;
 use crate::lexer::significant;
 use crate::lexer::token::{Kind, Token};
 
@@ -227,16 +228,4 @@ fn begins(tokens: &[Token<'_>], words: &[&str]) -> bool {
 
 fn second(tokens: &[Token<'_>], words: &[&str]) -> bool {
     tokens.get(1).is_some_and(|token| token.is_one_of(words))
-}
-
-/// What a token names, as PostgreSQL folds it; None where it is no name.
-pub fn name(token: &Token<'_>) -> Option<Vec<u8>> {
-    match token.kind {
-        Kind::Word => Some(token.text.to_ascii_lowercase()),
-        Kind::QuotedName => {
-            let inside = token.text.splitn(2, |byte| *byte == b'"').nth(1)?;
-            Some(inside.strip_suffix(b"\"").unwrap_or(inside).to_vec())
-        }
-        _ => None,
-    }
 }

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seatrial.analysis.database.cells import grounds_of
+from seatrial.analysis.database.grounds import Grounds
 from seatrial.analysis.database.samples import ceiling_share
-from seatrial.analysis.database.verdict import Grounds
 from seatrial.analysis.estimates import counted
 from seatrial.analysis.findings.context import usable_cpus
 from seatrial.analysis.model import CellSummary
 from seatrial.analysis.replay.bottleneck import (
     ReplayGrounds,
     client_shares,
+    of_driver_thread,
     order_share,
     replay_bottleneck,
     sessions_mean,
@@ -55,6 +56,7 @@ def replay_cell(summary: CellSummary, grounds: Grounds) -> ReplayCell | None:
         return None
     speed = speed_of(summary.cell)
     core_share, delay_share = client_shares(samples)
+    grounds = of_driver_thread(grounds, core_share, delay_share)
     found = ReplayGrounds(
         database=grounds,
         core_share=core_share,

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from seatrial.analysis.database.verdict import DRIVER_SHARE_MAX, Grounds, time_verdict
+from seatrial.analysis.database.grounds import DRIVER_SHARE_MAX, Grounds
+from seatrial.analysis.database.model import Rival, TimeVerdict
+from seatrial.analysis.database.verdict import INCONCLUSIVE, rivals_told, time_verdict
 from seatrial.analysis.estimate import Estimate
 from seatrial.analysis.replay.model import Bottleneck, Lateness
 from seatrial.analysis.replay.pace import keeps_pace
@@ -34,7 +36,7 @@ WHO: Final[Mapping[str, str]] = {
     "client": "client",
     "pace": "pace",
     "order": "order",
-    "unclear": "unclear",
+    INCONCLUSIVE: INCONCLUSIVE,
 }
 """Who is meant by what a database is bound by."""
 _OPENINGS: Final[Mapping[str, str]] = {
@@ -44,7 +46,7 @@ _OPENINGS: Final[Mapping[str, str]] = {
     "disk": "The disk was the bottleneck",
     "pace": "The capture's own pace set the rate",
     "order": "The order was the bottleneck",
-    "unclear": "The bottleneck is unclear",
+    INCONCLUSIVE: "The bottleneck is inconclusive",
 }
 
 
@@ -79,108 +81,158 @@ class ReplayGrounds:
 
 def replay_bottleneck(grounds: ReplayGrounds) -> Bottleneck:
     """Return who it was; the first rule that applies, in the order of docs/method.md."""
-    rules = (_nothing, _of_pace, _of_driver, _of_server, _of_order, _of_sessions)
-    for rule in rules:
-        found = rule(grounds)
+    database = time_verdict(grounds.database)
+    for rule in (_nothing, _of_pace, _of_server, _of_driver, _of_order, _of_sessions):
+        found = rule(grounds, database)
         if found is not None:
-            return _told(grounds, *found)
-    return _told(grounds, "unclear", _of_database(grounds)[1])
+            return _told(grounds, found)
+    return _told(grounds, _of_database(database))
 
 
-_Found = tuple[str, str] | None
-"""A bound and the ground for it, without a full stop."""
+@dataclass(frozen=True)
+class _Found:
+    """A bound, the ground for it without a full stop, and what of the rivals is to be said."""
+
+    bound: str
+    ground: str
+    likely: str = ""
+    rivals: Sequence[Rival] = ()
+    next: str = ""
 
 
-def _nothing(grounds: ReplayGrounds) -> _Found:
+def _nothing(grounds: ReplayGrounds, _database: TimeVerdict) -> _Found | None:
     if grounds.database.rate.value > 0:
         return None
-    return "unclear", "nothing was answered"
+    return _Found(INCONCLUSIVE, "nothing was answered", next="See what the server says in its log")
 
 
-def _of_pace(grounds: ReplayGrounds) -> _Found:
+def _of_pace(grounds: ReplayGrounds, _database: TimeVerdict) -> _Found | None:
     delivered, late = grounds.delivered, grounds.lateness
     if delivered is None or late is None or not keeps_pace(delivered, late):
         return None
-    return "pace", (
+    return _Found(
+        "pace",
         f"it did {format_share(min(1.0, delivered.value))} of what was asked for, with "
         f"{format_share(late.within_1ms_share)} of the statements sent within 1 ms of their time; "
-        "what would bound it beyond is not seen"
+        "what would bound it beyond is not seen",
     )
 
 
-def _of_driver(grounds: ReplayGrounds) -> _Found:
-    """The driver's one thread, where it had no time left, or no processor to run on."""
+def _of_server(_grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
+    is_of_server = database.bound not in (INCONCLUSIVE, "client")
+    return _of_database(database) if is_of_server else None
+
+
+def _of_driver(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
+    """The driver's one thread, where it had no time left, or no processor to run on.
+
+    Whether anything else can be it, the server's work or that of others, is the rivals' to say.
+    """
     core, delay = grounds.core_share or 0.0, grounds.delay_share or 0.0
     ceiling = grounds.database.ceiling_share or 0.0
-    if max(core, ceiling) > DRIVER_SHARE_MAX:
-        told = []
-        if core > DRIVER_SHARE_MAX:
-            told.append(f"its one thread used {format_share(core)} of a core")
-        if ceiling > DRIVER_SHARE_MAX:
-            told.append(_of_ceiling(grounds))
-        return "client", " and ".join(told)
-    if core + delay <= DRIVER_SHARE_MAX or delay < DELAYED_SHARE_MIN:
+    if database.bound != "client" and database.likely != "client":
         return None
-    if _of_database(grounds)[0] == "cpu":
-        return None  # the server's work is what kept it from a processor
-    return "client", (
-        f"its one thread used {format_share(core)} of a core, and for {format_share(delay)} of "
-        "the time it could have run and had no processor"
-    )
+    told = []
+    if core > DRIVER_SHARE_MAX:
+        told.append(f"its one thread used {format_share(core)} of a core")
+    if ceiling > DRIVER_SHARE_MAX:
+        told.append(_of_ceiling(grounds))
+    if not told and core + delay > DRIVER_SHARE_MAX and delay >= DELAYED_SHARE_MIN:
+        told.append(
+            f"its one thread used {format_share(core)} of a core, and for {format_share(delay)} of "
+            "the time it could have run and had no processor"
+        )
+    if not told:
+        return None
+    found = _of_database(database)
+    ground = f"{' and '.join(told)}. {'. '.join(rivals_told(database.rivals))}"
+    if found.bound == INCONCLUSIVE:
+        ground = f", the client if anything: {ground}. {_settles(database.next)}"
+    return replace(found, ground=ground)
 
 
-def _of_server(grounds: ReplayGrounds) -> _Found:
-    bound, ground = _of_database(grounds)
-    return (bound, ground) if bound not in ("unclear", "client") else None
-
-
-def _of_order(grounds: ReplayGrounds) -> _Found:
+def _of_order(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
     share = grounds.order_share or 0.0
     if share < ORDER_SHARE_MIN:
         return None
-    return "order", (
+    ground = (
         f"in {format_share(share)} of the connections' time a statement waited until those of "
         "other sessions had ended, as it was captured"
     )
-
-
-def _of_sessions(grounds: ReplayGrounds) -> _Found:
-    """The server waited for statements, and the driver had time: neither was busy."""
-    bound, _ = _of_database(grounds)
-    time = grounds.database.time
-    if bound != "client" or time is None:
-        return None
-    active = time.active_mean
-    running = "" if active is None else f"; {active:.1f} statements ran at once, in the mean"
-    return "unclear", (
-        f"in {format_share(time.shares.get('client', 0.0))} of the clients' time the server waited "
-        "for their next statement, while the driver had time: the way between them, or too few "
-        f"sessions in the capture{running}"
+    # Who is waited for may be slow for a reason of the machine, and the order does not say so.
+    left = [
+        rival
+        for rival in database.rivals
+        if not rival.is_excluded and rival.name in ("others_cpu", "steal", "others_io")
+    ]
+    if not left:
+        return _Found("order", ground, rivals=database.rivals)
+    told, settles = rivals_told(left)[0], ". ".join(dict.fromkeys(rival.next for rival in left))
+    return _Found(
+        INCONCLUSIVE,
+        f", the order if anything: {ground}. {told}. {_settles(settles)}",
+        likely="order",
+        rivals=database.rivals,
+        next=settles,
     )
 
 
-def _of_database(grounds: ReplayGrounds) -> tuple[str, str]:
-    """Return what bounds the database, and the ground, without a full stop.
+def _of_sessions(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
+    """The server waited for statements, and the driver had time: neither was busy."""
+    time = grounds.database.time
+    if "client" not in (database.bound, database.likely) or time is None:
+        return None
+    active = time.active_mean
+    running = "" if active is None else f"; {active:.1f} statements ran at once, in the mean"
+    return _Found(
+        INCONCLUSIVE,
+        f"in {format_share(time.shares.get('client', 0.0))} of the clients' time the server waited "
+        "for their next statement, while the driver had time: the way between them, or too few "
+        f"sessions in the capture{running}",
+        rivals=database.rivals,
+        next="Play it from the server's own machine, or several captures at once",
+    )
 
-    What a verdict says of itself, such as ``as far as the server tells``, stays before the ground,
+
+def _settles(step: str) -> str:
+    return f"What settles it: {step[:1].lower()}{step[1:]}"
+
+
+def _of_database(verdict: TimeVerdict) -> _Found:
+    """Return what bounds the database, as of any load.
+
+    What a verdict says of itself, such as ``commit-bound if anything``, stays before the ground,
     after a comma.
     """
-    found = time_verdict(grounds.database)
-    opening, _, rest = found.sentence.partition(": ")
+    opening, _, rest = verdict.sentence.partition(": ")
     aside = opening.partition(", ")[2]
     ground = (rest or opening).rstrip(".")
-    return found.bound, f", {aside}: {ground}" if aside else ground
+    return _Found(
+        verdict.bound,
+        f", {aside}: {ground}" if aside else ground,
+        verdict.likely,
+        verdict.rivals,
+        verdict.next,
+    )
 
 
-def _told(grounds: ReplayGrounds, bound: str, ground: str) -> Bottleneck:
-    who = WHO[bound]
+def _told(grounds: ReplayGrounds, found: _Found) -> Bottleneck:
+    who = WHO[found.bound]
+    # What is said of the rivals are sentences of their own behind the ground.
+    ground, stop, rest = found.ground.partition(". ")
     parts = [f"{_OPENINGS[who]}{'' if ground.startswith(', ') else ': '}{ground}"]
     if driver := _driver_words(grounds, who):
         parts.append(driver)
-    if grounds.is_remote and bound != "pace":
+    if grounds.is_remote and found.bound != "pace":
         parts.append("of the server's machine, its processors and its disks, nothing was seen")
     return Bottleneck(
-        who=who, bound=bound, sentence=f"{'; '.join(parts)}.", evidence=_evidence(grounds)
+        who=who,
+        bound=found.bound,
+        sentence=f"{'; '.join(parts)}{stop}{rest}.",
+        evidence=_evidence(grounds),
+        likely=found.likely,
+        rivals=list(found.rivals),
+        next=found.next,
     )
 
 
@@ -231,6 +283,32 @@ def client_shares(samples: Sequence[Sample]) -> tuple[float | None, float | None
         used.append((client.cpu_user_ns + client.cpu_system_ns) / whole_ns)
         lacked.append(client.run_delay_ns / whole_ns)
     return max(used, default=None), max(lacked, default=None)
+
+
+def of_driver_thread(
+    grounds: Grounds, core_share: float | None, delay_share: float | None
+) -> Grounds:
+    """Return what a verdict looks at, with the driver's thread as the client that it is.
+
+    A replay's driver runs within Seatrial's own process, whose processor time holds the thread's.
+    """
+    columns = dict(grounds.columns)
+    seatrial = columns.get("seatrial_cpu_cores")
+    if seatrial is not None and core_share is not None:
+        driver = min(core_share, seatrial.value)
+        rest = seatrial.value - driver
+        columns["seatrial_cpu_cores"] = _measured_once(rest, seatrial)
+        columns["client_cpu_cores"] = _measured_once(core_share, seatrial)
+    return replace(
+        grounds,
+        columns=columns,
+        client_cpu_share=core_share if core_share is not None else grounds.client_cpu_share,
+        client_delay_share=delay_share,
+    )
+
+
+def _measured_once(value: float, like: Estimate) -> Estimate:
+    return Estimate(value=value, low=None, high=None, rounds=like.rounds, unit=like.unit)
 
 
 def order_share(samples: Sequence[Sample]) -> float | None:

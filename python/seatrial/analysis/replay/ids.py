@@ -32,6 +32,7 @@ PLACES: Final = {
     "function": "handed to functions",
     "unknown_table": "in statements with tables that are not in the catalogue (temporary ones)",
     "not_understood": "in statements that are not understood",
+    "text": "within texts or JSON, without enough evidence that they are ids",
 }
 """Where values go of which it is not known whether they are ids, in words."""
 

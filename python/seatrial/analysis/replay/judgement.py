@@ -2,8 +2,9 @@
 
 Terminal, report and exit code all rest on it. A replay is well when every statement that could be
 sent was sent, to a database that holds what the capture's held, with no more errors than in the
-capture. What the log does not hold (data of COPY and the like) and what was left out on demand
-(``--until``, ``--read-only``, dangers, other databases) is told, and is no fault.
+capture, and with no id left as captured that the captured server generated. What the log does not
+hold (data of COPY and the like) and what was left out on demand (``--until``, ``--read-only``,
+dangers, other databases) is told, and is no fault.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kind: ``not_accounted``, ``refused``, ``server_lost``, ``interrupted``, ``nothing_sent``,
             ``wrong_database``, ``empty_database``, ``other_rows``, ``lost_sessions``,
-            ``more_errors``, ``rolled_back`` or ``under_delivery``.
+            ``more_errors``, ``rolled_back``, ``under_delivery`` or ``doubtful_ids``.
         sentence: What was seen, with figures, without a full stop.
         next: What to look at, or to try.
     """
@@ -121,7 +122,7 @@ def account_of(record: ReplayRecord) -> str:
 KINDS: Final = (
     *("not_accounted", "refused", "server_lost", "interrupted", "nothing_sent"),
     *("wrong_database", "empty_database", "other_rows", "lost_sessions"),
-    *("more_errors", "rolled_back", "under_delivery"),
+    *("more_errors", "rolled_back", "under_delivery", "doubtful_ids"),
 )
 """Kinds of faults, the gravest first."""
 
@@ -138,6 +139,7 @@ def _faults(record: ReplayRecord) -> Iterator[Fault]:
     yield from _more_errors(record)
     yield from _rolled_back(record)
     yield from _under_delivery(record)
+    yield from _doubtful_ids(record)
 
 
 def _not_accounted(record: ReplayRecord) -> Iterator[Fault]:
@@ -358,6 +360,21 @@ def _under_delivery(record: ReplayRecord) -> Iterator[Fault]:
         kind="under_delivery",
         sentence=f"Not all statements were sent: {' and '.join(parts)}",
         next="See the sessions below, and the server's log",
+    )
+
+
+def _doubtful_ids(record: ReplayRecord) -> Iterator[Fault]:
+    ids = record.ids
+    if ids is None or ids.mode == "off" or not ids.doubtful_uses:
+        return
+    values = format_plural(ids.doubtful_uses, "value")
+    are = "may be an id" if ids.doubtful_uses == 1 else "may be ids"
+    yield Fault(
+        kind="doubtful_ids",
+        sentence=f"Rows may differ from the capture's: {values} that {are} generated during the "
+        f"capture {_were(ids.doubtful_uses)} sent as captured",
+        next="See the reasons below (replay_ids_unresolved); a capture through the proxy leaves "
+        "fewer of them",
     )
 
 

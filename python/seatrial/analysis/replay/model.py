@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from seatrial.analysis.database.model import Rival
 from seatrial.analysis.estimate import Estimate
 from seatrial.study.cell import Cell
 
-WHO = ("client", "server CPU", "locks", "disk", "pace", "order", "unclear")
+WHO = ("client", "server CPU", "locks", "disk", "pace", "order", "inconclusive")
 """Who a replay may have waited for; ``pace`` where it was asked for no more than it did."""
 
 
@@ -19,12 +20,17 @@ class Bottleneck(msgspec.Struct, frozen=True, kw_only=True):
         bound: The same as one of ``seatrial.analysis.database.model.BOUNDS``.
         sentence: With figures.
         evidence: The figures behind it, by name with unit last.
+        likely: As of ``seatrial.analysis.database.model.TimeVerdict``; ``rivals`` and ``next``
+            likewise.
     """
 
     who: str
     bound: str
     sentence: str
     evidence: dict[str, float]
+    likely: str = ""
+    rivals: list[Rival] = []
+    next: str = ""
 
 
 class Lateness(msgspec.Struct, frozen=True, kw_only=True):

@@ -412,6 +412,7 @@ impl Logged {
             reading,
             returned: None,
             rows: None,
+            places: (0, 0),
         }
     }
 }

@@ -10,6 +10,7 @@ use seatrial_gauge::lock;
 use super::told::{Example, Levels, Volatiles};
 use crate::catalog::Catalog;
 use crate::ids::infer::{Found, Level, Reason};
+use crate::ids::mentions::Mention;
 use crate::ids::plan::{Drawn, Plan, spelled};
 use crate::ids::values::{Id, elements, ids_in, with_returning};
 use crate::lexer::class::Class;
@@ -92,6 +93,8 @@ pub struct UseNow {
     pub range: Range<usize>,
     /// Whether it is a literal of its own, whose quotes are to be kept.
     pub is_literal: bool,
+    /// Whether it stands within a text, whose spelling is to be kept.
+    pub is_mention: bool,
 }
 
 /// A value of a column, as it stands in a statement.
@@ -108,7 +111,7 @@ struct Value<'a> {
 
 /// What is known of it.
 #[derive(Clone, Copy, Debug)]
-enum Outcome {
+pub(super) enum Outcome {
     /// A slot gave it.
     Slot(u32, Level),
     /// It was there before.
@@ -145,6 +148,8 @@ pub struct Counted {
     pub classes: Vec<Levels>,
     /// Values that may be ids and go where ids are not followed, by where that is.
     pub not_followed: BTreeMap<&'static str, u64>,
+    /// Values that a draw of the capture gave or may have given, and that were left alone.
+    pub doubtful_uses: u64,
     /// The first of those that are not known, by reason.
     pub examples: BTreeMap<&'static str, Vec<Example>>,
     /// Statements that were given a RETURNING.
@@ -155,13 +160,14 @@ pub struct Counted {
 
 /// Binds statements to the draws of the plan.
 pub struct Binder {
-    plan: Arc<Plan>,
+    pub(super) plan: Arc<Plan>,
     catalog: Catalog,
     reader: Reader,
     sessions: Vec<SessionNames>,
     names: Vec<String>,
-    parts: Parts,
-    counted: Counted,
+    pub(super) parts: Parts,
+    pub(super) counted: Counted,
+    pub(super) mentions: Vec<Mention>,
     /// Where the counts go in the end.
     shared: Arc<Mutex<Counted>>,
 }
@@ -180,6 +186,7 @@ impl Binder {
             sessions: vec![SessionNames::default(); names.len()],
             parts: Parts::default(),
             counted: Counted { classes, ..Counted::default() },
+            mentions: Vec::new(),
             plan,
             catalog,
             names,
@@ -202,7 +209,8 @@ impl Binder {
             for of_place in values.chunk_by(|one, other| one.at() == other.at()) {
                 self.bind_place(item, of_place, &mut bound);
             }
-            self.count_elsewhere(item, &reading);
+            let texts = self.bind_texts(item, &reading, &mut bound);
+            self.count_elsewhere(item, &reading, texts);
         }
         self.bind_draws(item, &reading, &mut bound);
         let is_any = !bound.uses.is_empty() || !bound.draws.is_empty();
@@ -285,7 +293,7 @@ impl Binder {
     }
 
     /// What is known of a value of a class in a statement; None for NULL.
-    fn outcome(&self, number: u64, class: u32, plain: &[u8]) -> Option<Outcome> {
+    pub(super) fn outcome(&self, number: u64, class: u32, plain: &[u8]) -> Option<Outcome> {
         let kind = self.plan.class(class)?.kind;
         let Some(id) = Id::read(kind, plain) else {
             let is_null = plain.eq_ignore_ascii_case(b"null");
@@ -331,7 +339,16 @@ impl Binder {
                 let Value { class, parameter, ref range, is_literal, .. } = *value;
                 let (Some(class), range) = (class, range.clone()) else { return };
                 self.counted.classes[class as usize].add(level);
-                bound.uses.push(UseNow { slot, class, level, parameter, range, is_literal });
+                let is_mention = false;
+                bound.uses.push(UseNow {
+                    slot,
+                    class,
+                    level,
+                    parameter,
+                    range,
+                    is_literal,
+                    is_mention,
+                });
             }
             Some(_) => {
                 for (value, class) in each_class(&own) {
@@ -357,7 +374,7 @@ impl Binder {
     }
 
     /// Counts values that may be ids and go where ids are not followed.
-    fn count_elsewhere(&mut self, item: &Item, reading: &Reading) {
+    fn count_elsewhere(&mut self, item: &Item, reading: &Reading, texts: Vec<Place>) {
         let reason = match item.class {
             _ if reading.has_unknown_table => Some(UNKNOWN_TABLE),
             _ if reading.is_by_names => Some(NOT_UNDERSTOOD),
@@ -369,7 +386,7 @@ impl Binder {
         }
         let is_of_class = |one: &&Use| self.plan.classes.of_column(one.column).is_some();
         let mut seen: HashSet<Place> =
-            reading.uses.iter().filter(is_of_class).map(|one| one.place).collect();
+            reading.uses.iter().filter(is_of_class).map(|one| one.place).chain(texts).collect();
         let handed = reading.handed.iter().map(|&place| (place, FUNCTION));
         let literals = (0..self.parts.literals().len() as u32).map(Place::Literal);
         let all = literals.chain((0..item.parameters.len() as u32).map(Place::Parameter));
@@ -383,11 +400,17 @@ impl Binder {
             let mut classes = 0..self.plan.classes.all.len() as u32;
             let class = classes.find(|&class| !is_comment && self.may_hold(class, text));
             if let Some(class) = class {
-                *self.counted.not_followed.entry(reason).or_default() += 1;
+                self.not_followed(reason);
                 let column = self.plan.classes.all[class as usize].name.clone();
                 self.note_example(item, reason, column, text, 0);
             }
         }
+    }
+
+    /// Counts a value that may be an id where these are not followed.
+    pub(super) fn not_followed(&mut self, reason: &'static str) {
+        *self.counted.not_followed.entry(reason).or_default() += 1;
+        self.counted.doubtful_uses += 1;
     }
 
     /// Counts a value of which it is not known who drew it.
@@ -400,11 +423,12 @@ impl Binder {
         candidates: u32,
     ) {
         *self.counted.classes[class as usize].unresolved.entry(reason).or_default() += 1;
+        self.counted.doubtful_uses += u64::from(self.may_hold(class, value.text));
         let column = crate::ids::classes::full_name(&self.catalog, value.told.column);
         self.note_example(item, reason, column, value.text, candidates);
     }
 
-    fn note_example(
+    pub(super) fn note_example(
         &mut self,
         item: &Item,
         reason: &'static str,

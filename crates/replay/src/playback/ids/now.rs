@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::bound::{Bound, UseNow};
 use super::told::DrawnNow;
 use crate::ids::infer::Level;
+use crate::ids::mentions::written_as;
 use crate::ids::plan::Plan;
 use crate::ids::values::{Id, Kind, Spelled, replaced};
 use crate::playback::answer::Answer;
@@ -118,8 +119,13 @@ impl Now {
         for one in uses {
             let missing = match &self.slots[one.slot as usize] {
                 Slot::Drawn(value) => {
-                    let spelled = Spelled { text: &text[one.range.clone()], ..one.spelled() };
-                    changes.push((one.range.clone(), spelled.with(value)));
+                    let old = &text[one.range.clone()];
+                    let new = if one.is_mention {
+                        written_as(old, value)
+                    } else {
+                        Spelled { text: old, is_literal: one.is_literal }.with(value)
+                    };
+                    changes.push((one.range.clone(), new));
                     self.rewritten[one.class as usize] += 1;
                     continue;
                 }
@@ -197,12 +203,6 @@ impl Now {
     pub fn finish(self) -> Outcome {
         let Now { drawn, rewritten, missed, waited_ns, .. } = self;
         Outcome { drawn, rewritten, missed, waited_ns }
-    }
-}
-
-impl UseNow {
-    fn spelled(&self) -> Spelled<'static> {
-        Spelled { text: b"", is_literal: self.is_literal }
     }
 }
 

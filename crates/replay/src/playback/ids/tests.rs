@@ -1,5 +1,6 @@
 //! Statements of a session, as they are sent where each id is another one than in the capture.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::bound::{Binder, Counted};
@@ -9,6 +10,7 @@ use crate::captured::{Protocol, Returned, SessionId, Statement};
 use crate::catalog::{Catalog, Function};
 use crate::ids::plan::Plan;
 use crate::lexer::class::classify;
+use crate::lexer::form::Parts;
 use crate::lexer::significant;
 use crate::playback::answer::Answer;
 use crate::playback::item::Item;
@@ -18,6 +20,10 @@ const CATALOG: &str = r#"{"search_path": ["public"], "tables": [
     {"schema": "public", "name": "node", "unique_keys": [[0]], "columns": [
         {"name": "id", "type_name": "bigint", "generated": {"sequence": 0}},
         {"name": "parent_id", "type_name": "bigint"},
+        {"name": "amount", "type_name": "bigint"}]},
+    {"schema": "public", "name": "log", "columns": [
+        {"name": "doc", "type_name": "jsonb"},
+        {"name": "note", "type_name": "text"},
         {"name": "amount", "type_name": "bigint"}]},
     {"schema": "public", "name": "other", "unique_keys": [[0]], "columns": [
         {"name": "id", "type_name": "bigint", "generated": {"sequence": 1}}]}],
@@ -81,11 +87,11 @@ fn played(captured: &[Captured<'_>]) -> (Vec<String>, Ids) {
             skip: None,
         })
         .collect();
-    let traced: Vec<Traced<'_>> = (0..)
-        .zip(&statements)
-        .map(|(fingerprint, statement)| Traced {
+    let traced: Vec<Traced<'_>> = statements
+        .iter()
+        .map(|statement| Traced {
             statement: statement.clone(),
-            fingerprint,
+            fingerprint: fingerprint(statement.sql),
             text: statement.sql,
             class: classify(&significant(statement.sql)).0,
             statements: 1,
@@ -117,6 +123,12 @@ fn played(captured: &[Captured<'_>]) -> (Vec<String>, Ids) {
     (sent, Ids::of(&plan, &catalog, counted, &now.finish()))
 }
 
+fn fingerprint(sql: &[u8]) -> u64 {
+    let mut parts = Parts::default();
+    parts.take_apart(sql);
+    twox_hash::XxHash64::oneshot(0, parts.form())
+}
+
 fn item(number: u64, statement: &Statement<'_>) -> Item {
     Item {
         number,
@@ -129,7 +141,7 @@ fn item(number: u64, statement: &Statement<'_>) -> Item {
         parameters: statement.parameters.to_vec(),
         transaction: 0,
         class: classify(&significant(statement.sql)).0,
-        fingerprint: number,
+        fingerprint: fingerprint(statement.sql),
         statements: 1,
         rows: None,
         error: None,
@@ -305,4 +317,133 @@ fn ids_before_the_first_are_not_old_where_a_sequence_was_set_back() {
     let (_, ids) = played(&[(set, &[], &[]), ("DELETE FROM node WHERE id = 3", &[], &[])]);
     assert_eq!(ids.classes[0].not_generated, 0);
     assert_eq!(ids.classes[0].unresolved["no_order"], 1);
+}
+
+/// So many turns: each draws a node and mentions it. `texts` makes the statements that mention an
+/// id in a turn.
+fn turns(count: i64, texts: impl Fn(i64, i64) -> Vec<String>) -> (Vec<String>, Ids) {
+    let ids: Vec<[i64; 1]> = (17..17 + count).map(|id| [id]).collect();
+    let all: Vec<Vec<String>> = (0..).zip(&ids).map(|(turn, id)| texts(turn, id[0])).collect();
+    let mut captured: Vec<Captured<'_>> = Vec::new();
+    for (id, texts) in ids.iter().zip(&all) {
+        captured.push(("INSERT INTO node (amount) VALUES (900) RETURNING id", &[], id));
+        captured.extend(texts.iter().map(|text| (text.as_str(), &[][..], &[][..])));
+    }
+    let (sent, told) = played(&captured);
+    (sent.into_iter().filter(|text| !text.contains("RETURNING")).collect(), told)
+}
+
+fn is_sent_as(texts: impl Fn(i64, i64) -> Vec<String>, expected: impl Fn(i64, i64) -> Vec<String>) {
+    let (sent, told) = turns(30, texts);
+    let all: Vec<String> = (0..30).flat_map(|turn| expected(turn, turn + 17)).collect();
+    assert_eq!(sent, all);
+    assert_eq!((told.not_followed, told.doubtful_uses), (BTreeMap::new(), 0));
+}
+
+#[test]
+fn ids_within_texts_are_written_anew() {
+    let text = |turn: i64, id: i64, shown: i64| {
+        let day = turn % 28 + 1;
+        vec![
+            format!(
+                "INSERT INTO log (doc) VALUES ('{{\"node\": {{\"node_id\": {id}}}, \"n\": [1]}}')"
+            ),
+            format!("INSERT INTO log (note) VALUES ('node {id}: 2024-01-{day:02}, 17.50')"),
+            format!("INSERT INTO log (doc) VALUES ('{{\"nodes\": [\"{id}\"], \"m\": \"it''s\"}}')"),
+            format!("UPDATE log SET note = E'NODE-{shown:06}' WHERE amount = {id}"),
+            format!("INSERT INTO log (amount, doc) VALUES (18, '{{\"{id}\": {{\"a\": true}}}}')"),
+        ]
+    };
+    let expected = |turn: i64, id: i64| {
+        let mut all = text(turn, id + 1_000, id + 1_000);
+        all[3] = format!("UPDATE log SET note = E'NODE-{:06}' WHERE amount = {id}", id + 1_000);
+        // A number alone names nothing: it goes with the ids as a counter of the client would.
+        all[4] = text(turn, id, id)[4].clone();
+        all
+    };
+    let (sent, told) = turns(30, |turn, id| text(turn, id, id));
+    assert_eq!(sent, (0..30).flat_map(|turn| expected(turn, turn + 17)).collect::<Vec<_>>());
+    assert_eq!(told.not_followed, BTreeMap::from([("text".to_owned(), 30)]));
+    assert_eq!(told.doubtful_uses, 30);
+    let found = &told.classes[0];
+    assert_eq!((found.by_pattern, found.rewritten, found.exact), (120, 120, 0));
+}
+
+#[test]
+fn an_id_that_is_compared_within_a_text_is_written_anew() {
+    is_sent_as(
+        |_, id| {
+            vec![format!(
+                "SELECT 1 FROM log WHERE doc @> '{{\"node_id\": {id}}}' AND note = 'node {id}'"
+            )]
+        },
+        |_, id| {
+            let id = id + 1_000;
+            vec![format!(
+                "SELECT 1 FROM log WHERE doc @> '{{\"node_id\": {id}}}' AND note = 'node {id}'"
+            )]
+        },
+    );
+}
+
+#[test]
+fn numbers_that_are_no_ids_are_left_alone_and_told_where_they_may_be_some() {
+    // Of few cases nothing follows.
+    let (sent, told) =
+        turns(5, |_, id| vec![format!("INSERT INTO log (note) VALUES ('node {id}')")]);
+    assert_eq!(sent[4], "INSERT INTO log (note) VALUES ('node 21')");
+    assert_eq!(told.not_followed, BTreeMap::from([("text".to_owned(), 5)]));
+    // A quantity is an id now and then.
+    let quantity = |turn: i64, _| {
+        let quantity = 17 + turn * 7 % 60;
+        vec![format!("INSERT INTO log (doc) VALUES ('{{\"node\": {quantity}}}')")]
+    };
+    let (sent, told) = turns(60, quantity);
+    assert_eq!(sent, (0..60).flat_map(|turn| quantity(turn, 0)).collect::<Vec<_>>());
+    assert!(told.doubtful_uses > 0);
+    // A price is mostly none, and a part of the program is the same each time.
+    is_sent_as(
+        |turn, _| {
+            vec![format!("INSERT INTO log (note) VALUES ('costs {}')", 10 + turn * 997 % 5_000)]
+        },
+        |turn, _| {
+            vec![format!("INSERT INTO log (note) VALUES ('costs {}')", 10 + turn * 997 % 5_000)]
+        },
+    );
+    let program = |_, _| vec!["SELECT 1 FROM log WHERE note LIKE 'version 18%'".to_owned()];
+    is_sent_as(program, program);
+    // What its client had counted before is no id, however equal.
+    let ids: Vec<[i64; 1]> = (17..57).map(|id| [id]).collect();
+    let texts: Vec<[String; 2]> = (17..57)
+        .map(|id| {
+            [
+                format!("INSERT INTO node (amount) VALUES ({id}) RETURNING id"),
+                format!("INSERT INTO log (note) VALUES ('amount {id}')"),
+            ]
+        })
+        .collect();
+    let captured: Vec<Captured<'_>> = texts
+        .iter()
+        .zip(&ids)
+        .flat_map(|([draw, text], id)| [(&**draw, &[][..], &id[..]), (&**text, &[][..], &[][..])])
+        .collect();
+    let (sent, told) = played(&captured);
+    assert_eq!(sent[79], texts[39][1]);
+    assert_eq!(told.not_followed, BTreeMap::from([("text".to_owned(), 40)]));
+}
+
+#[test]
+fn ids_in_parameters_are_written_anew() {
+    let ids: Vec<[i64; 1]> = (17..47).map(|id| [id]).collect();
+    let texts: Vec<[String; 2]> =
+        (17..47).map(|id| [format!("{{\"node_id\": {id}}}"), format!("node {id}")]).collect();
+    let parameters: Vec<[&str; 2]> = texts.iter().map(|[doc, note]| [&**doc, &**note]).collect();
+    let mut captured: Vec<Captured<'_>> = Vec::new();
+    for (id, parameters) in ids.iter().zip(&parameters) {
+        captured.push((DRAWN[0].0, &[], id));
+        captured.push(("INSERT INTO log (doc, note) VALUES ($1, $2)", parameters, &[]));
+    }
+    let (sent, told) = played(&captured);
+    assert!(sent[59].ends_with("| {\"node_id\": 1046} | node 1046"), "{}", sent[59]);
+    assert_eq!((told.classes[0].rewritten, told.doubtful_uses), (60, 0));
 }

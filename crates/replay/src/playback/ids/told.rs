@@ -27,9 +27,12 @@ pub struct Ids {
     /// What pairs of texts do, those with the most uses first.
     pub patterns: Vec<PatternTold>,
     /// Values that may be ids and go where ids are not followed, so that they were left alone: they
-    /// are handed to a `function`, are in a statement with an `unknown_table`, or in one that is
-    /// `not_understood`.
+    /// are handed to a `function`, are in a statement with an `unknown_table`, in one that is
+    /// `not_understood`, or within a `text`.
     pub not_followed: BTreeMap<String, u64>,
+    /// Values that a draw of the capture gave or may have given, and that were sent as captured:
+    /// their statements may have met other rows.
+    pub doubtful_uses: u64,
     /// The first uses of each reason that could not be traced to a draw.
     pub examples: Vec<Example>,
     /// Statements that were given a RETURNING.
@@ -215,6 +218,7 @@ impl Ids {
             classes: classes.collect(),
             patterns: patterns(plan),
             not_followed: owned(&counted.not_followed),
+            doubtful_uses: counted.doubtful_uses + outcome.missed.values().sum::<u64>(),
             examples: examples.collect(),
             returning_added: counted.returning_added,
             waited_ns: outcome.waited_ns,

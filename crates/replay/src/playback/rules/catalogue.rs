@@ -1,7 +1,8 @@
 //! What changes the catalogue, and whether only what is temporary is concerned.
 
 use super::memory::Effect;
-use super::statement::{Look, name, unquoted};
+use super::statement::{Look, unquoted};
+use crate::lexer::name::name;
 use crate::lexer::token::{Kind, Token};
 use crate::playback::item::Danger;
 

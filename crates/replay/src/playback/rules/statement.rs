@@ -5,6 +5,7 @@ use super::catalogue;
 use super::functions::{self, Calls};
 use super::memory::{Effect, Memory};
 use crate::lexer::class::{Class, classify};
+use crate::lexer::name::{name, undoubled};
 use crate::lexer::significant;
 use crate::lexer::token::{Kind, Token};
 use crate::log::sql::for_each_statement;
@@ -355,18 +356,6 @@ pub fn commands(text: &[u8]) -> Vec<Token<'_>> {
     tokens
 }
 
-/// What a token names, as PostgreSQL folds it; None where it is no name.
-pub fn name(token: &Token<'_>) -> Option<Vec<u8>> {
-    match token.kind {
-        Kind::Word => Some(token.text.to_ascii_lowercase()),
-        Kind::QuotedName => {
-            let inside = token.text.splitn(2, |&byte| byte == b'"').nth(1)?;
-            Some(undoubled(inside.strip_suffix(b"\"").unwrap_or(inside), b'"'))
-        }
-        _ => None,
-    }
-}
-
 /// Whether there is a token of which the name is such.
 fn has(token: Option<&Token<'_>>, is_such: impl Fn(&[u8]) -> bool) -> bool {
     token.and_then(name).is_some_and(|name| is_such(&name))
@@ -415,17 +404,4 @@ pub fn unquoted(text: &[u8]) -> Vec<u8> {
     }
     let inside = text.splitn(2, |&byte| byte == b'\'').nth(1).unwrap_or_default();
     undoubled(inside.strip_suffix(b"'").unwrap_or(inside), b'\'')
-}
-
-/// A text in which a quote that is written twice is one.
-fn undoubled(text: &[u8], quote: u8) -> Vec<u8> {
-    let mut once = Vec::with_capacity(text.len());
-    let mut is_second = false;
-    for &byte in text {
-        is_second = byte == quote && !is_second;
-        if byte != quote || is_second {
-            once.push(byte);
-        }
-    }
-    once
 }

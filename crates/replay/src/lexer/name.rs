@@ -1,0 +1,31 @@
+//! What a token names, as PostgreSQL folds it: the only place that reads the quotes of a name.
+
+use super::token::{Kind, Token};
+
+/// The name of a token; `None` where it is no name.
+///
+/// Source: the PostgreSQL manual, "Identifiers and Key Words": without quotes a name is folded to
+/// lower case; within quotes a double quote is written twice.
+pub fn name(token: &Token<'_>) -> Option<Vec<u8>> {
+    match token.kind {
+        Kind::Word => Some(token.text.to_ascii_lowercase()),
+        Kind::QuotedName => {
+            let inside = token.text.splitn(2, |&byte| byte == b'"').nth(1)?;
+            Some(undoubled(inside.strip_suffix(b"\"").unwrap_or(inside), b'"'))
+        }
+        _ => None,
+    }
+}
+
+/// A text in which a quote that is written twice is one.
+pub fn undoubled(text: &[u8], quote: u8) -> Vec<u8> {
+    let mut once = Vec::with_capacity(text.len());
+    let mut is_second = false;
+    for &byte in text {
+        is_second = byte == quote && !is_second;
+        if byte != quote || is_second {
+            once.push(byte);
+        }
+    }
+    once
+}

@@ -128,3 +128,114 @@ def test_what_is_wrong_is_named(tmp_path, text, named):
     with pytest.raises(UsageError) as caught:
         read_results(table(tmp_path, text))
     assert all(part in str(caught.value) for part in named)
+
+
+def cells(imported) -> dict[tuple, float]:
+    """Rates by operation, threads, depth and factors other than the pattern."""
+    found = {}
+    for sample in imported.samples:
+        assert sample.round == 0
+        cell = sample.cell
+        own = {name: value for name, value in cell.factors.items() if name != "pattern"}
+        found[cell.operation, cell.threads, cell.depth, *own.items()] = sample.completed_per_s
+    return found
+
+
+@pytest.mark.parametrize(
+    "heading", ["users", "Threads", "clients", "jobs", "numjobs", "connections", "sessions"]
+)
+def test_what_runs_at_the_same_time_is_a_setting_by_any_name(tmp_path, heading):
+    text = f"size,{heading},iops\n4096,1,100\n4096,16,900\n"
+    assert cells(read_results(table(tmp_path, text))) == {
+        ("read", 1, 1): 100,
+        ("read", 16, 1): 900,
+    }
+
+
+@pytest.mark.parametrize("heading", ["qd", "iodepth", "Queue Depth", "QueueDepth"])
+def test_depth_is_a_setting_by_any_name(tmp_path, heading):
+    text = f"size,{heading},iops\n4096,1,100\n4096,16,900\n"
+    assert cells(read_results(table(tmp_path, text))) == {
+        ("read", 1, 1): 100,
+        ("read", 1, 16): 900,
+    }
+
+
+@pytest.mark.parametrize("values", [("1", "16"), ("0.5", "0.7"), ("lz4", "zstd")])
+def test_a_column_that_tells_rows_apart_is_a_factor_and_never_makes_rounds(tmp_path, values):
+    rows = "".join(f"4096,{value},{100 + place}\n" for place, value in enumerate(values))
+    imported = read_results(table(tmp_path, f"size,setting,iops\n{rows}"))
+    assert len(cells(imported)) == 2
+    assert all("setting" in sample.cell.factors for sample in imported.samples)
+
+
+def test_of_two_columns_of_one_meaning_none_is_dropped(tmp_path):
+    text = "size,threads,users,iops\n4096,1,10,100\n4096,1,20,150\n"
+    assert cells(read_results(table(tmp_path, text))) == {
+        ("read", 1, 1, ("users", 10)): 100,
+        ("read", 1, 1, ("users", 20)): 150,
+    }
+
+
+@pytest.mark.parametrize("heading", ["round", "run", "iteration", "timestamp", "seed"])
+def test_what_counts_or_dates_rounds_makes_no_cells(tmp_path, heading):
+    text = f"size,threads,{heading},iops\n4096,1,1,100\n4096,1,2,110\n"
+    imported = read_results(table(tmp_path, text))
+    assert [sample.round for sample in imported.samples] == [0, 1]
+
+
+@pytest.mark.parametrize("heading", ["name", "op", "operation", "test", "rw"])
+def test_reads_and_writes_are_told_by_whatever_column_names_them(tmp_path, heading):
+    text = f"{heading},size,iops\nrandread,4096,100\nrandwrite,4096,50\n"
+    assert cells(read_results(table(tmp_path, text))) == {("read", 1, 1): 100, ("write", 1, 1): 50}
+
+
+def test_names_of_tests_tell_the_operation_the_pattern_and_the_test(tmp_path):
+    text = "name,size,iops\nseq-write-a,4096,100\nseq-write-b,4096,50\nrandread-a,4096,70\n"
+    imported = read_results(table(tmp_path, text))
+    assert [(s.cell.operation, s.cell.factors["pattern"]) for s in imported.samples] == [
+        ("write", "sequential"),
+        ("write", "sequential"),
+        ("read", "random"),
+    ]
+    assert len(cells(imported)) == 3
+
+
+def test_requests_of_both_kinds_are_not_called_reads(tmp_path):
+    (sample,) = read_results(table(tmp_path, "rw,size,iops\nrandrw,4096,100\n")).samples
+    assert list(sample.operations) == ["mixed"]
+
+
+def test_a_row_that_a_grid_lacks_is_an_absent_test(tmp_path):
+    rows = "".join(
+        f"{size},{threads},100\n"
+        for size in (4096, 8192)
+        for threads in (1, 2, 4)
+        if (size, threads) != (8192, 4)
+    )
+    origin = origin_of(read_results(table(tmp_path, f"size,threads,iops\n{rows}")).run)
+    (blank,) = origin.blank_cells
+    assert (blank.block_size_bytes, blank.threads) == (8192, 4)
+
+
+def own_rows(tmp_path) -> tuple[list[str], list[str]]:
+    lines = export(sample_summary(), "csv").splitlines()
+    return lines[0].split(","), lines[1].split(",")
+
+
+def test_settings_that_were_put_into_an_export_are_factors(tmp_path):
+    headings, row = own_rows(tmp_path)
+    text = "\n".join(",".join(line) for line in ([*headings, "users"], [*row, "1"], [*row, "9"]))
+    imported = read_results(table(tmp_path, text + "\n"))
+    assert [sample.cell.factors["users"] for sample in imported.samples] == [1, 9]
+    assert [sample.round for sample in imported.samples] == [0, 0]
+
+
+def test_two_exports_in_one_file_are_rounds_and_none_is_dropped(tmp_path):
+    headings, row = own_rows(tmp_path)
+    other = [
+        "another-run" if name == "run_id" else v for name, v in zip(headings, row, strict=True)
+    ]
+    text = "\n".join(",".join(line) for line in (headings, row, other))
+    imported = read_results(table(tmp_path, text + "\n"))
+    assert [sample.round for sample in imported.samples] == [0, 1]

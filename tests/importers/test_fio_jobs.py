@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -120,6 +123,42 @@ def test_what_is_not_honoured_is_named_with_its_value(tmp_path):
     jobs = jobs_of(tmp_path, "[a]\nrw=randread\nsize=1m\n" + "\n".join(UNKNOWN) + "\n")
     told = " ".join(jobs.notes)
     assert all(f"{option} is not honoured" in told for option in UNKNOWN)
+
+
+def test_every_option_of_fio_is_honoured_harmless_or_named(tmp_path):
+    program = shutil.which("fio")
+    if program is None:
+        pytest.skip("fio is not installed: apt-get install fio")
+    printed = subprocess.run([program, "--cmdhelp=all"], capture_output=True, text=True, check=True)
+    options = re.findall(r"^ *([a-z_0-9]+) *:", printed.stdout, re.MULTILINE)
+    assert {"rw", "loops", "ba"} <= set(options)
+    for option in set(options) - HONOURED - HARMLESS:
+        jobs = jobs_of(tmp_path, f"[a]\nrw=randread\nsize=1m\n{option}=7\n")
+        assert any(f"{option}=7 is not honoured" in note for note in jobs.notes), option
+
+
+@pytest.mark.parametrize(
+    ("line", "is_named"),
+    [
+        ("blockalign=64k", True),
+        ("ba=4k", False),
+        ("invalidate=0", True),
+        ("invalidate=1", False),
+        ("file_append=1", True),
+        ("filesize=9m", True),
+        ("loops=3", True),
+    ],
+)
+def test_an_option_is_named_where_its_value_changes_what_is_measured(tmp_path, line, is_named):
+    jobs = jobs_of(tmp_path, f"[a]\nrw=randread\nbs=4k\nsize=1m\n{line}\n")
+    value = line.partition("=")[2]
+    assert any(f"={value} is not honoured" in note for note in jobs.notes) == is_named
+
+
+def test_another_name_of_an_option_is_read_as_the_option(tmp_path):
+    jobs = jobs_of(tmp_path, "[a]\nrw=write\nsize=8m\nio_limit=2m\nfileoffset=1m\n")
+    (workload,) = jobs.mapping["workload"]
+    assert (workload["limit_bytes"], workload["range_start"]) == (2 << 20, 1 << 20)
 
 
 def test_no_option_is_both_honoured_and_harmless():

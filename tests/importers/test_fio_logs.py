@@ -124,6 +124,7 @@ def test_a_log_alone_is_a_run_of_one_thread(tmp_path, options):
     [
         ("renamed.log", "1, 5, 0, 4096, 0\n", "name does not say"),
         ("run_lat.1.log", "100, 5000, 0, 0\n200, 5000, 0, 0\n", "no rate"),
+        ("run_bw.1.log", "100, 5000, 0, 0\n200, 5000, 0, 0\n", "bandwidth as means"),
         ("run_iops.1.log", "100, 5, 0, 0\n" * 6 + "200, five, 0, 0\n", "line 7"),
     ],
 )

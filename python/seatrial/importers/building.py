@@ -22,7 +22,7 @@ from seatrial._core import Histogram
 from seatrial.importers.document import Document
 from seatrial.importers.model import Imported
 from seatrial.results.model import OperationResult, Outcome, Run, Sample, Timeline
-from seatrial.results.origin import ASSUMED_DURATION, Origin
+from seatrial.results.origin import ASSUMED_DURATION, REPORTED_MARK, Origin
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.units import format_factor
 
@@ -122,6 +122,12 @@ def imported(
     if started_at is None:
         note = "The source does not say when it was measured; the file's last change stands in."
         origin = msgspec.structs.replace(origin, notes=[*origin.notes, note], is_dated=False)
+    if any(_is_reported(result) for draft in drafts for result in draft.operations.values()):
+        note = (
+            f"{REPORTED_MARK} Response times are as reported by {origin.tool}: the requests behind "
+            "them are not known here, so they enter no statistic."
+        )
+        origin = msgspec.structs.replace(origin, notes=[*origin.notes, note])
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(begun_at))
     samples = list(_samples(drafts, begun_at))
     ended_at = max((sample.started_at + sample.duration_s for sample in samples), default=begun_at)
@@ -138,6 +144,10 @@ def imported(
         seatrial_version=_core.__version__,
     )
     return Imported(run=run, samples=samples)
+
+
+def _is_reported(result: OperationResult) -> bool:
+    return bool(result.told_ns) and result.response == NO_LATENCIES
 
 
 def _samples(drafts: Sequence[Draft], begun_at: float) -> Iterable[Sample]:

@@ -13,8 +13,11 @@ import msgspec
 
 _NAMES: Final = {
     "size": ("size", "block_size", "bs", "blocksize", "block", "request_size", "io_size"),
-    "threads": ("threads", "thread", "jobs", "numjobs", "workers", "num_threads"),
-    "depth": ("depth", "iodepth", "io_depth", "queue_depth", "qd", "outstanding"),
+    "threads": (
+        *("threads", "thread", "jobs", "numjobs", "num_jobs", "workers", "num_threads", "users"),
+        *("clients", "concurrency", "connections", "sessions", "streams", "processes"),
+    ),
+    "depth": ("depth", "iodepth", "io_depth", "queue_depth", "queuedepth", "qd", "outstanding"),
     "iops": ("iops", "io_per_s", "ios_per_s", "completed_per_s", "requests_per_s"),
     "bandwidth": ("bandwidth", "bw", "throughput", "rate", "transferred"),
     "operation": ("operation", "rw", "op", "direction", "access"),
@@ -41,6 +44,16 @@ _LATENCY: Final = re.compile(
     r"(?:_(?:lat|latency|clat))?_(?P<unit>ns|us|usec|ms|msec|s)"
 )
 _PLAIN_LATENCY: Final = re.compile(r"(?:lat|latency|clat|response_time)_(?P<unit>ns|us|ms|s)")
+_NAME_OF_TEST: Final = {"name", "test", "job", "jobname", "job_name", "workload", "type", "mode"}
+_NAME_OF_ROUND: Final = re.compile(
+    r"(?:round|run|iteration|iter|repetition|repeat|rep|pass|seed|id|no|nr|line|row)"
+    r"(?:_id|_no|_nr)?"
+    r"|(?:.*_)?(?:time|timestamp|date|started_at|ended_at)"
+)
+_MEASURE: Final = re.compile(
+    r"(?:^|_)(?:lat|latency|clat|slat|cpu|util|utilization|temp|temperature|stddev|stdev|dev"
+    r"|errors?|runtime|elapsed|duration|mean|avg|min|max|p\d+|power|watts|total|sum|count)(?:_|$)"
+)
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -62,9 +75,28 @@ class Column(msgspec.Struct, frozen=True):
     has_unit: bool = False
 
 
+def names_test(heading: str) -> bool:
+    """Tell whether a column may hold the names of tests, such as ``randread-4k``."""
+    return _plain(heading) in _NAME_OF_TEST
+
+
+def tells_rounds(heading: str) -> bool:
+    """Tell whether a column counts or dates the rounds of a test, and sets nothing."""
+    return bool(_NAME_OF_ROUND.fullmatch(_plain(heading)))
+
+
+def is_measure(heading: str) -> bool:
+    """Tell whether a column is a figure that was measured, of a kind that is not read here."""
+    return bool(_MEASURE.search(_plain(heading)))
+
+
+def _plain(heading: str) -> str:
+    return re.sub(r"[\s()\[\]/-]+", "_", heading.strip().lower()).strip("_")
+
+
 def column_of(heading: str) -> Column:
     """Return what a column means."""
-    plain = re.sub(r"[\s()\[\]/-]+", "_", heading.strip().lower()).strip("_")
+    plain = _plain(heading)
     for role, names in _NAMES.items():
         if plain in names:
             return Column(heading, role)

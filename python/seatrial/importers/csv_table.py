@@ -2,8 +2,9 @@
 
 A row for each cell: the columns are known by their headings (importers/columns.py), in any order,
 set apart by commas, semicolons or tabs. A column of text that nobody knows becomes a factor; one
-of figures is left out, and a note names it. A row without a rate is a blank cell. Rows of the same
-cell are its rounds.
+of figures too, where it differs between rows that would else be one cell, or is left out with a
+note. A row without a rate is a blank cell, and so is a row that a grid lacks. Rows of the same cell
+are its rounds.
 
 A matrix: the heading names numbers of threads, each further line begins with its block size, as
 ORION and spreadsheets lay them out; the figures are IOPS.
@@ -13,15 +14,24 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Final
 
 import msgspec
 
 from seatrial.errors import UsageError
 from seatrial.importers import own_csv
-from seatrial.importers.building import Draft, assumed, imported, told_operation, whole_requests
-from seatrial.importers.columns import Column, column_of
+from seatrial.importers.building import (
+    Draft,
+    assumed,
+    factor_value,
+    imported,
+    told_operation,
+    whole_requests,
+)
+from seatrial.importers.columns import Column, column_of, is_measure, names_test, tells_rounds
 from seatrial.importers.document import Document, no_number
 from seatrial.importers.model import Imported
 from seatrial.results.origin import BlankCell, Origin
@@ -40,6 +50,9 @@ OPERATIONS: Final = {
     "readwrite": "mixed",
     "rw": "mixed",
 }
+GRID_SHARE_MIN: Final = 0.75
+"""A table is a grid where so much of all sizes and threads has a row."""
+_WORDS: Final = re.compile(r"[a-z]+")
 NO_FIGURE: Final = {"", "-", "–", "n/a", "na", "nan", "null", "none"}
 
 
@@ -233,17 +246,23 @@ def _matrix_drafts(reading: Reading, table: Table) -> Iterator[Draft]:
 
 def _row_drafts(reading: Reading, table: Table) -> Iterator[Draft]:
     """Yield the cells of a table with a row for each."""
-    columns = [column_of(heading) for heading in table.headings]
+    columns = _columns(table)
     _require_units(reading.document, columns, table)
     factors = _factor_columns(reading, columns, table)
     is_fio = any("rand" in text.lower() for text in _texts(columns, table, "operation"))
     if not any(column.role == "operation" for column in columns):
         reading.notes.append("The table does not say what was done; it is taken as reads.")
+    cells: dict[tuple[str, ...], list[_Cell]] = {}
     for line in table.lines:
         fields = dict(zip(columns, line.fields, strict=False))
         by_role = {column.role: (column, text) for column, text in fields.items() if column.role}
         cell = _cell_of(reading, line, by_role, is_fio=is_fio)
-        cell.factors.update({column.heading: fields.get(column, "") for column in factors})
+        texts = dict(zip(table.headings, line.fields, strict=False))
+        cell.factors.update(
+            {column.heading: factor_value(texts.get(column.heading, "")) for column in factors}
+        )
+        series = (by_role.get("target", (None, ""))[1], cell.operation, str(cell.factors))
+        cells.setdefault(series, []).append(cell)
         rate_per_s, bytes_per_s = _per_second(reading, line, by_role, cell.size_bytes)
         if rate_per_s is None:
             reading.blank(cell)
@@ -256,6 +275,25 @@ def _row_drafts(reading: Reading, table: Table) -> Iterator[Draft]:
         }
         target = by_role.get("target", (None, ""))[1] or reading.document.path.stem
         yield _draft(target, cell, rate_per_s, bytes_per_s, latencies_ns)
+    _note_missing(reading, cells.values())
+
+
+def _note_missing(reading: Reading, series: Iterable[Sequence[_Cell]]) -> None:
+    """Keep the cells of a grid of sizes and threads that have no row as blank ones."""
+    missing = 0
+    for cells in series:
+        places = {(cell.size_bytes, cell.threads, cell.depth) for cell in cells}
+        axes = [list(dict.fromkeys(values)) for values in zip(*sorted(places), strict=True)]
+        grid = list(product(*axes))
+        is_grid = sum(len(axis) > 1 for axis in axes) > 1
+        if not is_grid or len(places) < GRID_SHARE_MIN * len(grid):
+            continue
+        for size_bytes, threads, depth in grid:
+            if (size_bytes, threads, depth) not in places:
+                reading.blank(_Cell(cells[0].operation, size_bytes, threads, depth))
+                missing += 1
+    if missing:
+        reading.notes.append(f"The grid of sizes and threads lacks a row {missing} times.")
 
 
 def _texts(columns: Sequence[Column], table: Table, role: str) -> list[str]:
@@ -280,20 +318,87 @@ def _require_units(document: Document, columns: Sequence[Column], table: Table) 
             )
 
 
+def _columns(table: Table) -> list[Column]:
+    """Return what the columns mean; of several with one meaning the first has it."""
+    found: list[Column] = []
+    for heading in table.headings:
+        column = column_of(heading)
+        is_taken = any(column.role == each.role for each in found)
+        if is_taken and column.role not in ("latency", "bandwidth", ""):
+            column = Column(heading)
+        found.append(column)
+    if any(column.role == "operation" for column in found):
+        return found
+    for place, column in enumerate(found):
+        names = _column_texts(table, place)
+        if names_test(column.heading) and names and all(map(_operation_in, names)):
+            found[place] = Column(column.heading, "operation")
+            break
+    return found
+
+
+def _column_texts(table: Table, place: int) -> list[str]:
+    return [line.fields[place] for line in table.lines if place < len(line.fields)]
+
+
+def _operation_in(name: str) -> str:
+    """Return the word of a test's name that says what it does; empty where none does."""
+    words = _WORDS.findall(name.lower())
+    found = [word for word in words if word.removeprefix("rand").removeprefix("seq") in OPERATIONS]
+    long = [word for word in found if len(word) > 1]
+    return long[0] if len({_plain_operation(word) for word in long}) == 1 else ""
+
+
+def _plain_operation(word: str) -> str:
+    """Return a word for an operation without what it says of the pattern."""
+    plain = word.removeprefix("rand").removeprefix("om").removeprefix("sequential")
+    return plain.removeprefix("seq").strip("_- ")
+
+
 def _factor_columns(reading: Reading, columns: Sequence[Column], table: Table) -> list[Column]:
-    """Return the unknown columns that hold texts; those that hold figures are named in a note."""
-    factors = []
+    """Return the columns of no known meaning that tell tests apart; the others are noted."""
+    factors, figures = [], []
     for place, column in enumerate(columns):
-        texts = [line.fields[place] for line in table.lines if place < len(line.fields)]
         if column.role == "bandwidth" and not column.has_unit:
             reading.notes.append(f"Column {column.heading!r} has no unit and is left out.")
+        if column.role == "operation" and _has_names(table, place):
+            factors.append(Column(column.heading))
+            continue
         if column.role or not column.heading:
             continue
-        if any(text and not _is_number(text) for text in texts):
+        is_text = any(text and not _is_number(text) for text in _column_texts(table, place))
+        if tells_rounds(column.heading):
+            reading.notes.append(f"Column {column.heading!r} tells rounds apart; it is left out.")
+        elif is_text:
+            factors.append(column)
+        else:
+            figures.append(column)
+    for column in figures:
+        if not is_measure(column.heading) and _differs_within(columns, factors, column, table):
             factors.append(column)
         else:
             reading.notes.append(f"Column {column.heading!r} means nothing known; it is left out.")
     return factors
+
+
+def _has_names(table: Table, place: int) -> bool:
+    """Tell whether a column of operations holds names of tests, which say more than those."""
+    return any(_plain_operation(t.lower()) not in OPERATIONS for t in _column_texts(table, place))
+
+
+def _differs_within(
+    columns: Sequence[Column], factors: Sequence[Column], column: Column, table: Table
+) -> bool:
+    """Tell whether a column differs between rows that are one test by all other columns."""
+    settings = ("size", "threads", "depth", "operation", "pattern", "target")
+    known = [each for each in columns if each.role in settings or each in factors]
+    values: dict[tuple[str, ...], set[str]] = {}
+    for line in table.lines:
+        fields = dict(zip(columns, line.fields, strict=False))
+        values.setdefault(tuple(fields.get(each, "") for each in known), set()).add(
+            fields.get(column, "")
+        )
+    return any(len(found) > 1 for found in values.values())
 
 
 def _is_number(text: str) -> bool:
@@ -316,12 +421,14 @@ def _cell_of(reading: Reading, line: Line, by_role: _ByRole, *, is_fio: bool) ->
     if "operation" in by_role:
         column, written = by_role["operation"]
         word = written.lower()
-        plain = word.removeprefix("rand").removeprefix("om").strip("_- ")
+        if _plain_operation(word) not in OPERATIONS:
+            word = _operation_in(word)
+        plain = _plain_operation(word)
         if plain not in OPERATIONS:
             wanted = "one of read, write, mixed, randread, randwrite, randrw"
             raise no_number(reading.document, line.number, column.heading, written, wanted)
         cell.operation = OPERATIONS[plain]
-        is_random = word.startswith("rand") or not is_fio
+        is_random = "rand" in written.lower() or not (is_fio or "seq" in written.lower())
         cell.factors["pattern"] = "random" if is_random else "sequential"
     if "pattern" in by_role and by_role["pattern"][1]:
         cell.factors["pattern"] = by_role["pattern"][1].lower()
@@ -366,8 +473,7 @@ def _draft(
         factors=cell.factors,
         duration_s=duration_s,
         operations={
-            kind: told_operation(completed, moved_bytes, latencies_ns)
-            for kind in [cell.operation if cell.operation != "mixed" else "read"]
+            kind: told_operation(completed, moved_bytes, latencies_ns) for kind in [cell.operation]
         },
         counters=assumed(duration_s),
     )

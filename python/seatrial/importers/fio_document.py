@@ -1,15 +1,16 @@
-"""The JSON that fio prints, found among other text, checked and typed.
+"""The JSON that fio prints, checked and typed.
 
-``--output-format=json,normal`` puts the human-readable print beside the JSON, warnings stand
-before it, and a shell that appends runs to one file puts several documents behind each other.
+A shell that appends runs to one file puts several documents behind each other.
 ``--status-interval`` does the same with ever newer states of one run, of which the last counts.
-The layout is that of fio 3.x (stat.c and client.c of its source), JSON+ included.
+The layout is that of the latest fio (stat.c and client.c of its source), JSON+ included; what
+older ones print is rewritten in it first (importers/fio_versions.py).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -17,10 +18,12 @@ from msgspec import Meta, field
 
 from seatrial.errors import UsageError
 from seatrial.importers.document import Document
+from seatrial.importers.fio_text import contents
+from seatrial.importers.fio_versions import in_latest_layout
 
-MARK: Final = '"fio version"'
 SAME_START_S: Final = 2.0
 ALL_CLIENTS: Final = "All clients"
+_RELEASE: Final = re.compile(r"fio-(\d{1,4}(?:\.\d{1,4}){1,3})")
 
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 Figure = Annotated[float, Meta(ge=0, le=2.0**63)]
@@ -57,7 +60,7 @@ class Direction(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         io_bytes: Bytes moved.
-        total_ios: Requests completed.
+        counted_ios: Requests completed (``total_ios``); None where fio does not print them.
         runtime_ms: Time from start to the last completion (``runtime``).
         slat_ns: From creation to submission.
         clat_ns: From submission to completion.
@@ -65,11 +68,16 @@ class Direction(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     io_bytes: Count = 0
-    total_ios: Count = 0
+    counted_ios: Count | None = field(default=None, name="total_ios")
     runtime_ms: Milliseconds = field(default=0, name="runtime")
     slat_ns: Latency = Latency()
     clat_ns: Latency = Latency()
     lat_ns: Latency = Latency()
+
+    @property
+    def total_ios(self) -> int:
+        """Requests completed, as far as fio prints them."""
+        return self.counted_ios or 0
 
 
 class Sync(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,12 +100,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         read: Reads.
         write: Writes.
         trim: Trims.
+        mixed: All of them as one, with ``unified_rw_reporting``.
         sync: Syncs.
         job_runtime_ms: Time of all its threads together (``job_runtime``).
         usr_cpu: Percent of that in user mode.
         sys_cpu: Percent of that in the kernel.
         ctx: Context switches.
         hostname: The machine, with ``--client``.
+        port: Of the server on it.
     """
 
     jobname: str = ""
@@ -109,12 +119,28 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     read: Direction = Direction()
     write: Direction = Direction()
     trim: Direction = Direction()
+    mixed: Direction = Direction()
     sync: Sync = Sync()
     job_runtime_ms: Milliseconds = field(default=0, name="job_runtime")
     usr_cpu: Figure = 0.0
     sys_cpu: Figure = 0.0
     ctx: Count = 0
     hostname: str = ""
+    port: int = 0
+
+    def directions(self, operation: str) -> dict[str, Direction]:
+        """Return what was done, by kind of request, of those that fio printed figures of.
+
+        Args:
+            operation: What the job does: ``read``, ``write`` or ``mixed``.
+        """
+        names = ("read", "write") if operation == "mixed" else (operation,)
+        apart = {name: getattr(self, name) for name in names}
+        found = {name: each for name, each in apart.items() if each.counted_ios is not None}
+        # With unified_rw_reporting=both the sum stands beside its parts.
+        if not found and self.mixed.counted_ios is not None:
+            return {operation: self.mixed}
+        return found
 
 
 class Disk(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,19 +180,21 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def started_at(self) -> float:
-        """Unix time in seconds at which fio started; 0 where it does not tell."""
-        elapsed_s = max((job.elapsed_s for job in self.entries), default=0)
+        """Unix time in seconds at which fio started; 0 where it does not tell.
+
+        Before fio 2.2.10 the longest run time stands in for the time that fio was at work.
+        """
+        elapsed_s: float = max((job.elapsed_s for job in self.entries), default=0)
+        if not elapsed_s:
+            parts = [each for job in self.entries for each in (job.read, job.write, job.mixed)]
+            elapsed_s = max((part.runtime_ms / 1000 for part in parts), default=0)
         return max(0.0, self.timestamp_s - elapsed_s)
 
-
-def is_fio(text: str) -> bool:
-    """Tell whether a text holds a JSON document of fio, be it whole or cut off."""
-    return MARK in text
-
-
-def is_foreign_json(text: str) -> bool:
-    """Tell whether a text is JSON, though not fio's."""
-    return text.lstrip()[:1] in ("{", "[") and MARK not in text
+    @property
+    def release(self) -> tuple[int, ...]:
+        """The version as figures, such as (2, 1, 4); empty where it is of no release."""
+        figures = _RELEASE.match(self.version)
+        return tuple(int(part) for part in figures[1].split(".")) if figures else ()
 
 
 def reports(document: Document) -> list[Report]:
@@ -175,7 +203,7 @@ def reports(document: Document) -> list[Report]:
     Raises:
         UsageError: One is cut off, damaged or without jobs.
     """
-    found = [_typed(document, content) for content in _contents(document)]
+    found = [_typed(document, content) for content in contents(document)]
     kept = [
         report
         for place, report in enumerate(found)
@@ -200,51 +228,28 @@ def _is_later_state(later: Report, report: Report) -> bool:
     )
 
 
-def _contents(document: Document) -> Iterator[Any]:
-    """Yield every JSON object that begins a line and is fio's."""
-    decoder = json.JSONDecoder(parse_constant=_no_number)
-    text, at = document.text, 0
-    while (at := _next_object(text, at)) >= 0:
-        try:
-            content, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError) as error:
-            raise _cut_off(document, error) from None
-        if isinstance(content, dict) and "fio version" in content:
-            yield content
-
-
-def _next_object(text: str, at: int) -> int:
-    """Return where the next object begins a line; -1 where none does."""
-    if at == 0 and text.startswith("{"):
-        return 0
-    found = text.find("\n{", max(0, at - 1))
-    return found + 1 if found >= 0 else -1
-
-
-def _no_number(constant: str) -> float:
-    raise ValueError(f"{constant} is not a number")
-
-
-def _cut_off(document: Document, error: Exception) -> UsageError:
-    line = error.lineno if isinstance(error, json.JSONDecodeError) else 0
-    where = f" at line {line}" if line else ""
-    reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-    return UsageError(
-        seen=f"The JSON in {document.path} ends or breaks off{where}: {reason}",
-        cause="fio was stopped before it had printed all of it, or the file was cut or edited",
-        next_step="Run fio again with --output=FILE --output-format=json+ and wait for its end",
-    )
-
-
-def _typed(document: Document, content: object) -> Report:
+def _typed(document: Document, content: dict[str, Any]) -> Report:
     try:
-        return msgspec.convert(content, Report)
+        report = msgspec.convert(in_latest_layout(content), Report)
     except (msgspec.ValidationError, RecursionError) as error:
         raise UsageError(
             seen=f"{document.path} is not as fio writes it: {error}",
-            cause="The file was edited, or a version of fio wrote it that is not 3.x",
+            cause="The file was edited, or a fio older than 2.1 or much newer than 3.42 wrote it",
             next_step="Run fio 3 again with --output-format=json+",
         ) from None
+    return msgspec.structs.replace(report, client_stats=_servers_apart(report.client_stats))
+
+
+def _servers_apart(entries: Sequence[Job]) -> list[Job]:
+    """Return entries of servers with their port in the name where a machine has several."""
+    servers = {(job.hostname, job.port) for job in entries}
+    several = [name for name, count in Counter(name for name, _ in servers).items() if count > 1]
+    return [
+        msgspec.structs.replace(job, hostname=f"{job.hostname}:{job.port}")
+        if job.hostname in several
+        else job
+        for job in entries
+    ]
 
 
 def own_options(report: Report, job: Job) -> dict[str, str]:

@@ -45,10 +45,10 @@ HARMLESS: Final = {
     *("allrandrepeat", "refill_buffers", "scramble_buffers", "create_on_open", "fallocate"),
     *("gtod_reduce", "gtod_cpu", "clocksource", "disk_util", "eta", "status_interval"),
     *("percentile_list", "lat_percentiles", "clat_percentiles", "slat_percentiles", "unlink"),
-    *("create_serialize", "exitall", "invalidate", "per_job_logs", "overwrite", "file_append"),
+    *("create_serialize", "exitall", "invalidate", "per_job_logs", "overwrite"),
     *("write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log", "log_avg_msec"),
     *("log_hist_msec", "log_hist_coarseness", "log_max_value", "log_offset", "log_unix_epoch"),
-    *("unit_base", "allow_file_create", "unified_rw_reporting", "random_generator", "ba"),
+    *("unit_base", "allow_file_create", "unified_rw_reporting", "random_generator"),
 }  # fmt: skip
 """Options that change only how fio works or prints, or that Seatrial always does so."""
 INSTEAD: Final = {
@@ -62,6 +62,9 @@ INSTEAD: Final = {
     "nrfiles": "there is one trial file",
     "cpus_allowed": "run Seatrial itself under taskset",
     "nice": "run Seatrial itself under nice",
+    "ba": "every request begins at a multiple of its size",
+    "file_append": "writes begin at the start of the range",
+    "invalidate": "how the page cache stands before a sample is for Seatrial to say",
 }
 _FAR: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -185,10 +188,18 @@ class _Job:
     def note_what_is_left(self) -> None:
         """Note every option that nobody has read."""
         for option, value in self.options.items():
-            if option not in HONOURED and option not in HARMLESS:
+            if option not in HONOURED and not self._is_harmless(option):
                 written = f"{option}={value}" if value else option
                 instead = f"; {INSTEAD[option]}" if option in INSTEAD else ""
                 self.note(f"{written} is not honoured{instead}")
+
+    def _is_harmless(self, option: str) -> bool:
+        """Tell whether the option, with its value here, changes nothing that is measured."""
+        if option == "ba":
+            return number(self.options, "ba", 0) == self.access.block_size_bytes > 0
+        if option == "invalidate":
+            return is_set(self.options, option)
+        return option in HARMLESS
 
     def _commit(self) -> dict[str, Any]:
         self.note("sync makes each write durable: measured as commits by O_DSYNC to a log")

@@ -32,7 +32,7 @@ from seatrial.importers.document import Document
 from seatrial.importers.fio_document import Disk, Job, Report, reports
 from seatrial.importers.fio_keys import OwnCell, own_cell
 from seatrial.importers.fio_latency import result_of, taken
-from seatrial.importers.fio_logs import logs_beside, timed
+from seatrial.importers.fio_logs import Log, logs_beside, timed
 from seatrial.importers.fio_options import (
     NOT_FACTORS,
     Access,
@@ -46,7 +46,9 @@ from seatrial.results.origin import Origin
 from seatrial.study.cell import FactorValue
 
 WORKLOAD: Final = "io"
-DIRECTIONS: Final = {"read": ("read",), "write": ("write",), "mixed": ("read", "write")}
+NANOSECONDS_SINCE: Final = (2, 99)
+"""The first fio whose logs of latencies are in nanoseconds; before, in microseconds."""
+NS_PER_US: Final = 1000
 NS_PER_MS: Final = 1_000_000
 SECTOR_BYTES: Final = 512
 DURATION_S_MIN: Final = 0.001
@@ -67,9 +69,9 @@ def read(document: Document) -> Imported:
         notes.append("Jobs that trim are left out: Seatrial has no such operation.")
     if not known:
         raise UsageError(
-            seen=f"{document.path} has no job that reads or writes",
-            cause="Its jobs only trim, which Seatrial does not measure",
-            next_step="Name a result of reads or writes",
+            seen=f"{document.path} has no figures of reads or writes",
+            cause="Its jobs only trim, which Seatrial does not measure, or count no requests",
+            next_step="Name a result of reads or writes, as fio printed it",
         )
     varying = _varying([each.options for each in known])
     drafts = [_with_logs(document, each, _draft(each, varying, notes), notes) for each in known]
@@ -112,8 +114,9 @@ def _draft(measured: Measured, varying: Sequence[str], notes: list[str]) -> Draf
         name: factor_value(options[name]) for name in varying if name in options
     }
     operations = _operations(measured, own, notes)
-    runtimes_ms = [getattr(job, name).runtime_ms for name in DIRECTIONS[access.operation]]
-    duration_s = max(runtimes_ms) / 1000 or job.job_runtime_ms / 1000 / access.threads
+    parts = job.directions(access.operation).values()
+    runtime_ms = max((part.runtime_ms for part in parts), default=0)
+    duration_s = runtime_ms / 1000 or job.job_runtime_ms / 1000 / access.threads
     if not duration_s and not job.error:
         notes.append(
             f"Job {job.jobname} lasted less than a millisecond by fio's clock: its rate is a floor."
@@ -143,12 +146,17 @@ def _draft(measured: Measured, varying: Sequence[str], notes: list[str]) -> Draf
 
 def _with_logs(document: Document, measured: Measured, draft: Draft, notes: list[str]) -> Draft:
     """Return a draft with the timeline of its logs, where they lie beside the JSON."""
-    latency = taken(getattr(measured.job, DIRECTIONS[measured.access.operation][0])).name
+    done = list(measured.job.directions(measured.access.operation).values())
+    latency = taken(done[0]).name if done else ""
     kind = latency.removesuffix("_ns") or "lat"
     logs = logs_beside(document.path, measured.options, measured.threads, kind)
     if not logs or measured.job.hostname:
         return draft
-    found = timed(logs, draft.operations, draft.duration_s)
+    release = measured.report.release
+    if release and release < NANOSECONDS_SINCE:
+        logs = {name: _in_ns(log) if name == kind else log for name, log in logs.items()}
+    is_unified = "mixed" in draft.operations
+    found = None if is_unified else timed(logs, draft.operations, draft.duration_s)
     if found is None:
         notes.append(
             f"The logs of job {measured.job.jobname} do not add up to its requests, or hold means "
@@ -166,6 +174,19 @@ def _with_logs(document: Document, measured: Measured, draft: Draft, notes: list
     return msgspec.structs.replace(draft, operations=operations, parts=parts)
 
 
+def _in_ns(logs: Sequence[Log]) -> list[Log]:
+    """Return latency logs of a fio that wrote microseconds."""
+    return [
+        {
+            direction: [
+                msgspec.structs.replace(entry, value=entry.value * NS_PER_US) for entry in lines
+            ]
+            for direction, lines in log.items()
+        }
+        for log in logs
+    ]
+
+
 def _operations(
     measured: Measured, own: OwnCell | None, notes: list[str]
 ) -> dict[str, OperationResult]:
@@ -173,8 +194,11 @@ def _operations(
     job, access = measured.job, measured.access
     is_commit = own is not None and own.operation == "commit"
     results = {}
-    for name in DIRECTIONS[access.operation]:
-        direction = getattr(job, name)
+    if access.operation == "mixed" and "mixed" in job.directions("mixed"):
+        notes.append(
+            "fio printed reads and writes as one (unified_rw_reporting): they are of a kind here."
+        )
+    for name, direction in job.directions(access.operation).items():
         latency = taken(direction)
         if latency.name == "clat_ns" and not is_commit:
             notes.append(
@@ -215,6 +239,8 @@ def _target(options: Mapping[str, str]) -> str:
 
 def _spec(options: Mapping[str, str], access: Access) -> dict[str, Any]:
     """Return what an engine would be told (docs/engine.md), as far as the options say it."""
+    if not options:
+        return {"target": {}}
     target: dict[str, Any] = {
         "path": options.get("filename") or options.get("directory") or "",
         "direct": access.direct,
@@ -243,12 +269,11 @@ def _spec(options: Mapping[str, str], access: Access) -> dict[str, Any]:
 
 def _counters(job: Job) -> dict[str, float]:
     """Return CPU time as an analysis knows it, and the means of fio's three latencies."""
-    counters = {
-        "cpu_user_ns": job.usr_cpu / 100 * job.job_runtime_ms * NS_PER_MS,
-        "cpu_system_ns": job.sys_cpu / 100 * job.job_runtime_ms * NS_PER_MS,
-        "context_switches": float(job.ctx),
-    }
-    for direction in ("read", "write"):
+    counters = {"context_switches": float(job.ctx)}
+    if job.job_runtime_ms:  # printed since fio 3.10
+        counters["cpu_user_ns"] = job.usr_cpu / 100 * job.job_runtime_ms * NS_PER_MS
+        counters["cpu_system_ns"] = job.sys_cpu / 100 * job.job_runtime_ms * NS_PER_MS
+    for direction in ("read", "write", "mixed"):
         for name, mean_ns in taken(getattr(job, direction)).mean_ns_by_name.items():
             counters[f"{direction}_{name.removesuffix('_ns')}_mean_ns"] = mean_ns
     return counters

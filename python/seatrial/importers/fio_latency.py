@@ -78,7 +78,9 @@ def merged_directions(directions: Sequence[Direction]) -> Direction:
     """Return one direction of several threads that ran at the same time."""
     return Direction(
         io_bytes=sum(part.io_bytes for part in directions),
-        total_ios=sum(part.total_ios for part in directions),
+        counted_ios=None
+        if all(part.counted_ios is None for part in directions)
+        else sum(part.total_ios for part in directions),
         runtime_ms=max(part.runtime_ms for part in directions),
         slat_ns=merged([part.slat_ns for part in directions]),
         clat_ns=merged([part.clat_ns for part in directions]),

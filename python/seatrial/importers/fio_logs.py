@@ -304,6 +304,12 @@ def read(document: Document) -> Imported:
     totals = _totals(logs)
     duration_s = _last_ms(logs) / 1000
     found = timed(logs, totals, duration_s) if totals and duration_s else None
+    if found is None and "bw" in logs and not totals:
+        raise UsageError(
+            seen=f"{document.path} tells bandwidth as means, and no requests",
+            cause="With log_avg_msec fio logs no block size, so requests cannot be counted",
+            next_step="Put fio's _iops log of the same job beside it, or import fio's JSON",
+        )
     if found is None:
         raise UsageError(
             seen=f"{document.path} tells latencies as means, and no rate",

@@ -22,7 +22,22 @@ ALIASES: Final = {
     "readwrite": "rw",
     "blocksize": "bs",
     "blocksize_range": "bsrange",
+    "blocksize_unaligned": "bs_unaligned",
     "blockalign": "ba",
+    "disable_bw": "disable_bw_measurement",
+    "fileoffset": "offset",
+    "fill_fs": "fill_device",
+    "io_limit": "io_size",
+    "iodepth_batch_submit": "iodepth_batch",
+    "iodepth_batch_complete": "iodepth_batch_complete_min",
+    "iomem": "mem",
+    "mem_align": "iomem_align",
+    "nr_files": "nrfiles",
+    "ratecycle": "rate_cycle",
+    "ratemin": "rate_min",
+    "ss": "steadystate",
+    "ss_dur": "steadystate_duration",
+    "ss_ramp": "steadystate_ramp_time",
     "wait_for_previous": "stonewall",
 }
 BLOCK_BYTES: Final = 4096
@@ -32,14 +47,14 @@ DEFAULT_ENGINE: Final = "psync"
 DSYNC: Final = {"1", "sync", "dsync"}
 NOT_FACTORS: Final = {
     *("name", "description", "rw", "bs", "bsrange", "bssplit", "numjobs", "iodepth", "rwmixread"),
-    *("rwmixwrite", "direct", "buffered", "fsync", "fdatasync", "rate_iops", "rate", "sync"),
+    *("rwmixwrite", "direct", "buffered", "fsync", "fdatasync", "rate_iops", "sync"),
     *("rate_process", "random_distribution", "filename", "directory"),
-    *("io_size", "runtime", "timeout", "time_based", "ramp_time", "startdelay", "loops", "offset"),
+    *("io_size", "runtime", "timeout", "time_based", "ramp_time", "startdelay", "offset"),
     *("group_reporting", "new_group", "stonewall", "wait_for", "thread", "write_bw_log"),
     *("write_iops_log", "write_lat_log", "write_hist_log", "log_avg_msec", "log_hist_msec"),
     *("log_hist_coarseness", "log_offset", "log_max_value", "log_unix_epoch", "per_job_logs"),
     *("percentile_list", "lat_percentiles", "clat_percentiles", "slat_percentiles", "randseed"),
-    *("filename_format", "unlink", "create_only", "number_ios", "kb_base", "unit_base"),
+    *("filename_format", "unlink", "create_only", "kb_base", "unit_base"),
     *("status_interval", "eta", "disk_util", "exec_prerun"),
 }  # fmt: skip
 """Options that are read here, or that do not change what is measured: none of them is a factor."""

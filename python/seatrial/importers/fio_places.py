@@ -112,6 +112,9 @@ class Places:
                 found[option] = 0
                 if text:
                     self._note(section, f"{option}={text} is not honoured; say it in bytes")
+        if found["size"] and found["filesize"] and found["size"] != found["filesize"]:
+            text = section.options["filesize"]
+            self._note(section, f"filesize={text} is not honoured; size says how much is used")
         return found["offset"], found["size"] or found["filesize"]
 
     def _note(self, section: JobSection, text: str) -> None:

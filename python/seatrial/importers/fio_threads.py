@@ -9,15 +9,26 @@ import msgspec
 
 from seatrial.importers.fio_document import (
     ALL_CLIENTS,
+    Direction,
     Job,
     Report,
     by_group,
     own_options,
 )
 from seatrial.importers.fio_latency import merged, merged_directions
-from seatrial.importers.fio_options import BLOCK_BYTES, Access, access_of, plain_name
+from seatrial.importers.fio_options import Access, access_of, is_set, plain_name
 
 NAMED_MAX: Final = 4
+COUNTED_SINCE: Final = (2, 1, 14)
+"""The first fio that prints the number of requests."""
+NO_OPTIONS: Final = (
+    "fio printed no options of a job: operation and block size follow from its figures; pattern, "
+    "depth, page cache and target are not known, nor are threads that it does not list."
+)
+UNCOUNTED: Final = (
+    "fio before 2.1.14 prints no number of requests: it follows from the bytes where the block "
+    "size is a power of two, else from IOPS without decimals."
+)
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +54,8 @@ def measured_jobs(report: Report, notes: list[str]) -> Iterator[Measured]:
     entries = [job for job in report.entries if job.jobname != ALL_CLIENTS]
     found: list[Measured] = []
     next_thread = 1
+    if report.release and report.release < COUNTED_SINCE:
+        notes.append(UNCOUNTED)
     for (hostname, _), group in by_group(entries).items():
         names = list(dict.fromkeys(job.jobname for job in group))
         if len(names) > 1:
@@ -54,65 +67,123 @@ def measured_jobs(report: Report, notes: list[str]) -> Iterator[Measured]:
             for each in _together(report, same, next_thread, notes):
                 next_thread = each.threads.stop
                 found.append(each)
+    found = [each for each in found if _has_figures(each, notes)]
     yield from found
     yield from _all_clients(report, found, notes)
+
+
+def _has_figures(measured: Measured, notes: list[str]) -> bool:
+    """Tell whether fio printed what became of a job's requests; note a job without."""
+    job, operation = measured.job, measured.access.operation
+    if not operation or job.error or job.directions(operation):
+        return True
+    notes.append(f"The file has no count of requests of job {job.jobname}, which is left out.")
+    return False
 
 
 def _together(
     report: Report, same: Sequence[Job], first_thread: int, notes: list[str]
 ) -> Iterator[Measured]:
-    """Yield jobs of one name and group: one where they are the threads of one, else each."""
-    options = _options(report, same[0], notes)
-    access = access_of(options)
-    if len(same) == access.threads > 1:
+    """Yield jobs of one name and group: one of those with equal options, else each.
+
+    Jobs that ran at the same time are threads of one job, and never its rounds.
+    """
+    options, access = _what_it_did(report, same[0], notes)
+    if len(same) > 1 and all(job.options == same[0].options for job in same):
         if any(_has_latency(job) and not _has_bins(job) for job in same):
             notes.append(
                 f"fio told the {len(same)} threads of {same[0].jobname} apart and without bins: "
                 "their percentiles cannot be put together (use --group_reporting or JSON+)."
             )
+        each = access.threads if is_set(options, "group_reporting") else 1
+        threads = max(access.threads, len(same) * each)
         yield Measured(
             job=_merged_job(same),
             options=options,
-            access=access,
-            threads=range(first_thread, first_thread + len(same)),
+            access=msgspec.structs.replace(access, threads=threads),
+            threads=range(first_thread, first_thread + threads),
             report=report,
         )
         return
     for job in same:
-        options = _options(report, job, notes)
-        access = access_of(options)
+        options, access = _what_it_did(report, job, notes)
         _note_other_threads(job, access, notes)
-        threads = range(first_thread, first_thread + access.threads)
-        first_thread = threads.stop
-        yield Measured(job=job, options=options, access=access, threads=threads, report=report)
+        threads = access.threads
+        yield Measured(
+            job=job,
+            options=options,
+            access=access,
+            threads=range(first_thread, first_thread + threads),
+            report=report,
+        )
+        first_thread += threads
 
 
-def _options(report: Report, job: Job, notes: list[str]) -> dict[str, str]:
-    """Return a job's options; where fio printed none, what its figures give away."""
+def _what_it_did(report: Report, job: Job, notes: list[str]) -> tuple[dict[str, str], Access]:
+    """Return a job's options and what it did; without options, what its figures give away."""
     options = {plain_name(name): text for name, text in own_options(report, job).items()}
     if options:
-        return options
-    note = f"fio printed no options of job {job.jobname}; what it did is inferred from its figures."
-    if note not in notes:
-        notes.append(note)
-    reads, writes = job.read.total_ios, job.write.total_ios
-    rw = "randrw" if reads and writes else "randwrite" if writes else "randread"
-    requests, moved_bytes = reads + writes, job.read.io_bytes + job.write.io_bytes
-    whole = requests and moved_bytes % requests == 0
-    return {"rw": rw, "bs": str(moved_bytes // requests if whole else BLOCK_BYTES)}
+        return options, _with_all_directions(job, access_of(options), notes)
+    if NO_OPTIONS not in notes:
+        notes.append(NO_OPTIONS)
+    return options, _access_of_figures(job)
+
+
+def _access_of_figures(job: Job) -> Access:
+    """Return what the figures of a job say; of threads and depth they say nothing."""
+    parts = {name: getattr(job, name) for name in ("read", "write", "mixed")}
+    done = {name: part for name, part in parts.items() if part.total_ios}
+    operation = next(iter(done)) if len(done) == 1 else "mixed" if done else "read"
+    sizes = {_block_bytes(part) for part in done.values()}
+    return Access(
+        operation=operation,
+        block_size_bytes=sizes.pop() if len(sizes) == 1 else 0,
+        threads=1,
+        depth=1,
+        direct=False,
+        dsync=False,
+        factors={"pattern": "unknown"},
+        arrival={"kind": "closed"},
+        sync_every=0,
+        sync_kind="fsync",
+    )
+
+
+def _block_bytes(part: Direction) -> int:
+    """Return the size of a request where all can have been of it; else 0."""
+    size_bytes, rest = divmod(part.io_bytes, part.total_ios)
+    return 0 if rest else size_bytes
+
+
+def _with_all_directions(job: Job, access: Access, notes: list[str]) -> Access:
+    """Return a job's access as mixed where it is a group that did more than its options say."""
+    other = {"read": job.write, "write": job.read}.get(access.operation)
+    if other is None or not other.total_ios:
+        return access
+    notes.append(
+        f"Job {job.jobname} has reads and writes, while its options speak of {access.operation}s "
+        "only: fio printed several jobs as one (group_reporting)."
+    )
+    requests = job.read.total_ios + job.write.total_ios
+    factors = access.factors | {"read_share": round(job.read.total_ios / requests, 2)}
+    return msgspec.structs.replace(access, operation="mixed", factors=factors)
 
 
 def _has_latency(job: Job) -> bool:
-    return any(part.clat_ns.count or part.lat_ns.count for part in (job.read, job.write))
+    return any(part.clat_ns.count or part.lat_ns.count for part in _parts(job))
 
 
 def _has_bins(job: Job) -> bool:
-    return any(part.clat_ns.bins or part.lat_ns.bins for part in (job.read, job.write))
+    return any(part.clat_ns.bins or part.lat_ns.bins for part in _parts(job))
+
+
+def _parts(job: Job) -> tuple[Direction, ...]:
+    return job.read, job.write, job.mixed
 
 
 def _note_other_threads(job: Job, access: Access, notes: list[str]) -> None:
     """Note a group of jobs that fio printed as one, under the name of its first."""
-    longest_ms = max(job.read.runtime_ms, job.write.runtime_ms)
+    longest_ms = max(part.runtime_ms for part in _parts(job))
     if not longest_ms:
         return
     threads = job.job_runtime_ms / longest_ms
@@ -138,6 +209,7 @@ def _merged_job(jobs: Sequence[Job]) -> Job:
         read=merged_directions([job.read for job in jobs]),
         write=merged_directions([job.write for job in jobs]),
         trim=merged_directions([job.trim for job in jobs]),
+        mixed=merged_directions([job.mixed for job in jobs]),
         sync=msgspec.structs.replace(
             first.sync,
             total_ios=sum(job.sync.total_ios for job in jobs),
@@ -151,19 +223,34 @@ def _merged_job(jobs: Sequence[Job]) -> Job:
 
 
 def _all_clients(report: Report, found: Sequence[Measured], notes: list[str]) -> Iterator[Measured]:
-    """Yield what several machines did together, where each of them had one and the same job."""
-    total = next((job for job in report.client_stats if job.jobname == ALL_CLIENTS), None)
+    """Yield what several servers did together in each job that all of them had.
+
+    fio's own sum is not taken: it adds up jobs that ran one after another.
+    """
     hosts = {each.job.hostname for each in found}
-    if total is None or len(hosts) < 2:
+    if len(hosts) < 2:
         return
-    if len(found) != len(hosts) or len({each.job.jobname for each in found}) > 1:
-        notes.append("The sum over all clients mixes several jobs and is left out.")
-        return
-    threads = sum(each.access.threads for each in found)
-    yield Measured(
-        job=msgspec.structs.replace(total, hostname=ALL_CLIENTS),
-        options=found[0].options,
-        access=msgspec.structs.replace(found[0].access, threads=threads),
-        threads=range(0),
-        report=report,
-    )
+    for name in dict.fromkeys(each.job.jobname for each in found):
+        same = [each for each in found if each.job.jobname == name]
+        if (
+            sorted(each.job.hostname for each in same) != sorted(hosts)
+            or len({_apart_from_threads(each.access) for each in same}) > 1
+        ):
+            notes.append(f"Not all servers had the same job {name}: it has no sum over them.")
+            continue
+        options = [set(each.options.items()) for each in same]
+        yield Measured(
+            job=msgspec.structs.replace(
+                _merged_job([each.job for each in same]), hostname=ALL_CLIENTS
+            ),
+            options=dict(sorted(set.intersection(*options))),
+            access=msgspec.structs.replace(
+                same[0].access, threads=sum(each.access.threads for each in same)
+            ),
+            threads=range(0),
+            report=report,
+        )
+
+
+def _apart_from_threads(access: Access) -> bytes:
+    return msgspec.json.encode(msgspec.structs.replace(access, threads=1))

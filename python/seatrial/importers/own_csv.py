@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from seatrial.importers.building import Draft, factor_value, imported, told_operation
+from seatrial.importers.columns import column_of
 from seatrial.importers.document import Document, no_number
 from seatrial.importers.model import Imported
 from seatrial.results.model import OPERATIONS, OperationResult
@@ -43,6 +44,9 @@ LATENCIES: Final = {
     "p99.9": "p99_9_ns",
     "max": "max_ns",
 }
+SETTINGS: Final = (
+    *("kind", "target", "workload", "operation", "block_size_bytes", "threads", "depth"),
+)
 COUNT_MAX: Final = 2**62
 Numbered = tuple[int, Mapping[str, str]]
 
@@ -62,19 +66,54 @@ def read(document: Document, rows: Sequence[Numbered]) -> Imported:
     Raises:
         UsageError: A text stands where a figure should be; line and column are named.
     """
-    by_key: dict[str, list[Numbered]] = {}
+    by_test: dict[tuple[str, ...], list[Numbered]] = {}
+    settings: dict[str, set[tuple[str, ...]]] = {}
     for number, row in rows:
-        by_key.setdefault(row["cell_key"], []).append((number, row))
+        setting = tuple(value for name, value in row.items() if _is_setting(name))
+        settings.setdefault(row["cell_key"], set()).add(setting)
+        by_test.setdefault((row.get("run_id", ""), row["cell_key"], *setting), []).append(
+            (number, row)
+        )
+    unlike = {key for key, found in settings.items() if len(found) > 1}
+    notes = ["The export holds no rounds, intervals and histograms; its figures stand alone."]
+    if unlike:
+        notes.append("Rows of one key differ in their settings: they are cells of their own.")
+    drafts = [
+        _draft(document, part, has_key=part[0][1]["cell_key"] not in unlike)
+        for group in by_test.values()
+        for part in _tests(group)
+    ]
     origin = Origin(
         format="csv",
         file=document.name,
         tool="seatrial export --format csv",
-        notes=["The export holds no rounds, intervals and histograms; its figures stand alone."],
+        notes=notes,
     )
-    return imported(document, origin, [_draft(document, group) for group in by_key.values()])
+    return imported(document, origin, drafts)
 
 
-def _draft(document: Document, group: Sequence[Numbered]) -> Draft:
+def _is_setting(column: str) -> bool:
+    """Tell whether a column says what a cell is, be it of the export or put in by hand."""
+    return column in SETTINGS or column.startswith("factor_") or _is_factor(column)
+
+
+def _is_factor(column: str) -> bool:
+    """Tell whether a column that no export has sets something, such as ``users``."""
+    return column_of(column).role in ("threads", "depth") and column not in SETTINGS
+
+
+def _tests(group: Sequence[Numbered]) -> list[list[Numbered]]:
+    """Return the rows of each test: a kind of request that comes again begins another round."""
+    found: list[list[Numbered]] = []
+    for each in group:
+        request = each[1]["request"]
+        if not found or any(row["request"] == request for _, row in found[-1]):
+            found.append([])
+        found[-1].append(each)
+    return found
+
+
+def _draft(document: Document, group: Sequence[Numbered], *, has_key: bool) -> Draft:
     number, first = group[0]
     operations = {row["request"]: _result(document, line, row) for line, row in group}
     completed = sum(result.completed for result in operations.values())
@@ -88,7 +127,7 @@ def _draft(document: Document, group: Sequence[Numbered]) -> Draft:
         threads=max(1, _count(document, number, first, "threads")),
         depth=max(1, _count(document, number, first, "depth")),
         factors=dict(_factors(first)),
-        key=first["cell_key"],
+        key=first["cell_key"] if has_key else "",
         duration_s=completed / rate_per_s if completed and rate_per_s else 1.0,
         operations=operations,
         errors_count=sum(result.failed for result in operations.values()),
@@ -117,7 +156,7 @@ def _result(document: Document, line: int, row: Mapping[str, str]) -> OperationR
 
 def _factors(row: Mapping[str, str]) -> Iterator[tuple[str, FactorValue]]:
     for heading, written in row.items():
-        if heading.startswith("factor_") and written:
+        if written and (heading.startswith("factor_") or _is_factor(heading)):
             yield heading.removeprefix("factor_"), factor_value(written)
 
 

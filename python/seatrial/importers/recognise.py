@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.errors import UsageError
-from seatrial.importers import bm_flash, csv_table, fio_document, fio_json, fio_logs, pgbench_log
+from seatrial.importers import bm_flash, csv_table, fio_json, fio_logs, fio_text, pgbench_log
 from seatrial.importers.document import Document, open_document, unknown_format
 from seatrial.importers.fio_job_file import is_job_file
 from seatrial.importers.fio_jobs import JobStudy, study_of
@@ -16,7 +16,7 @@ from seatrial.importers.model import Imported
 Reader = Callable[[Document], Imported]
 
 READERS: Final[tuple[tuple[Callable[[str], bool], Reader], ...]] = (
-    (fio_document.is_fio, fio_json.read),
+    (fio_text.is_fio, fio_json.read),
     (bm_flash.is_bm_flash, bm_flash.read),
     (fio_logs.is_log, fio_logs.read),
     (csv_table.is_table, csv_table.read),

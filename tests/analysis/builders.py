@@ -124,9 +124,14 @@ def rounds_of(cell, rates, **rest):
     )
 
 
-def stall_of(length_s, cause="device", *, start_s=0.1, depth=1):
+def stall_of(length_s, cause="device", *, start_s=0.1, depth=1, evidence=None):
     return Stall(
-        start_s=start_s, length_s=length_s, cause=cause, operations={"read": depth}, depth=depth
+        start_s=start_s,
+        length_s=length_s,
+        cause=cause,
+        operations={"read": depth},
+        depth=depth,
+        evidence=evidence or {},
     )
 
 

@@ -3,6 +3,8 @@
 import pytest
 
 from seatrial.analysis.findings.context import Context
+from seatrial.analysis.findings.cpu_quota import cpu_quota
+from seatrial.analysis.findings.noisy_machine import noisy_machine
 from seatrial.analysis.findings.nothing_completed import nothing_completed
 from seatrial.analysis.findings.slow_device import slow_device
 from seatrial.analysis.findings.stall import stall
@@ -156,3 +158,42 @@ def test_failed_requests_explain_a_blank_cell():
 
 def test_a_cell_with_completions_is_not_blank():
     assert nothing_completed(context_of(one_cell())) == []
+
+
+def quota_context(*stopped_s, late_s=0.0, duration_s=10.0):
+    """Samples on two processors, in each of which a quota stopped threads for so long in sum."""
+    counters = [
+        {"cpu_quota_ns": each * 1e9, "watchdog_lateness_ns_total": late_s * 1e9}
+        for each in stopped_s
+    ]
+    samples = [
+        sample_of(duration_s=duration_s, counters=each, round=number)
+        for number, each in enumerate(counters)
+    ]
+    return Context(run_of(before={"machine": {"cpus_online": 2}}), (summary_of(*samples),))
+
+
+@pytest.mark.parametrize(
+    ("stopped_s", "severity"), [(0.1, None), (0.3, "note"), (2.0, "warning"), (40.0, "warning")]
+)
+def test_a_quota_is_a_finding_by_its_share_of_each_processor(stopped_s, severity):
+    found = cpu_quota(quota_context(0.0, stopped_s))
+    assert [finding.severity for finding in found] == ([severity] if severity else [])
+    for finding in found:
+        assert finding.evidence["samples_count"] == 1
+        assert finding.evidence["stopped_share_max"] == min(1.0, stopped_s / 20)
+
+
+def test_a_watchdog_that_the_quota_stopped_is_no_noisy_machine():
+    assert noisy_machine(quota_context(0.0, late_s=3.0)) != []
+    assert noisy_machine(quota_context(5.0, late_s=3.0)) == []
+
+
+@pytest.mark.parametrize("cause", ["cgroup_throttle", "cpu_quota"])
+def test_a_stall_by_a_control_group_names_it_and_its_setting(cause):
+    evidence = {"cgroup": "/sys/fs/cgroup/db", "cgroup_setting": "io.max 8:0 wbps=1"}
+    (finding,) = stall(context_of(one_cell(stall_of(3.1, cause, evidence=evidence))))
+    assert "/sys/fs/cgroup/db" in finding.sentence
+    assert "io.max 8:0 wbps=1" in finding.sentence
+    assert finding.evidence["cgroup_settings"] == ["/sys/fs/cgroup/db/io.max 8:0 wbps=1"]
+    assert finding.severity == ("critical" if cause == "cgroup_throttle" else "warning")

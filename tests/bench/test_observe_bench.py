@@ -36,7 +36,8 @@ def page(observed_tps: float, observed_cpu_ns: float, rounds: int = 10) -> str:
             tps=rows(1000, observed_tps),
             cpu_ns=rows(400_000, observed_cpu_ns),
             observer_shares=[0.01] * rounds,
-            session_share=0.004,
+            own_shares=[0.011] * rounds,
+            idle_share=0.004,
             seconds=4,
             seed=1,
             loads=[0.5] * rounds,
@@ -50,6 +51,10 @@ def test_a_cheap_observer_meets_its_bar_whatever_the_drift():
         "| time per transaction, observed / alone | 1.02 | 1.010 (1.010 to 1.010) | met |" in text
     )
     assert "processor time per transaction, observed / alone | 1.02 | 1.005" in text
+    own = (
+        "| processor time, Seatrial / server and pgbench | 0.02 | 0.0110 (0.0110 to 0.0110) | met |"
+    )
+    assert own in text
     assert "| time per transaction, alone again / alone |  | 1.000 (1.000 to 1.000) |" in text
 
 

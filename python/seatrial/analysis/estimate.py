@@ -22,7 +22,10 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
             ``ratio``, ``count``.
         over: What the interval is drawn from: ``rounds``, or the ``timeline`` of the one round that
             was measured. The latter says how well that round knows its own figure and nothing of
-            how rounds differ, so it is no ground to compare or to stop on.
+            how rounds differ, so it is no ground to compare or to stop on. A figure that is
+            ``reported`` was computed by another tool from requests that are not known here: of
+            several rounds ``value`` is the largest (of means the mean), ``low`` and ``high`` are
+            the smallest and the largest of them, and there is no interval.
     """
 
     value: float
@@ -30,7 +33,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     rounds: int
     unit: str
-    over: Literal["rounds", "timeline"] = "rounds"
+    over: Literal["rounds", "timeline", "reported"] = "rounds"
 
     @property
     def half_width_share(self) -> float | None:
@@ -38,6 +41,20 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         if self.low is None or self.high is None or self.value == 0:
             return None
         return (self.high - self.low) / 2 / abs(self.value)
+
+
+class AtLeast(msgspec.Struct, frozen=True, kw_only=True):
+    """A lower bound of a figure that is not known: no value, so never averaged or compared.
+
+    Attributes:
+        value: The figure is this or larger.
+        rounds: How many rounds it rests on.
+        unit: As in :class:`Estimate`.
+    """
+
+    value: float
+    rounds: int
+    unit: str
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):

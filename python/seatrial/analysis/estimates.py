@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from seatrial._core import Histogram
-from seatrial.analysis.estimate import HISTOGRAM_RESOLUTION_SHARE, Estimate, Spread
+from seatrial.analysis.at_least import at_least_of_rounds, percentile_ns_min, unanswered
+from seatrial.analysis.estimate import HISTOGRAM_RESOLUTION_SHARE, AtLeast, Estimate, Spread
 from seatrial.analysis.running import Running, response_histogram, running
 from seatrial.analysis.student import spread_correction, t_of, variance
 from seatrial.analysis.within_round import with_bandwidth, with_latency, with_rate
@@ -211,6 +212,76 @@ def latency_estimates(
     return found
 
 
+def latency_at_least(
+    latency: Mapping[str, Mapping[str, Estimate]],
+    samples: Sequence[Sample],
+    phases: Sequence[Running],
+) -> dict[str, dict[str, AtLeast]]:
+    """Return lower bounds (ns) of the percentiles that unanswered requests leave unknown.
+
+    Args:
+        latency: What is known, as :func:`latency_estimates` returns it.
+        samples: One a round, at least one.
+        phases: Their running phases.
+    """
+    if not any(unanswered(sample) for sample in samples):
+        return {}
+    kinds = dict.fromkeys(kind for sample in samples for kind in sample.operations)
+    completed = [phase.completed for phase in phases]
+    found = {}
+    for kind in kinds:
+        histograms = [
+            response_histogram(sample, kind, phase)
+            for sample, phase in zip(samples, phases, strict=True)
+        ]
+        if bounds := percentiles_at_least(latency.get(kind, {}), histograms, samples, completed):
+            found[kind] = bounds
+    return found
+
+
+def percentiles_at_least(
+    known: Mapping[str, Estimate],
+    histograms: Sequence[Histogram],
+    samples: Sequence[Sample],
+    completed: Sequence[int],
+) -> dict[str, AtLeast]:
+    """Return by name the lower bounds (ns) of those percentiles that are not known.
+
+    Args:
+        known: The percentiles that need no bound.
+        histograms: Response times (ns), one a round.
+        samples: The rounds.
+        completed: Requests of all kinds that completed in what the histograms cover.
+    """
+    found = {}
+    for name in PERCENTS.keys() - known.keys():
+        rounds_ns = [
+            _percentile_or_bound_ns(histogram, PERCENTS[name], sample, count)
+            for histogram, sample, count in zip(histograms, samples, completed, strict=True)
+        ]
+        if (bound := at_least_of_rounds(rounds_ns)) is not None:
+            found[name] = bound
+    return {name: found[name] for name in PERCENTS if name in found}
+
+
+def _percentile_or_bound_ns(
+    histogram: Histogram, percent: float, sample: Sample, completed: int
+) -> int | None:
+    """Return a round's percentile (ns), or what it is at least; None where neither is known.
+
+    Where some requests were not answered it is the bound: a percentile of the others supposes that
+    they were all slower, which is not certain of those that were due last.
+    """
+    if not unanswered(sample):
+        return _percentile_ns(histogram, percent, sample, completed)
+    if histogram.count == 0:
+        return None
+    entries = histogram.count * share_with_unended(sample, completed)
+    if entries < entries_needed(percent):
+        return None
+    return percentile_ns_min(histogram, percent, sample, completed)
+
+
 def _latency_of_kind(
     kind: str, samples: Sequence[Sample], phases: Sequence[Running]
 ) -> dict[str, Estimate]:
@@ -221,7 +292,7 @@ def _latency_of_kind(
         for sample, phase in zip(samples, phases, strict=True)
     ]
     if any(told) and not any(histogram.count for histogram in histograms):
-        return _told_by_another_tool(told) if len(told) == len(samples) else {}
+        return _reported(told) if len(told) == len(samples) else {}
     resolution_share = FOREIGN_RESOLUTION_SHARE if any(told) else HISTOGRAM_RESOLUTION_SHARE
     figures = {}
     for name, percent in PERCENTS.items():
@@ -252,18 +323,25 @@ def _mean_ns(histogram: Histogram, sample: Sample, kind: str) -> float:
     return told_ns if told_ns is not None and is_whole else histogram.mean_ns
 
 
-def _told_by_another_tool(told: Sequence[dict[str, float]]) -> dict[str, Estimate]:
-    """Return what a foreign result tells of its own response times in every round."""
-    names = [name for name in (*PERCENTS, "mean") if all(name in round_ns for round_ns in told)]
-    figures = {name: estimate_of_rounds([part[name] for part in told], "ns") for name in names}
-    if all("max" in round_ns for round_ns in told):
-        figures["max"] = Estimate(
-            value=max(part["max"] for part in told),
-            low=None,
-            high=None,
-            rounds=len(told),
-            unit="ns",
-        )
+def _reported(told: Sequence[dict[str, float]]) -> dict[str, Estimate]:
+    """Return what another tool reports of its response times, the same figures of every round.
+
+    Percentiles of rounds cannot be put together without the requests behind them: the percentile
+    of all lies somewhere between the smallest and the largest of the rounds.
+    """
+    figures = {}
+    for name in (*PERCENTS, "mean", "max"):
+        values = [round_ns[name] for round_ns in told if name in round_ns]
+        if len(values) == len(told):
+            low, high = min(values), max(values)
+            figures[name] = Estimate(
+                value=sum(values) / len(values) if name == "mean" else high,
+                low=None if low == high or name == "max" else low,
+                high=None if low == high or name == "max" else high,
+                rounds=len(values),
+                unit="ns",
+                over="reported",
+            )
     return figures
 
 
@@ -278,9 +356,15 @@ def percentile_ns(
         sample: The round.
         phase: Its running phase; all of it by default.
     """
+    completed = sample.outcome.completed if phase is None else phase.completed
+    return _percentile_ns(histogram, percent, sample, completed)
+
+
+def _percentile_ns(
+    histogram: Histogram, percent: float, sample: Sample, completed: int
+) -> int | None:
     if histogram.count < entries_needed(percent):
         return None
-    completed = sample.outcome.completed if phase is None else phase.completed
     percent_of_completed = percent * share_with_unended(sample, completed)
     return histogram.percentile_ns(percent_of_completed) if percent_of_completed <= 100 else None
 
@@ -291,8 +375,7 @@ def share_with_unended(sample: Sample, completed: int) -> float:
     Requests that never ended, or were skipped as too late to start, count as slower than all
     that completed: a percentile of the survivors would praise the target that froze.
     """
-    outcome = sample.outcome
-    return (completed + outcome.late_skipped + outcome.in_flight_at_end) / completed
+    return (completed + unanswered(sample)) / completed
 
 
 def _largest_ns(sample: Sample, kind: str) -> int:

@@ -8,7 +8,7 @@ import msgspec
 
 from seatrial.analysis.audit.model import TableAudit
 from seatrial.analysis.database.model import DatabaseAnalysis
-from seatrial.analysis.estimate import Estimate, Spread
+from seatrial.analysis.estimate import AtLeast, Estimate, Spread
 from seatrial.analysis.layouts.model import LayoutAnalysis
 from seatrial.analysis.loadline.model import LoadLine
 from seatrial.analysis.replay.model import ReplayCell
@@ -17,7 +17,7 @@ from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.thresholds import Threshold
 
-__all__ = ["CellSummary", "Estimate", "Finding", "Spread", "Summary", "ThresholdResult"]
+__all__ = ["AtLeast", "CellSummary", "Estimate", "Finding", "Spread", "Summary", "ThresholdResult"]
 
 
 class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +30,8 @@ class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
         latency: Response time by operation kind and percentile name (``p50``, ``p90``, ``p99``,
             ``p99.9``, ``max``, ``mean``), in ns; a percentile is absent when too few requests
             completed to know it.
+        latency_at_least: By operation kind and percentile name, the lower bound (ns) of a
+            percentile that is absent because requests were skipped or never ended.
         completed: Requests over all rounds.
         failed: Requests over all rounds.
         blank: The sentence that stands in place of a figure when nothing completed; else empty.
@@ -49,6 +51,7 @@ class CellSummary(msgspec.Struct, frozen=True, kw_only=True):
     samples: list[Sample]
     spread: Spread | None = None
     running_from_s: float = 0.0
+    latency_at_least: dict[str, dict[str, AtLeast]] = {}
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from seatrial.analysis.database.analyse import analyse
 from seatrial.analysis.estimates import (
     bandwidth_estimate,
     counted,
+    latency_at_least,
     latency_estimates,
     phases_of,
     rate_estimate,
@@ -79,11 +80,13 @@ def summarise_cell(samples: Sequence[Sample]) -> CellSummary:
     resting_on = counted(ordered)
     phases = phases_of(resting_on)
     completed = sum(sample.outcome.completed for sample in ordered)
+    latency = latency_estimates(resting_on, phases)
     return CellSummary(
         cell=ordered[0].cell,
         iops=rate_estimate(resting_on, phases),
         bandwidth=bandwidth_estimate(resting_on, phases),
-        latency=latency_estimates(resting_on, phases),
+        latency=latency,
+        latency_at_least=latency_at_least(latency, resting_on, phases),
         completed=completed,
         failed=sum(sample.outcome.failed for sample in ordered),
         blank="" if completed else _blank(ordered),

@@ -142,7 +142,8 @@ def _latency(summary: CellSummary, quantity: str) -> Estimate | str:
     """Return the worst operation kind's response time of a name."""
     missing = [kind for kind, figures in summary.latency.items() if quantity not in figures]
     if not summary.latency or missing:
-        if quantity not in PERCENTS:
+        figures = [each for known in summary.latency.values() for each in known.values()]
+        if quantity not in PERCENTS or any(each.over == "reported" for each in figures):
             return f"no {quantity} response time is known"
         needed = format_count(entries_needed(PERCENTS[quantity]))
         return (

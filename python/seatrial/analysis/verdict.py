@@ -296,11 +296,18 @@ def _worst(findings: Sequence[Finding], already_told: Sequence[Finding]) -> str:
     return ""
 
 
+_OF_MACHINE = {
+    "generator": "this machine kept the generator waiting",
+    "cpu_quota": "a CPU quota stopped the generator",
+}
+_CAUSE_WORDS = {"cgroup_throttle": "throttled by a control group"}
+
+
 def _froze(finding: Finding) -> str:
     count, cause = finding.evidence["stalls_count"], finding.evidence["cause"]
     longest = format_duration_s(finding.evidence["longest_s"])
-    whose = "this machine kept the generator waiting" if cause == "generator" else "froze"
-    told = f" ({cause})" if cause != "generator" else ""
+    whose = _OF_MACHINE.get(cause, "froze")
+    told = f" ({_CAUSE_WORDS.get(cause, cause)})" if cause not in _OF_MACHINE else ""
     if count == 1:
         return f"{whose} for {longest} once{told}"
     return f"{whose} {format_count(count)} times, for up to {longest}{told}"

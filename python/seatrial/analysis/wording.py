@@ -13,7 +13,7 @@ import datetime
 import math
 from collections.abc import Mapping
 
-from seatrial.analysis.estimate import Estimate
+from seatrial.analysis.estimate import AtLeast, Estimate
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.units import format_seconds, format_size
 
@@ -140,11 +140,15 @@ def format_share(share: float) -> str:
 def format_interval(estimate: Estimate) -> str:
     """Return the doubt of an estimate: ``± 3 %``, ``11k to 25k`` or ``measured once``.
 
-    An interval that knows one round only says so: ``± 3 % within its one round``.
+    An interval that knows one round only says so: ``± 3 % within its one round``. What another
+    tool computed is ``as reported``; of several rounds the smallest and the largest are told.
 
     The share is rounded up, so that the interval told is never narrower than the one computed.
     Of an interval that goes beyond ten times the value only that is said: its ends are absurd.
     """
+    if estimate.over == "reported":
+        ends = _ends(estimate.unit, estimate.low, estimate.high)
+        return f"{ends} by round, as reported" if ends else "as reported"
     if estimate.low is None or estimate.high is None:
         return "measured once" if estimate.rounds <= 1 else f"largest of {estimate.rounds} rounds"
     told = _interval(estimate, estimate.low, estimate.high)
@@ -158,8 +162,15 @@ def _interval(estimate: Estimate, low: float, high: float) -> str:
         return f"± {_share_rounded_up(share)}"
     if high > ABSURD_FACTOR * estimate.value > 0:
         return f"hardly known: not even to a factor of {ABSURD_FACTOR}"
-    low_told, _ = _figure(low, estimate.unit, None)
-    high_told, _ = _figure(high, estimate.unit, None)
+    return _ends(estimate.unit, low, high)
+
+
+def _ends(unit: str, low: float | None, high: float | None) -> str:
+    """Return the ends of a range in words; empty where there is none."""
+    if low is None or high is None:
+        return ""
+    low_told, _ = _figure(low, unit, None)
+    high_told, _ = _figure(high, unit, None)
     return f"{low_told.removesuffix(' MB/s')} to {high_told}"
 
 
@@ -187,11 +198,23 @@ def _figure(value: float, unit: str, half_width: float | None) -> tuple[str, str
 def format_value(estimate: Estimate) -> str:
     """Return an estimate's value and unit without its doubt, such as ``74k IOPS``."""
     half_width = None
-    if estimate.low is not None and estimate.high is not None:
+    if estimate.low is not None and estimate.high is not None and estimate.over != "reported":
         half_width = (estimate.high - estimate.low) / 2
     if half_width is not None and estimate.over == "timeline":
         half_width = max(half_width, _two_digits(estimate.value))
     return " ".join(filter(None, _figure(estimate.value, estimate.unit, half_width)))
+
+
+def format_at_least(bound: AtLeast) -> str:
+    """Return a lower bound, ``at least 1.2 s``; rounded down, because more is not known."""
+    step = 10.0 ** (_exponent(bound.value) - 1) if bound.value else 1.0
+    floor = math.floor(bound.value / step) * step
+    return f"at least {' '.join(filter(None, _figure(floor, bound.unit, None)))}"
+
+
+def format_reported(estimate: Estimate) -> str:
+    """Return what another tool reports: ``36 ms``, of several rounds ``36 ms to 41 ms``."""
+    return _ends(estimate.unit, estimate.low, estimate.high) or format_value(estimate)
 
 
 def _two_digits(value: float) -> float:

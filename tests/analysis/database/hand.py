@@ -109,7 +109,11 @@ def columns_of(seconds, **values):
         "cpu_steal_share": 0.0,
         "cpu_idle_share": 0.3,
         "server_cpu_cores": 0.1,
+        "server_delay_cores": 0.02,
         "client_cpu_cores": 0.05,
+        "client_delay_cores": 0.01,
+        "seatrial_cpu_cores": 0.01,
+        "others_cpu_cores": 0.04,
         "device_busy_share": 0.97,
         "device_read_per_s": 5.0,
         "device_flush_per_s": 110.0,
@@ -123,6 +127,27 @@ def columns_of(seconds, **values):
         for name, value in (usual | values).items()
         if value is not None
     }
+
+
+def counters_of(seconds, **changes):
+    """What was counted meanwhile: a quiet machine, on whose disk the server alone writes."""
+    usual = {
+        "observer_looks": 10.0 * seconds,
+        "surroundings_ns": seconds * 1e9,
+        "kernel_cpu_ns": 0.02 * seconds * 1e9,
+        "disk_read_bytes": 40_000.0 * seconds,
+        "disk_write_bytes": 1_000_000.0 * seconds,
+        "server_read_bytes": 40_000.0 * seconds,
+        "wal_bytes": 600_000.0 * seconds,
+        "wal_writes": 110.0 * seconds,
+        "wal_fpi": 5.0 * seconds,
+        "checkpoint_buffers": 0.0,
+        "checkpoints_timed": 0.0,
+        "checkpoints_requested": 0.0,
+        "others_read_bytes": 0.0,
+        "others_write_bytes": 10_000.0 * seconds,
+    }
+    return {name: value for name, value in (usual | changes).items() if value is not None}
 
 
 def sample_of(
@@ -182,7 +207,7 @@ def sample_of(
             )
         },
         timeline=Timeline(slice_ns=100 * MS_NS, slices=slices),
-        counters={"observer_looks": 10.0 * seconds} | (counters or {}),
+        counters=counters_of(seconds, **(counters or {})),
         series=series if has_series else None,
         database=record_of() if record is None else record,
         **rest,

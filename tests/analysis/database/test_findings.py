@@ -215,7 +215,7 @@ def test_an_imported_log_has_cells_without_a_record():
     )
     summary = summarised(bare, before={})
     (part,) = summary.database.cells
-    assert part.verdict.bound == "unclear"
+    assert part.verdict.bound == "inconclusive"
     assert (part.server, part.waits, part.reads) == ("", {}, None)
     assert kinds_of(summary) == ["database_bound"]
 

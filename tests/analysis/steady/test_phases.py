@@ -1,12 +1,16 @@
 """The states that rates go through, told with their times, and from noise alone none."""
 
+import math
+
 import numpy as np
 import pytest
 
 from seatrial.analysis.findings.context import Context
 from seatrial.analysis.findings.left_steady_state import left_steady_state
 from seatrial.analysis.findings.not_steady import not_steady
+from seatrial.analysis.steady import states
 from seatrial.analysis.steady.phases import phases
+from seatrial.analysis.steady.snia import snia
 from seatrial.analysis.steady.states import steady_states
 from seatrial.analysis.summary import summarise_cell
 
@@ -110,6 +114,22 @@ def test_rules_stand_beside_the_phases():
     assert all(rule.met for rule in state.rules)
     (short,) = steady_states([summarise_cell([timed_sample(noisy_counts(30))])])
     assert [rule.rule for rule in short.rules] == ["snia"]
+
+
+def test_a_timeline_of_any_length_is_judged_in_at_most_25_parts(monkeypatch):
+    """As docs/method.md has it: equal parts of at least four slices, however many slices."""
+    counts = {}
+
+    def counting(values, times_s=None):
+        counts[slices] = len(values)
+        return snia(values, times_s)
+
+    monkeypatch.setattr(states, "snia", counting)
+    for slices in (20, 99, 100, 101, 119, 120, 149, 199, 600):
+        steady_states([summarise_cell([timed_sample(noisy_counts(slices))])])
+    assert counts == {slices: slices // max(4, math.ceil(slices / 25)) for slices in counts}
+    assert max(counts.values()) == 25
+    assert min(counts.values()) == 5
 
 
 def test_short_samples_and_schedules_are_not_judged():

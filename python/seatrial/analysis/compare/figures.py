@@ -39,11 +39,13 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
         values: By number of the round, in ``unit``; none negative.
         unit: As in an Estimate.
         resolution_share: Half of the step in which a value can be read, as a share of it.
+        is_reported: Whether another tool computed it, from requests that are not known here.
     """
 
     values: dict[int, float]
     unit: str
     resolution_share: float
+    is_reported: bool = False
 
 
 def is_rate(figure: str) -> bool:
@@ -84,7 +86,14 @@ def figures_of_both(
     if max(starts_s) > 0:
         phases = [[running_from(sample, max(starts_s)) for sample in side] for side in own]
     of_a, of_b = (_figures(side, parts, wanted) for side, parts in zip(own, phases, strict=True))
+    # A percentile of another tool counts from another moment, in other buckets.
+    unlike = {name for name in of_a if name in of_b and _are_unlike(of_a[name], of_b[name])}
+    of_a = {name: rounds for name, rounds in of_a.items() if name not in unlike}
     return BothSides(a=of_a, b=of_b, has_unlike_starts=min(starts_s) == 0 < max(starts_s))
+
+
+def _are_unlike(a: Rounds, b: Rounds) -> bool:
+    return a.is_reported != b.is_reported
 
 
 def _figures(
@@ -100,7 +109,13 @@ def _figures(
     for figure, values, unit, resolution_share in _readings(samples, phases, wanted):
         known = {n: value for n, value in zip(numbers, values, strict=True) if value is not None}
         if len(known) == len(samples):
-            found[figure] = Rounds(values=known, unit=unit, resolution_share=resolution_share)
+            kind = figure.rpartition(" ")[0]
+            found[figure] = Rounds(
+                values=known,
+                unit=unit,
+                resolution_share=resolution_share,
+                is_reported=any(_is_reported(sample, kind) for sample in samples),
+            )
     return found
 
 
@@ -124,6 +139,8 @@ def _readings(
         yield BANDWIDTH, bandwidths, "B/s", count_share
     for kind in dict.fromkeys(kind for sample in samples for kind in sample.operations):
         names = [name for name in PERCENTILES if _is_wanted(f"{kind} {name}", wanted)]
+        if len(samples) > 1 and any(_is_reported(sample, kind) for sample in samples):
+            continue  # a percentile of several rounds follows from their requests alone
         rounds = [
             _percentiles_ns(sample, phase, kind, names)
             for sample, phase in zip(samples, phases, strict=True)
@@ -137,6 +154,14 @@ def _is_wanted(figure: str, wanted: Collection[str] | None) -> bool:
     return wanted is None or figure in wanted or figure.rpartition(" ")[2] in wanted
 
 
+def _is_reported(sample: Sample, kind: str) -> bool:
+    """Tell whether another tool computed the response times of a kind, and left no counts."""
+    part = sample.operations.get(kind)
+    if part is None or sample.engine != "imported":
+        return False
+    return bool(part.told_ns) and not part.response_histogram().count
+
+
 def _percentiles_ns(
     sample: Sample, phase: Running, kind: str, names: Sequence[str]
 ) -> list[float | None]:
@@ -144,7 +169,7 @@ def _percentiles_ns(
     part = sample.operations.get(kind)
     if part is None or not names:
         return [None] * len(names)
-    if part.told_ns:
-        return [part.told_ns.get(name) for name in names]
     histogram = response_histogram(sample, kind, phase)
+    if part.told_ns and not histogram.count:
+        return [part.told_ns.get(name) for name in names]
     return [percentile_ns(histogram, PERCENTS[name], sample, phase) for name in names]

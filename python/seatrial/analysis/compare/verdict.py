@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seatrial.analysis.compare.figures import COMPLETED, is_rate
+from seatrial.analysis.compare.judgement import Judgement, judged
 from seatrial.analysis.compare.model import Comparand, Comparison, Overall
 from seatrial.analysis.compare.settle import whole_percent
 from seatrial.analysis.compare.words import figure_words
@@ -51,19 +52,57 @@ def verdict(comparison: Comparison) -> str:
             f"Nothing of {comparison.b.name} can be compared with {comparison.a.name}: no figure "
             "is known on both sides."
         )
-    parts = [_overall(comparison, figure, of=_in(figure, figures)) for figure in figures]
-    parts += _latencies(comparison)
+    changes = [judged(comparison, is_worse=is_worse) for is_worse in (True, False)]
+    lead = _lead(comparison, [each for each in changes if each], figures)
+    parts = [_overall(comparison, figure, of=_in(figure, figures), lead=lead) for figure in figures]
+    parts = [lead, *parts, *_latencies(comparison)]
+    if not lead:
+        parts += [_elsewhere(comparison, each, figures) for each in changes]
     return "; ".join(filter(None, [*parts, _open(comparison.comparands)])) + "."
+
+
+def _lead(comparison: Comparison, changes: Sequence[Judgement], figures: Sequence[str]) -> str:
+    """Return what surely changed where the overall figures tell nothing of it; else nothing."""
+    answers = comparison.overall_answers
+    if not changes or any(answers[each].answer in ("higher", "lower") for each in figures):
+        return ""
+    a, b = comparison.a.name, comparison.b.name
+    every = {each.key for each in comparison.comparands}
+    parts = []
+    for each in changes:
+        changed = {cell.key for cell in each.cells}
+        where = f"in {format_count(len(changed))} of {format_plural(len(every), 'cell')}"
+        if not changed:
+            where = f"over {format_plural(len(every), 'cell')} together"
+        parts.append(f"{each.word} than {a} {where}")
+    return f"{b} is {' and '.join(parts)}"
+
+
+def _elsewhere(comparison: Comparison, change: Judgement, figures: Sequence[str]) -> str:
+    """Return in how many cells figures changed that the verdict does not tell; empty for none."""
+    of_told = {each.key for each in change.cells if each.figure in figures}
+    others = [each for each in change.cells if each.figure not in figures]
+    changed = {each.key for each in others} - of_told
+    if not changed:
+        return ""
+    every = {each.key for each in comparison.comparands}
+    of_others = Judgement(is_worse=change.is_worse, cells=others, overall={})
+    return (
+        f"{of_others.word} in {format_count(len(changed))} of {format_plural(len(every), 'cell')}"
+    )
 
 
 def _in(figure: str, figures: Sequence[str]) -> str:
     """Return which figure is told, unless it is the only rate."""
     is_clear = figure in COMPLETED and len(figures) == 1
-    return "" if is_clear else f" in {figure_words(figure)}"
+    return "" if is_clear else _of(figure)
 
 
-def _overall(comparison: Comparison, figure: str, *, of: str) -> str:
-    """Return what is certain of the rates (of latencies, where only they are compared)."""
+def _overall(comparison: Comparison, figure: str, *, of: str, lead: str) -> str:
+    """Return what is certain of the rates (of latencies, where only they are compared).
+
+    Behind a lead, which tells of changes, nothing as a whole is called undecided or the same.
+    """
     a, b = comparison.a.name, comparison.b.name
     cells = [each for each in comparison.comparands if each.figure == figure]
     ratio, total = comparison.overall[figure], comparison.overall_answers[figure]
@@ -77,21 +116,30 @@ def _overall(comparison: Comparison, figure: str, *, of: str) -> str:
     if total.answer == "same":
         share = whole_percent(total.within_share or 0)
         start = f"No difference seen between {a} and {b}{of} (within {share} %) {known}"
+        if lead:
+            start = f"no difference seen{of or _of(figure)} (within {share} %) {known}"
     elif total.answer == "undecided":
         floor = ", no more than two measurements of the same differ" if total.below_noise else ""
         start = f"Undecided: {b} is {ratio_words(ratio)} {_as(figure)} {a}{of} {known}{floor}"
+        if lead:
+            told = f"{ratio_words(ratio)} {_as(figure)}{of or _of(figure)} {known}"
+            start = f"undecided whether {told} is real{floor}"
         if total.rounds_more:
             start += f", and {format_plural(total.rounds_more, 'more round')} would settle that"
     else:
         start = f"{b} is {ratio_words(ratio)} {_as(figure)} {a}{of} {known}"
-    return start + _counted(figure, total, cells)
+    return start + _counted(figure, total, cells, _of(figure) if lead else "")
 
 
 def _as(figure: str) -> str:
     return "as fast as" if is_rate(figure) else "as long as"
 
 
-def _counted(figure: str, total: Overall, cells: Sequence[Comparand]) -> str:
+def _of(figure: str) -> str:
+    return f" in {figure_words(figure)}"
+
+
+def _counted(figure: str, total: Overall, cells: Sequence[Comparand], of: str) -> str:
     """Return in how many cells which side is surely ahead, such as ``28 of 30 cells faster``."""
     if total.cells < 2:
         return ""
@@ -99,12 +147,12 @@ def _counted(figure: str, total: Overall, cells: Sequence[Comparand]) -> str:
     lower = sum(each.answer == "lower" for each in cells)
     more, less = ("faster", "slower") if is_rate(figure) else ("longer", "shorter")
     if not higher and not lower:
-        return f"; no cell surely {more} or {less}"
+        return f"; no cell surely {more} or {less}{of}"
     counts = sorted([(higher, more), (lower, less)], reverse=True)
     (most, most_word), (rest, rest_word) = counts
     rest_told = "none" if not rest else format_count(rest)
     whole = format_plural(len(cells), "cell")
-    return f"; {format_count(most)} of {whole} {most_word}, {rest_told} {rest_word}"
+    return f"; {format_count(most)} of {whole} {most_word}, {rest_told} {rest_word}{of}"
 
 
 def _latencies(comparison: Comparison) -> list[str]:

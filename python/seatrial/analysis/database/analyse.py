@@ -43,5 +43,12 @@ def _as_replay(part: DatabaseCell, replay: ReplayCell | None) -> DatabaseCell:
     if replay is None:
         return part
     found = replay.bottleneck
-    verdict = TimeVerdict(bound=found.bound, sentence=found.sentence, evidence=found.evidence)
+    verdict = TimeVerdict(
+        bound=found.bound,
+        sentence=found.sentence,
+        evidence=found.evidence,
+        likely=found.likely,
+        rivals=found.rivals,
+        next=found.next,
+    )
     return msgspec.structs.replace(part, verdict=verdict)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
 from seatrial.analysis.database.checkpoints import checkpoint_effect, running_share
+from seatrial.analysis.database.grounds import Grounds
 from seatrial.analysis.database.model import DatabaseCell
 from seatrial.analysis.database.readings import Round, cell_columns
 from seatrial.analysis.database.reads import read_shares
 from seatrial.analysis.database.samples import records_of, specification
-from seatrial.analysis.database.verdict import Grounds, time_verdict
+from seatrial.analysis.database.verdict import time_verdict
 from seatrial.analysis.database.waits import class_shares, client_time, event_shares, sightings
 from seatrial.analysis.estimate import Estimate
 from seatrial.analysis.estimates import counted, estimate_of_rounds, phases_of
 from seatrial.analysis.model import CellSummary
-from seatrial.results.model import DatabaseRecord
+from seatrial.results.model import DatabaseRecord, Sample
 
 
 def rounds_of(summary: CellSummary) -> list[Round]:
@@ -87,7 +89,14 @@ def _grounds(
         ceiling_per_s=_median([r.ceiling_per_s for r in records if r.ceiling_per_s]),
         cpus=cpus if is_here else None,
         cut_s=summary.running_from_s,
+        totals=_totals(samples),
     )
+
+
+def _totals(samples: Sequence[Sample]) -> dict[str, float]:
+    """Return the sums of those counters that every sample has: some alone say nothing of all."""
+    shared = set.intersection(*(set(sample.counters) for sample in samples)) if samples else set()
+    return {name: math.fsum(sample.counters[name] for sample in samples) for name in shared}
 
 
 def _largest(records: Sequence[DatabaseRecord]) -> float | None:

@@ -73,9 +73,9 @@ def headline(summary: CellSummary, bounds: Mapping[str, str]) -> str:
     if is_crash_trial(summary.cell):
         return crash_words(crash_outcome(summary.samples))
     if is_of_replay(summary.cell):
-        return _of_replay(summary, bounds.get(summary.cell.key, "unclear"))
-    bound = bounds.get(summary.cell.key, "unclear")
-    ending = "" if bound == "unclear" else f", {_BOUND_WORDS.get(bound, bound)}-bound"
+        return _of_replay(summary, bounds.get(summary.cell.key, "inconclusive"))
+    bound = bounds.get(summary.cell.key, "inconclusive")
+    ending = "" if bound == "inconclusive" else f", {_BOUND_WORDS.get(bound, bound)}-bound"
     if summary.cell.operation == "batch":
         return f"{_of_batch(summary)}{ending}"
     return f"{format_estimate(summary.iops)}{_tail(summary)} {_where(summary)}{ending}"

@@ -9,23 +9,61 @@ import msgspec
 from seatrial.analysis.estimate import Estimate
 from seatrial.study.cell import Cell
 
-BOUNDS = ("cpu", "read", "commit", "checkpoint", "lock", "client", "pace", "order", "unclear")
+BOUNDS = (
+    *("cpu", "read", "commit", "checkpoint", "lock", "client", "pace", "order"),
+    "inconclusive",
+)
 """What a database's throughput may be bound by; ``pace`` and ``order`` are those of a replay."""
+
+RIVALS = (
+    *("other_waits", "processors", "client", "others_cpu", "steal", "others_io", "checkpoint"),
+    *("seatrial", "kernel"),
+)
+"""What else a bound may be in truth: see docs/method.md, "What bounds a database"."""
+
+
+class Rival(msgspec.Struct, frozen=True, kw_only=True):
+    """Something else that may bound a cell, and the figure that excludes it or does not.
+
+    Attributes:
+        name: One of ``RIVALS``.
+        figure: Name of the figure, unit last.
+        value: None where it was not measured; then it excludes nothing.
+        allowed_max: The most at which the rival is excluded.
+        is_excluded: Whether it is.
+        sentence: What was measured, in words, without a full stop.
+        next: What settles it where it is not excluded.
+    """
+
+    name: str
+    figure: str
+    value: float | None
+    allowed_max: float
+    is_excluded: bool
+    sentence: str
+    next: str
 
 
 class TimeVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """What bounds the throughput of a cell, and the ground for saying so.
 
     Attributes:
-        bound: One of ``BOUNDS``.
-        sentence: With figures, such as ``Commit-bound: 71 % of the active clients' time waited
-            for WAL to be synced, the processors were 93 % idle.``
+        bound: One of ``BOUNDS``; ``inconclusive`` where a rival is not excluded.
+        sentence: With figures, such as ``Commit-bound: 71 % of the clients' time waited for the WAL
+            to be written and synced ... Excluded: other work (2 % of the processors) ...``.
         evidence: The figures behind it, by name with unit last.
+        likely: What leads, one of ``BOUNDS``, where the verdict is inconclusive; empty where
+            nothing does, and where the verdict says it.
+        rivals: What else it may be, each with its figure; empty where nothing leads.
+        next: What would settle an inconclusive verdict; empty where nothing is to be settled.
     """
 
     bound: str
     sentence: str
     evidence: dict[str, float]
+    likely: str = ""
+    rivals: list[Rival] = []
+    next: str = ""
 
 
 class ReadShares(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,163 +1,166 @@
 """What bounds the throughput of a database's cell, with the ground for saying so.
 
 The rules and their bounds are in docs/method.md, "What bounds a database". What the clients
-waited for decides; processors, device and checkpoints are held against it. Where nothing
-dominates, or nothing was seen, the answer is ``unclear``: a wrong reason costs its reader more
-than none.
+waited for says what leads; that alone is no verdict. It becomes one where a measured figure
+excludes every rival (rivals.py). Else the answer is ``inconclusive``, with what would settle it: a
+wrong reason costs its reader more than none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from seatrial.analysis.database.checkpoints import CheckpointEffect
-from seatrial.analysis.database.model import TimeVerdict
-from seatrial.analysis.database.samples import ceiling_share
-from seatrial.analysis.database.waits import GROUPS, ClientTime
-from seatrial.analysis.estimate import Estimate
+from seatrial.analysis.database.grounds import DRIVER_SHARE_MAX, Grounds
+from seatrial.analysis.database.model import Rival, TimeVerdict
+from seatrial.analysis.database.rivals import (
+    WAITED_SHARE_MAX,
+    rivals_of,
+)
+from seatrial.analysis.database.waits import (
+    DOMINATES_SHARE_MIN,
+    GROUPS,
+    LEAD_RATIO_MIN,
+    ClientTime,
+)
 from seatrial.analysis.wording import format_estimate, format_iops, format_share
 
-DOMINATES_SHARE_MIN: Final = 0.4
-LEAD_RATIO_MIN: Final = 1.5
-"""Over the next largest part: what is 40 and 35 % is neither."""
+INCONCLUSIVE: Final = "inconclusive"
 LOOKS_MIN: Final = 20
 QUEUE_SHARE_MIN: Final = 0.6
 """Of locks together with what their holders wait for, where neither dominates by itself."""
-DRIVER_SHARE_MAX: Final = 0.7
-"""Of a core, or of its ceiling: above that the client may be what is measured (law 8)."""
 CHECKPOINT_LOST_SHARE_MIN: Final = 0.25
 CHECKPOINT_RUNNING_SHARE_MIN: Final = 0.5
+CHECKPOINT_CAUSED_SHARE_MIN: Final = 0.6
+"""Of the bytes written, what checkpoints caused, where commits wait for them."""
+DEVICE_BUSY_SHARE_MIN: Final = 0.85
 BUSY_SHARE_MIN: Final = 0.85
 """Of all processors of the machine; more is no head room."""
-OWN_SHARE_MIN: Final = 0.5
-"""Of what kept the processors busy, the part of server and driver; else it was other work."""
-WAITED_SHARE_MAX: Final = 0.5
-"""Clients that wait half of their time for something else are not held up by the processors."""
-ON_PROCESSOR_SHARE_MIN: Final = 0.5
-"""Of the clients that wait for nothing with a name, those that must have had a processor."""
 KEPT_RATE_SHARE_MIN: Final = 0.95
+LONGER: Final = "Measure for longer ('--seconds'), so that there are more looks"
+VARY: Final = (
+    "Vary clients and memory ('--clients', '--memory-limit'): what the rate follows is what bounds "
+    "it"
+)
 
-
-@dataclass(frozen=True)
-class Grounds:
-    """What a verdict looks at, of one cell.
-
-    Attributes:
-        time: What the clients' time went into; None where it was not seen.
-        columns: Figures by name, as ``DatabaseCell.columns``.
-        checkpoints: What they cost; None where it is not known.
-        checkpoint_share: Share of the time in which one ran.
-        rate: Transactions per second.
-        asked_per_s: Of a schedule; None in a closed loop.
-        client_cpu_share: Of the driver's busiest thread, of one core.
-        ceiling_per_s: Of the driver with a server that answers at once.
-        cpus: Processors of the server's machine; None where they are not known.
-        cut_s: How much of each sample's start is left out of the rate.
-    """
-
-    time: ClientTime | None
-    columns: Mapping[str, Estimate]
-    checkpoints: CheckpointEffect | None
-    checkpoint_share: float | None
-    rate: Estimate
-    asked_per_s: float | None
-    client_cpu_share: float | None
-    ceiling_per_s: float | None
-    cpus: float | None
-    cut_s: float = 0.0
-
-    def column(self, name: str) -> float | None:
-        """Return a column's figure; None where it is not known."""
-        found = self.columns.get(name)
-        return None if found is None else found.value
-
-    @property
-    def busy_share(self) -> float | None:
-        """Of the processors, the share that did anything or was stolen.
-
-        That of the machine, or what server and client used of what a limit leaves them.
-        """
-        idle, iowait = (self.column(f"cpu_{name}_share") for name in ("idle", "iowait"))
-        of_machine = None if idle is None or iowait is None else 1 - idle - iowait
-        known = [share for share in (of_machine, self.own_share) if share is not None]
-        return min(1.0, max(known)) if known else None
-
-    @property
-    def own_share(self) -> float | None:
-        """Of the processors that they can use, the share that server and driver used."""
-        cores = [self.column(f"{who}_cpu_cores") for who in ("server", "client")]
-        known = [each for each in cores if each is not None]
-        if not self.cpus or len(known) < len(cores):
-            return None
-        return min(1.0, sum(known) / self.cpus)
-
-    @property
-    def ceiling_share(self) -> float | None:
-        """Of the driver's own ceiling, what was reached."""
-        return ceiling_share(self.rate.value, self.ceiling_per_s)
-
-    @property
-    def driver_is_near_its_limit(self) -> bool:
-        """Whether the driver may be what is measured."""
-        shares = (self.client_cpu_share or 0.0, self.ceiling_share or 0.0)
-        return max(shares) > DRIVER_SHARE_MAX
+_Found = tuple[str, str] | None
+"""A bound that leads and the ground for it."""
 
 
 def time_verdict(grounds: Grounds) -> TimeVerdict:
-    """Return what bounds a cell; the first rule that applies, in the order of docs/method.md."""
-    rules = (
-        _of_schedule,
-        _unseen,
+    """Return what bounds a cell: what leads, where nothing else can be it."""
+    if told := _of_schedule(grounds):
+        return _open(grounds, told, "Raise the rate that is asked for until it is not reached")
+    if told := _unseen(grounds):
+        return _open(grounds, told, LONGER)
+    for rule in (
         _of_checkpoints,
         _of_waits,
-        _of_driver,
-        _of_processors,
-        _of_clients,
-    )
-    for rule in rules:
+        _of_full_processors,
+        _of_time_without_waits,
+        _of_client,
+    ):
         found = rule(grounds)
         if found is not None:
-            return _told(grounds, *found)
-    return _told(grounds, "unclear", _nothing_dominates(grounds))
+            return _judged(grounds, *found)
+    return _open(grounds, _nothing_dominates(grounds), VARY)
 
 
-_Found = tuple[str, str] | None
-"""A bound and the first part of its sentence."""
+def _judged(grounds: Grounds, bound: str, ground: str) -> TimeVerdict:
+    """Return the verdict on a bound that leads: the rivals decide whether it is one."""
+    rivals = rivals_of(grounds, bound)
+    left = [rival for rival in rivals if not rival.is_excluded]
+    opening = f"{OPENINGS[bound]}: {ground}"
+    if left:
+        opening = f"Inconclusive, {OPENINGS[bound].lower()} if anything: {ground}"
+        opening = opening.replace("cpu-bound", "CPU-bound")
+    return _told(
+        grounds,
+        opening,
+        bound=INCONCLUSIVE if left else bound,
+        likely=bound if left else "",
+        rivals=rivals,
+        next_step=". ".join(dict.fromkeys(rival.next for rival in left)),
+    )
 
 
-def _told(grounds: Grounds, bound: str, opening: str) -> TimeVerdict:
+def _open(grounds: Grounds, opening: str, next_step: str) -> TimeVerdict:
+    """Return a verdict where nothing leads."""
+    return _told(grounds, opening, bound=INCONCLUSIVE, likely="", rivals=[], next_step=next_step)
+
+
+OPENINGS: Final[Mapping[str, str]] = {
+    "commit": "Commit-bound",
+    "read": "Read-bound",
+    "lock": "Lock-bound",
+    "checkpoint": "Checkpoint-bound",
+    "cpu": "CPU-bound",
+    "client": "Client-bound",
+}
+
+
+def _told(
+    grounds: Grounds,
+    opening: str,
+    *,
+    bound: str,
+    likely: str,
+    rivals: Sequence[Rival],
+    next_step: str,
+) -> TimeVerdict:
     more = [part for part in (_of_machine(grounds), _of_device(grounds)) if part]
-    sentence = "; ".join([opening, *more])
+    sentences = ["; ".join([opening, *more])]
     if grounds.cut_s > 0 and grounds.time is not None:
-        sentence += (
-            f". What was waited for is that of whole samples, up to {grounds.cut_s:.1f} s of "
+        sentences.append(
+            f"What was waited for is that of whole samples, up to {grounds.cut_s:.1f} s of "
             "start-up phase included"
         )
-    return TimeVerdict(bound=bound, sentence=f"{sentence}.", evidence=_evidence(grounds))
+    sentences += rivals_told(rivals)
+    if bound == INCONCLUSIVE and likely:
+        sentences.append(f"What settles it: {next_step[:1].lower()}{next_step[1:]}")
+    figures = {rival.figure: rival.value for rival in rivals if rival.value is not None}
+    return TimeVerdict(
+        bound=bound,
+        sentence=f"{'. '.join(sentences)}.",
+        evidence=grounds.evidence() | figures,
+        likely=likely,
+        rivals=list(rivals),
+        next=next_step,
+    )
 
 
-def _of_schedule(grounds: Grounds) -> _Found:
+def rivals_told(rivals: Sequence[Rival]) -> list[str]:
+    """Return what is not excluded and what is, as sentences without full stops."""
+    found = []
+    for words, is_excluded in (("Not excluded", False), ("Excluded", True)):
+        told = [rival.sentence for rival in rivals if rival.is_excluded == is_excluded]
+        if told:
+            found.append(f"{words}: {', '.join(told)}")
+    return found
+
+
+def _of_schedule(grounds: Grounds) -> str:
     """Under a schedule that is kept, nothing but the schedule sets the rate."""
     asked_per_s = grounds.asked_per_s
     if not asked_per_s or grounds.rate.value < KEPT_RATE_SHARE_MIN * asked_per_s:
-        return None
-    return "unclear", (
+        return ""
+    return (
         f"The schedule sets the rate: {format_iops(asked_per_s)} transactions a second were asked "
         f"for, and {format_estimate(grounds.rate)} done; what would bound it beyond is not seen"
     )
 
 
-def _unseen(grounds: Grounds) -> _Found:
-    """Without a look at the waits there is no ground, but for a driver at its own limit."""
+def _unseen(grounds: Grounds) -> str:
+    """Without looks at the waits there is no ground; a driver at its limit is told of."""
     if grounds.time is not None and grounds.time.looks >= LOOKS_MIN:
-        return None
-    if grounds.driver_is_near_its_limit:
-        return _of_driver(grounds)
-    if grounds.time is None:
-        return "unclear", "Unclear: what the clients waited for was not seen"
-    return "unclear", f"Unclear: only {grounds.time.looks:.0f} looks at what the clients waited for"
+        return ""
+    seen = (
+        "what the clients waited for was not seen"
+        if grounds.time is None
+        else f"only {grounds.time.looks:.0f} looks at what the clients waited for"
+    )
+    driver = _driver_words(grounds)
+    return f"Inconclusive: {seen}{f', and {driver}' if driver else ''}"
 
 
 def _of_checkpoints(grounds: Grounds) -> _Found:
@@ -165,15 +168,41 @@ def _of_checkpoints(grounds: Grounds) -> _Found:
     lost = effect is not None and effect.surely_below < 1
     if effect is not None and lost and effect.lost_share >= CHECKPOINT_LOST_SHARE_MIN:
         return "checkpoint", (
-            f"Checkpoint-bound: checkpoints cost {format_share(effect.lost_share)} of the rate, "
+            f"checkpoints cost {format_share(effect.lost_share)} of the rate, "
             f"which in their seconds is {format_estimate(effect.rate_ratio)} of the usual"
         )
     running = grounds.checkpoint_share or 0.0
-    if time is None or running < CHECKPOINT_RUNNING_SHARE_MIN or not _dominates(time, "write"):
+    if time is None or running < CHECKPOINT_RUNNING_SHARE_MIN:
+        return None
+    if time.dominates("write"):
+        return "checkpoint", (
+            f"{_of_time(time, 'write')} waited for data files and new WAL segments to be written "
+            f"({time.told('write')}), and a checkpoint ran {format_share(running)} of it"
+        )
+    return _of_checkpoint_bytes(grounds, time, running)
+
+
+def _of_checkpoint_bytes(grounds: Grounds, time: ClientTime, running: float) -> _Found:
+    """Return checkpoints where clients wait for what mostly they have the disk write.
+
+    Commits wait behind a checkpoint's writes. That they do takes more than that it runs: most waits
+    are for data files, or the device has no time left.
+    """
+    caused, busy = grounds.checkpoint_bytes_share, grounds.column("device_busy_share") or 0.0
+    if caused is None or caused < CHECKPOINT_CAUSED_SHARE_MIN or not grounds.checkpoints_count:
+        return None
+    writes, commits = (time.shares.get(name, 0.0) for name in ("write", "commit"))
+    waits_for_files = writes >= DOMINATES_SHARE_MIN and time.surely_above("write", commits)
+    if not waits_for_files and busy < DEVICE_BUSY_SHARE_MIN:
+        return None
+    _, next_share = time.leading(set(GROUPS) - {"commit", "write", "lock"})
+    if writes + commits < LEAD_RATIO_MIN * next_share:
         return None
     return "checkpoint", (
-        f"Checkpoint-bound: {_of_time(time, 'write')} waited for data files and new WAL segments "
-        f"to be written ({time.told('write')}), and a checkpoint ran {format_share(running)} of it"
+        f"{format_share(writes + commits)} of the clients' time waited for data files and the WAL "
+        f"to be written ({time.told('write')}), a checkpoint ran {format_share(running)} of it, "
+        f"and {format_share(caused)} of the bytes written at most were its pages and the images of "
+        "whole pages in the WAL behind it"
     )
 
 
@@ -181,22 +210,17 @@ def _of_waits(grounds: Grounds) -> _Found:
     time = grounds.time
     if time is None:
         return None
-    group = next((name for name in _OPENINGS if _dominates(time, name)), None)
-    if group is None:
+    bound = next((name for name in _WAITING if time.dominates(name)), None)
+    if bound is None:
         return _of_queue(time)
-    bound, words = _OPENINGS[group]
-    opening = f"{words[0]}: {_of_time(time, group)} {words[1]} ({time.told(group)})"
-    return bound, opening + (_holders(time) if group == "lock" else "")
+    ground = f"{_of_time(time, bound)} {_WAITING[bound]} ({time.told(bound)})"
+    return bound, ground + (_holders(time) if bound == "lock" else "")
 
 
-_OPENINGS: Final[Mapping[str, tuple[str, tuple[str, str]]]] = {
-    "commit": ("commit", ("Commit-bound", "waited for the WAL to be written and synced")),
-    "read": ("read", ("Read-bound", "waited for blocks to be read")),
-    "lock": ("lock", ("Lock-bound", "waited for what other clients held")),
-    "write": (
-        "unclear",
-        ("Unclear", "waited to write data files themselves, without a checkpoint"),
-    ),
+_WAITING: Final[Mapping[str, str]] = {
+    "commit": "waited for the WAL to be written and synced",
+    "read": "waited for blocks to be read",
+    "lock": "waited for what other clients held",
 }
 
 
@@ -206,14 +230,13 @@ def _of_queue(time: ClientTime) -> _Found:
     A queue for the rows of one that waits to commit is shorter when commits are faster.
     """
     lock_share = time.shares.get("lock", 0.0)
-    group, share = time.leading(("commit", "read"))
-    _, next_share = time.leading(name for name in GROUPS if name not in ("lock", group))
-    leads = share >= LEAD_RATIO_MIN * next_share and time.surely_above(group, next_share)
+    bound, share = time.leading(("commit", "read"))
+    _, next_share = time.leading(name for name in GROUPS if name not in ("lock", bound))
+    leads = share >= LEAD_RATIO_MIN * next_share and time.surely_above(bound, next_share)
     if not leads or lock_share + share < QUEUE_SHARE_MIN:
         return None
-    bound, words = _OPENINGS[group]
     return bound, (
-        f"{words[0]}: {_of_time(time, group)} {words[1]} ({time.told(group)}), and "
+        f"{_of_time(time, bound)} {_WAITING[bound]} ({time.told(bound)}), and "
         f"{format_share(lock_share)} for what others held meanwhile ({time.told('lock')})"
     )
 
@@ -233,85 +256,62 @@ def _holders(time: ClientTime) -> str:
     return f", and those who held it mostly {doing[group]}"
 
 
-def _of_driver(grounds: Grounds) -> _Found:
-    if not grounds.driver_is_near_its_limit:
-        return None
+def _driver_words(grounds: Grounds) -> str:
+    """Return how near its limit the driver is; empty where it is not."""
     told = []
     if (grounds.client_cpu_share or 0.0) > DRIVER_SHARE_MAX:
-        told.append(f"the driver used {format_share(grounds.client_cpu_share or 0.0)} of a core")
+        told.append(
+            f"the driver's busiest thread used {format_share(grounds.client_cpu_share or 0.0)} of "
+            "a core"
+        )
     if (grounds.ceiling_share or 0.0) > DRIVER_SHARE_MAX and grounds.ceiling_per_s:
         told.append(
             f"it reached {format_share(grounds.ceiling_share or 0.0)} of the "
             f"{format_iops(grounds.ceiling_per_s)} transactions a second that the driver does "
             "with a server that answers at once"
         )
-    return "client", f"Client-bound: {' and '.join(told)}"
+    return " and ".join(told)
 
 
-def _of_processors(grounds: Grounds) -> _Found:
-    busy, time = grounds.busy_share, grounds.time
-    if time is None:
+def _of_full_processors(grounds: Grounds) -> _Found:
+    """Processors without head room: of server and driver the one that uses more of them leads."""
+    busy = grounds.busy_share
+    if busy is None or busy < BUSY_SHARE_MIN or grounds.waited_share > WAITED_SHARE_MAX:
         return None
-    waited_share = sum(time.shares.get(group, 0.0) for group in ("commit", "read", "write", "lock"))
-    if busy is not None and busy >= BUSY_SHARE_MIN and waited_share < WAITED_SHARE_MAX:
-        return _of_busy_processors(grounds, busy)
-    if not _dominates(time, "cpu"):
-        return None
-    opening = f"{_of_time(time, 'cpu')} was spent without a wait that the server names"
-    on_processor = _on_processor_share(grounds, time)
-    if on_processor is None:
-        return "cpu", f"CPU-bound, as far as the server tells: {opening}"
-    if on_processor < ON_PROCESSOR_SHARE_MIN:
-        return "unclear", (
-            f"Unclear: {opening}, yet its processes had a processor in "
-            f"{format_share(on_processor)} of that only: the kernel kept them (its page cache, a "
-            "limit on writing or on memory)"
-        )
-    return "cpu", (f"CPU-bound: {opening}, on a processor; each connection can use one at a time")
-
-
-def _of_busy_processors(grounds: Grounds, busy: float) -> _Found:
-    """Return whose work kept the processors busy: the trial's own, or that of others."""
-    own = grounds.own_share
-    if own is None or own >= OWN_SHARE_MIN * busy:
-        return "cpu", f"CPU-bound: the processors were {format_share(busy)} busy"
-    return "unclear", (
-        f"Unclear: the processors were {format_share(busy)} busy, but server and driver used only "
-        f"{format_share(own)} of them; other work took the rest"
-    )
-
-
-def _on_processor_share(grounds: Grounds, time: ClientTime) -> float | None:
-    """Return how much of the time without a named wait the server's processes had a processor."""
-    cores = grounds.column("server_cpu_cores")
-    share = time.shares.get("cpu", 0.0)
-    if cores is None or time.active_mean is None or not time.active_share or share <= 0:
-        return None
-    wanted_cores = time.active_mean * share / time.active_share
-    if grounds.cpus:
-        wanted_cores = min(wanted_cores, grounds.cpus)
-    return min(1.0, cores / wanted_cores)
-
-
-def _of_clients(grounds: Grounds) -> _Found:
-    time = grounds.time
-    if time is None or not _dominates(time, "client"):
-        return None
+    server, client = (grounds.column(f"{who}_cpu_cores") for who in ("server", "client"))
+    ground = f"the processors were {format_share(busy)} busy"
+    if server is None or client is None or server >= client:
+        return "cpu", ground
+    driver = _driver_words(grounds)
     return "client", (
-        f"Client-bound: {_of_time(time, 'client')} the server waited for their next statement (the "
-        "way to it, or the driver)"
+        f"{ground}, the driver's processes used {_cores(client)} of them and the server's "
+        f"{_cores(server)}{f'; {driver}' if driver else ''}"
     )
 
 
-def _dominates(time: ClientTime, group: str) -> bool:
-    """Tell whether a group has 40 % of the time, and surely half as much again as any other."""
-    share = time.shares.get(group, 0.0)
-    _, next_share = time.leading(name for name in GROUPS if name != group)
-    return (
-        share >= DOMINATES_SHARE_MIN
-        and share >= LEAD_RATIO_MIN * next_share
-        and time.surely_above(group, next_share)
+def _of_time_without_waits(grounds: Grounds) -> _Found:
+    """Each connection uses one processor at a time: few are bound by theirs on an idle machine."""
+    time = grounds.time
+    if time is None or not time.dominates("cpu"):
+        return None
+    ground = f"{_of_time(time, 'cpu')} was spent without a wait that the server names"
+    on_processor = grounds.on_processor_share
+    if on_processor is None:
+        return "cpu", ground
+    return "cpu", (
+        f"{ground}, {format_share(on_processor)} of it on a processor; each connection can use one "
+        "at a time"
     )
+
+
+def _of_client(grounds: Grounds) -> _Found:
+    """The server waits for statements, or the driver is near its own limit."""
+    time, driver = grounds.time, _driver_words(grounds)
+    waits = time is not None and time.dominates("client")
+    if time is None or not (waits or driver):
+        return None
+    ground = f"{_of_time(time, 'client')} the server waited for their next statement"
+    return "client", f"{ground}{f', and {driver}' if driver else ' (the way to it, or the driver)'}"
 
 
 def _of_time(time: ClientTime, group: str) -> str:
@@ -319,11 +319,11 @@ def _of_time(time: ClientTime, group: str) -> str:
 
 
 def _nothing_dominates(grounds: Grounds) -> str:
-    if grounds.time is None:
-        return "Unclear: what the clients waited for was not seen"
-    shares = sorted(grounds.time.shares.items(), key=lambda item: -item[1])
-    told = [f"{format_share(share)} {_IN_SHORT[group]}" for group, share in shares[:3] if share]
-    return f"Unclear, as nothing dominates the clients' time: {', '.join(told)}"
+    shares = sorted(((grounds.share(group), group) for group in GROUPS), key=lambda pair: -pair[0])
+    told = [f"{format_share(share)} {_IN_SHORT[group]}" for share, group in shares[:3] if share]
+    others = grounds.others_cpu_share or 0.0
+    beside = f"; other work used {format_share(others)} of the processors" if others > 0.1 else ""
+    return f"Inconclusive, as nothing dominates the clients' time: {', '.join(told)}{beside}"
 
 
 _IN_SHORT: Final = {
@@ -370,36 +370,3 @@ def _of_device(grounds: Grounds) -> str:
         if value is not None and value >= 1:
             told.append(f"{format_iops(value)} {words}")
     return told[0] if len(told) == 1 else f"{told[0]} with {', '.join(told[1:])} a second"
-
-
-def _evidence(grounds: Grounds) -> dict[str, float]:
-    """Return every figure that the rules look at, by name with unit last."""
-    time, effect = grounds.time, grounds.checkpoints
-    found: dict[str, float | None] = {
-        "rate_per_s": grounds.rate.value,
-        "asked_per_s": grounds.asked_per_s,
-        "client_cpu_share": grounds.client_cpu_share,
-        "ceiling_share": grounds.ceiling_share,
-        "cpus_count": grounds.cpus,
-        "busy_share": grounds.busy_share,
-        "own_cpu_share": grounds.own_share,
-        "checkpoint_running_share": grounds.checkpoint_share,
-        "checkpoint_rate_ratio": effect.rate_ratio.value if effect else None,
-        "checkpoint_rate_ratio_high": effect.rate_ratio.high if effect else None,
-        "checkpoint_lost_share": effect.lost_share if effect else None,
-        "looks_count": time.looks if time else None,
-        "active_share": time.active_share if time else None,
-        **(
-            {f"wait_{group}_share": time.shares.get(group, 0.0) for group in GROUPS} if time else {}
-        ),
-        **{name: grounds.column(name) for name in _EVIDENCE_COLUMNS},
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-_EVIDENCE_COLUMNS: Final[Sequence[str]] = (
-    *("server_cpu_cores", "client_cpu_cores", "cpu_iowait_share", "cpu_steal_share"),
-    *("psi_cpu_some_share", "psi_io_some_share", "psi_io_full_share", "psi_memory_some_share"),
-    *("device_busy_share", "device_queue_mean", "device_read_per_s", "device_write_per_s"),
-    *("device_flush_per_s", "wal_bytes_per_s", "wal_sync_latency_ms"),
-)

@@ -17,6 +17,9 @@ from seatrial.results.model import Sample
 
 ON_CPU: Final = "CPU"
 EVENTS_TOLD_MAX: Final = 12
+DOMINATES_SHARE_MIN: Final = 0.4
+LEAD_RATIO_MIN: Final = 1.5
+"""Over the next largest part: what is 40 and 35 % is neither."""
 CLASSES: Final = {
     "cpu": "cpu",
     "io": "io",
@@ -104,6 +107,7 @@ class ClientTime:
         looks: How often was looked, over all samples.
         active_share: Of the connections, those with a statement under way; None if unknown.
         active_mean: How many those were.
+        connections_mean: How many connections there were, active or not; None if unknown.
     """
 
     shares: dict[str, float]
@@ -111,6 +115,7 @@ class ClientTime:
     looks: float
     active_share: float | None
     active_mean: float | None
+    connections_mean: float | None = None
 
     def leading(self, groups: Iterable[str] = GROUPS) -> tuple[str, float]:
         """Return the largest of some groups and its share."""
@@ -130,6 +135,26 @@ class ClientTime:
         spread = share + other_share - (share - other_share) ** 2
         return share - other_share > 2 * math.sqrt(max(0.0, spread) / self.looks)
 
+    def dominates(self, group: str, hidden_share: float = 0.0) -> bool:
+        """Tell whether a group has 40 % of the time, and surely half as much again as any other.
+
+        Args:
+            group: Which.
+            hidden_share: Of the time, how much of the group's may have been a wait for a processor:
+                a process that was woken shows the wait that it has left until it runs.
+        """
+        share = self.shares.get(group, 0.0) - hidden_share
+        next_share = max(
+            self.shares.get(name, 0.0) + (hidden_share if name == "cpu" else 0.0)
+            for name in GROUPS
+            if name != group
+        )
+        return (
+            share >= DOMINATES_SHARE_MIN
+            and share >= LEAD_RATIO_MIN * next_share
+            and self.surely_above(group, next_share + hidden_share)
+        )
+
     def told(self, group: str, count_max: int = 2) -> str:
         """Return the most frequent events of a group, such as ``WALSync, WALWrite``."""
         own = sorted(
@@ -140,11 +165,14 @@ class ClientTime:
 
 
 def client_time(samples: Sequence[Sample]) -> ClientTime | None:
-    """Return what the clients' time went into, over all samples; None where nothing was seen."""
+    """Return what the clients' time went into, over all samples; None where nothing was seen.
+
+    Connections that were idle in every look were seen, too: all of their time is the client's.
+    """
     seen = sightings(samples)
-    if not seen.total():
-        return None
     active, idle = (_mean_backends(samples, names) for names in (_ACTIVE, _IDLE))
+    if not seen.total() and (active or not idle):
+        return None
     active_share = None if active is None else active / ((active + (idle or 0.0)) or 1.0)
     working = 1.0 if active_share is None else active_share
     events = {event: count / seen.total() * working for event, count in seen.items()}
@@ -158,6 +186,7 @@ def client_time(samples: Sequence[Sample]) -> ClientTime | None:
         looks=_looks(samples, seen),
         active_share=active_share,
         active_mean=active,
+        connections_mean=None if active is None else active + (idle or 0.0),
     )
 
 

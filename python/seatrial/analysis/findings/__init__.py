@@ -28,12 +28,14 @@ from seatrial.analysis.findings.context import (
     by_target,
 )
 from seatrial.analysis.findings.corruption import corruption
+from seatrial.analysis.findings.cpu_quota import cpu_quota
 from seatrial.analysis.findings.data_lost import data_lost
 from seatrial.analysis.findings.database_bound import database_bound
 from seatrial.analysis.findings.device_cache_served import device_cache_served
 from seatrial.analysis.findings.durability_off import durability_off
 from seatrial.analysis.findings.errors import errors
 from seatrial.analysis.findings.flushes_not_durable import flushes_not_durable
+from seatrial.analysis.findings.foreign_traffic import foreign_traffic
 from seatrial.analysis.findings.gap import gap
 from seatrial.analysis.findings.generator_limited import generator_limited
 from seatrial.analysis.findings.host_limited import host_limited
@@ -155,7 +157,9 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     reads_from_cache,
     cache_size,
     observer_missing,
+    foreign_traffic,
     noisy_machine,
+    cpu_quota,
     lab,
 )
 """Findings from samples; the order is that of weight among equals in severity."""
@@ -178,7 +182,7 @@ OF_REPLAYS: frozenset[FromSamples] = frozenset(
         *(replay_ids_unresolved, replay_sequence_mismatch, replay_order_changed),
         *(replay_skipped, durability_off, flushes_not_durable, kernel_errors, nothing_completed),
         *(stall, temperature, interrupted, changed_meanwhile, not_repeatable, database_bound),
-        *(reads_from_cache, observer_missing, noisy_machine, lab),
+        *(reads_from_cache, observer_missing, noisy_machine, cpu_quota, lab),
     }
 )
 """Those that look at cells that play a trace, too. All others seek a law in a rate, which is the

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from seatrial.analysis.compare.figures import is_rate
 from seatrial.analysis.compare.fingerprints import summary_words
-from seatrial.analysis.compare.model import Answer, Comparand, Comparison
+from seatrial.analysis.compare.judgement import judged
+from seatrial.analysis.compare.model import Comparison
 from seatrial.analysis.compare.verdict import ratio_words
 from seatrial.analysis.compare.words import figure_words
-from seatrial.analysis.estimate import Estimate
 from seatrial.analysis.wording import format_count, format_identity, format_plural
 from seatrial.study.cell import FactorValue
 
@@ -17,31 +16,15 @@ class Change:
 
     Attributes:
         comparison: The comparison.
-        is_worse: Whether it is about what is worse.
+        cells: Figures of cells that surely changed so, rates first.
+        overall: Overall ratios that surely changed so, by figure.
     """
 
     def __init__(self, comparison: Comparison, *, is_worse: bool) -> None:
         self.comparison = comparison
-        self.is_worse = is_worse
-
-    @property
-    def cells(self) -> list[Comparand]:
-        """Figures of cells that surely changed so, rates first."""
-        return [each for each in self.comparison.comparands if self._fits(each.figure, each.answer)]
-
-    @property
-    def overall(self) -> dict[str, Estimate]:
-        """Overall ratios that surely changed so, by figure."""
-        return {
-            figure: self.comparison.overall[figure]
-            for figure, total in self.comparison.overall_answers.items()
-            if total.cells > 1 and self._fits(figure, total.answer)
-        }
-
-    def _fits(self, figure: str, answer: Answer) -> bool:
-        if answer not in ("higher", "lower"):
-            return False
-        return (is_rate(figure) == (answer == "lower")) == self.is_worse
+        self._judgement = judged(comparison, is_worse=is_worse)
+        self.cells = self._judgement.cells
+        self.overall = self._judgement.overall
 
     @property
     def share_max(self) -> float:
@@ -55,7 +38,7 @@ class Change:
         parts = [
             f"{self._figure(name)} {ratio_words(ratio)}" for name, ratio in self.overall.items()
         ]
-        told = f"{b} is {self._word()} than {a}"
+        told = f"{b} is {self._judgement.word} than {a}"
         if parts:
             count = max(each.cells for each in self.comparison.overall_answers.values())
             told += f" over {format_plural(count, 'cell')}: {', '.join(parts)}"
@@ -63,12 +46,6 @@ class Change:
 
     def _figure(self, name: str) -> str:
         return figure_words(name)
-
-    def _word(self) -> str:
-        figures = {*self.overall, *(each.figure for each in self.cells)}
-        rates = any(is_rate(figure) for figure in figures)
-        words = ("slower", "of higher latency") if self.is_worse else ("faster", "of lower latency")
-        return words[0] if rates else words[1]
 
     def _of_cells(self) -> str:
         """Return in how many cells it surely is so, and the one that changed most."""

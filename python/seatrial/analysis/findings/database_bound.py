@@ -46,7 +46,7 @@ EXPLAINED: Final = {
         "clients; where the holders wait to commit, a faster commit shortens the queue.",
     ),
     "cpu": Explained(
-        "The storage keeps up: what is left is the processors' work.",
+        "The server's own work fills the processors that it can use.",
         "Read the rate as what this machine does; compare storage with more clients, a larger "
         "scale or less memory, until storage bounds it again.",
     ),
@@ -63,8 +63,9 @@ EXPLAINED: Final = {
         "Statements waited for those of other sessions, as the log's order has it.",
         "Compare with '--order session', which holds nothing back between sessions.",
     ),
-    "unclear": Explained(
-        "Several things share the time, or too little was seen of it.",
+    "inconclusive": Explained(
+        "What was measured leaves more than one reason: several share the time, other work used "
+        "the machine meanwhile, or too little was seen.",
         "Measure for longer, or vary clients and memory: what the rate follows is what bounds it.",
     ),
 }
@@ -83,12 +84,12 @@ def database_bound(context: Context) -> list[Finding]:
 def _finding(context: Context, parts: list[DatabaseCell]) -> Finding:
     """Return the finding with the cell as its example whose bound is the clearest."""
     bound = parts[0].verdict.bound
-    typical = max(parts, key=lambda part: part.verdict.evidence.get(f"wait_{bound}_share", 0.0))
+    typical = max(parts, key=_clearness)
     explained = EXPLAINED[bound]
     others = len(parts) - 1
-    also = f" So {_are(others)}." if others and bound != "unclear" else ""
-    if others and bound == "unclear":
-        also = f" Unclear, too, {_are(others)}."
+    also = f" So {_are(others)}." if others and bound != "inconclusive" else ""
+    if others and bound == "inconclusive":
+        also = f" Inconclusive, too, {_are(others)}."
     return Finding(
         kind="database_bound",
         severity="note",
@@ -96,8 +97,15 @@ def _finding(context: Context, parts: list[DatabaseCell]) -> Finding:
         sentence=f"{format_cell(typical.cell)}: {typical.verdict.sentence}{also}",
         cause=explained.cause,
         evidence={"bound": bound, "cells_count": len(parts), **typical.verdict.evidence},
-        next=explained.next,
+        next=f"{typical.verdict.next}." if typical.verdict.next else explained.next,
     )
+
+
+def _clearness(part: DatabaseCell) -> tuple[bool, float]:
+    """Return how clearly a cell shows its bound: that something leads at all, then its share."""
+    verdict = part.verdict
+    leads = verdict.likely or verdict.bound
+    return leads != "inconclusive", verdict.evidence.get(f"wait_{leads}_share", 0.0)
 
 
 def _are(others: int) -> str:

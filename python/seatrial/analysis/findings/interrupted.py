@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from seatrial.analysis.findings.context import Context, identities
 from seatrial.analysis.model import Finding
 from seatrial.analysis.wording import format_plural
+
+RESUMABLE: Final = ("run", "study", "db", "lab")
+"""The commands that have --resume."""
 
 
 def interrupted(context: Context) -> list[Finding]:
@@ -28,13 +33,25 @@ def interrupted(context: Context) -> list[Finding]:
                 "samples_count": len(context.samples),
                 "samples_cut_short_count": cut_short,
             },
-            next=f"Go on where it stopped with '{_resuming(context.run.command)}'.",
+            next=_next(context.run.command),
         )
     ]
 
 
-def _resuming(command: str) -> str:
+def is_resumable(command: str) -> bool:
+    """Tell whether a command line is of a command that can go on with an unfinished run."""
+    return any(word in RESUMABLE for word in command.split()[1:2])
+
+
+def resuming(command: str) -> str:
+    """Return the command line that goes on with the unfinished run of another."""
     return command if command.endswith(" --resume") else f"{command} --resume"
+
+
+def _next(command: str) -> str:
+    if is_resumable(command):
+        return f"Go on where it stopped with '{resuming(command)}'."
+    return f"Measure it again with '{command}'."
 
 
 _CAUSES = {

@@ -86,6 +86,9 @@ def _noise(sample: Sample, cpus: float | None) -> Noise | None:
     if sample.duration_s <= 0:
         return None
     whole_ns = sample.duration_s * NS_PER_S
+    late_ns = sample.counters.get("watchdog_lateness_ns_total", 0.0)
+    if sample.counters.get("cpu_quota_ns", 0.0) >= late_ns > 0:
+        return None  # Our own quota stopped the watchdog: ``cpu_quota`` reports it.
     own_crowd = is_of_database(sample.cell) or (cpus is not None and sample.cell.threads > cpus)
     is_told = sample.duration_s >= CPU_PRESSURE_DURATION_S_MIN and not own_crowd
     pressure_ns = sample.counters.get("psi_cpu_some_ns", 0.0) if is_told else 0.0
@@ -93,7 +96,7 @@ def _noise(sample: Sample, cpus: float | None) -> Noise | None:
     return Noise(
         sample=sample,
         steal_share=steal_ns / whole_ns if steal_ns >= STEAL_NS_MIN else 0.0,
-        lateness_share=sample.counters.get("watchdog_lateness_ns_total", 0.0) / whole_ns,
+        lateness_share=late_ns / whole_ns,
         lateness_ns=sample.counters.get("watchdog_lateness_ns_max", 0.0),
         # The kernel's own count was read before the threads were started and after they ended.
         cpu_pressure_share=pressure_ns / sample.counters.get("surroundings_ns", whole_ns),

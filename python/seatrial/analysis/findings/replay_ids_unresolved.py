@@ -19,7 +19,7 @@ from seatrial.results.replay import ReplayRecord
 from seatrial.results.replay_ids import ReplayIds
 
 WARNING_SHARE: Final = 0.01
-"""Of the ids that the captured server made; fewer change no figure of the storage."""
+"""Of the ids that the captured server made."""
 
 
 def replay_ids_unresolved(context: Context) -> list[Finding]:
@@ -33,7 +33,7 @@ def replay_ids_unresolved(context: Context) -> list[Finding]:
     return [
         Finding(
             kind="replay_ids_unresolved",
-            severity="warning" if sums.unresolved_share > WARNING_SHARE else "note",
+            severity="warning" if _is_grave(ids, sums) else "note",
             cells=identities(each.summary for each in found),
             sentence=f"{opening(context, found, worst)}: {_told(ids, sums)}{_first(ids)}.",
             cause=(
@@ -48,6 +48,7 @@ def replay_ids_unresolved(context: Context) -> list[Finding]:
                 "by_pattern_count": sums.by_pattern,
                 "unresolved_count": sums.left_alone,
                 "unresolved_share": sums.unresolved_share,
+                "doubtful_uses_count": ids.doubtful_uses,
                 "not_followed_count": sum(sums.not_followed.values()),
                 **{f"{name}_count": count for name, count in sums.unresolved.items()},
             },
@@ -57,6 +58,11 @@ def replay_ids_unresolved(context: Context) -> list[Finding]:
             ),
         )
     ]
+
+
+def _is_grave(ids: ReplayIds, sums: IdSums) -> bool:
+    """Tell whether rows may differ, or more ids were left alone than change no figure."""
+    return ids.doubtful_uses > 0 or sums.unresolved_share > WARNING_SHARE
 
 
 def _left_alone(record: ReplayRecord) -> int:

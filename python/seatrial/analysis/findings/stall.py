@@ -59,14 +59,16 @@ def _of_cause(context: Context, seen: Sequence[Seen]) -> Finding:
     longest = max(seen, key=lambda one: one.stall.length_s)
     total_s = sum(one.stall.length_s for one in seen)
     measured_s = sum(sample.duration_s for sample in context.samples)
+    settings = _settings(seen)
     return Finding(
         kind="stall",
-        severity=_severity(cause, longest.stall.length_s, total_s / measured_s),
+        severity=_severity(longest.stall, total_s / measured_s),
         cells=identities(concerned),
         sentence=_sentence(context, seen, concerned, longest, total_s),
         cause=_CAUSES[cause],
         evidence={
             "cause": cause,
+            **({"cgroup_settings": settings} if settings else {}),
             "stalls_count": len(seen),
             "stalls_dropped_count": sum(s.stalls_dropped for c in concerned for s in c.samples),
             "longest_s": longest.stall.length_s,
@@ -74,7 +76,9 @@ def _of_cause(context: Context, seen: Sequence[Seen]) -> Finding:
             "stalled_share": total_s / measured_s,
             "examples": [_example(one) for one in _longest_first(seen)[:EXAMPLES_MAX]],
         },
-        next=_NEXT[cause].format(command=command_for(longest.summary.cell)),
+        next=_NEXT[cause].format(
+            command=command_for(longest.summary.cell), group=_group(longest.stall)
+        ),
     )
 
 
@@ -82,10 +86,22 @@ def _longest_first(seen: Sequence[Seen]) -> list[Seen]:
     return sorted(seen, key=lambda one: -one.stall.length_s)
 
 
-def _severity(cause: str, longest_s: float, stalled_share: float) -> str:
-    if longest_s >= CRITICAL_S and cause != "generator":
+def _severity(longest: Stall, stalled_share: float) -> str:
+    if longest.length_s >= CRITICAL_S and not longest.is_of_generator:
         return "critical"
-    return "warning" if longest_s >= WARNING_S or stalled_share >= WARNING_SHARE else "note"
+    is_much = longest.length_s >= WARNING_S or stalled_share >= WARNING_SHARE
+    return "warning" if is_much else "note"
+
+
+def _group(stall: Stall) -> str:
+    return str(stall.evidence.get("cgroup", "the control group"))
+
+
+def _settings(seen: Sequence[Seen]) -> list[str]:
+    """Return the settings of control groups that caused stalls, each as ``FOLDER/FILE VALUE``."""
+    stalls = [one.stall for one in seen if "cgroup" in one.stall.evidence]
+    settings = (f"{_group(stall)}/{stall.evidence['cgroup_setting']}" for stall in stalls)
+    return list(dict.fromkeys(settings))
 
 
 def _sentence(
@@ -105,7 +121,13 @@ def _sentence(
             f"I/O stood still {len(seen)} times, {total} in all, the longest time for {length} "
             f"with {outstanding} outstanding"
         )
-    return f"{opening}, in {context.of_cells(concerned)}; {_WHOSE[longest.stall.cause]}."
+    return f"{opening}, in {context.of_cells(concerned)}; {_whose(longest.stall)}."
+
+
+def _whose(longest: Stall) -> str:
+    return _WHOSE[longest.cause].format(
+        group=_group(longest), setting=longest.evidence.get("cgroup_setting", "its limit")
+    )
 
 
 def _example(one: Seen) -> dict[str, object]:
@@ -123,6 +145,8 @@ def _example(one: Seen) -> dict[str, object]:
 _WHOSE = {
     "device": "the requests were with the device",
     "filesystem": "the file system held them while the device was idle",
+    "cgroup_throttle": "a limit of cgroup {group} held the requests ({setting})",
+    "cpu_quota": "the CPU quota of cgroup {group} stopped the load generator ({setting})",
     "generator": "this is the machine's, not the drive's",
     "unknown": "what was seen does not decide whose fault it was",
 }
@@ -135,6 +159,16 @@ _CAUSES = {
     "filesystem": (
         "Threads were blocked above an idle block layer: a journal commit, a freeze (fsfreeze, "
         "snapshot, backup), a lock, or a network file system waiting for its server."
+    ),
+    "cgroup_throttle": (
+        "The load had reached a limit that a control group sets on I/O to this device "
+        "(blkio.throttle or io.max); requests waited above the device until the limit let them "
+        "pass."
+    ),
+    "cpu_quota": (
+        "The control group of the load generator had used up its processor time (cpu.max or "
+        "cpu.cfs_quota_us), and the kernel stopped its threads until the next period. The drive "
+        "may have been ready."
     ),
     "generator": (
         "The threads that make the load were not running: they waited for a processor, the host "
@@ -154,6 +188,15 @@ _NEXT = {
     "filesystem": (
         "Look at what was blocked with 'dmesg -T | grep -i \"blocked for more\"', at timers for "
         "snapshots, fstrim and backups, and repeat on the bare device or another file system."
+    ),
+    "cgroup_throttle": (
+        "Raise the limit ('grep . {group}/blkio.throttle.*_device {group}/io.max') or run in "
+        "another control group, then repeat the cell with '{command}'. Where the database will run "
+        "under the same limit, the figures are the ones that it will see."
+    ),
+    "cpu_quota": (
+        "Raise the quota of {group} (cpu.max or cpu.cfs_quota_us) or run in another control "
+        "group, then repeat the cell with '{command}'."
     ),
     "generator": (
         "Stop other work on this machine ('top', 'vmstat 1': columns r and st), run "

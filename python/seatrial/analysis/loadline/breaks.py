@@ -139,7 +139,7 @@ def generator_limit(broken: MeasuredStep | None, asked: Asked) -> str:
 def _stood_still_itself(broken: MeasuredStep) -> bool:
     """Tell whether most of the time in stalls was the load generator's own."""
     stalls = [stall for sample in broken.samples for stall in sample.stalls]
-    own_s = sum(stall.length_s for stall in stalls if stall.cause == "generator")
+    own_s = sum(stall.length_s for stall in stalls if stall.is_of_generator)
     return own_s * 2 > sum(stall.length_s for stall in stalls)
 
 

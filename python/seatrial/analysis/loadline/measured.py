@@ -14,6 +14,7 @@ from seatrial.analysis.estimates import (
     counted,
     estimate_of_rounds,
     percentile_ns,
+    percentiles_at_least,
     rate_estimate,
 )
 from seatrial.analysis.loadline.asked import Asked
@@ -77,11 +78,16 @@ def _measured(rate_per_s: float, samples: Sequence[Sample], asked: Asked) -> Mea
     judged = judge(rate_per_s, tallies, asked)
     offered = sum(sample.outcome.offered for sample in own)
     missed = sum(s.outcome.late_skipped + s.outcome.in_flight_at_end for s in own)
+    times = [_merged(sample, of_response=True) for sample in own]
+    response = _percentiles(own, times)
     step = LoadStep(
         cell=own[0].cell.key,
         offered_per_s=rate_per_s,
         completed_per_s=rate_estimate(own),
-        response=_percentiles(own, [_merged(sample, of_response=True) for sample in own]),
+        response=response,
+        response_at_least=percentiles_at_least(
+            response, times, own, [sample.outcome.completed for sample in own]
+        ),
         service=_percentiles(own, [_merged(sample, of_response=False) for sample in own]),
         above=judged.above,
         late_share=missed / offered if offered else 0.0,

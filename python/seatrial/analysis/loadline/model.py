@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from seatrial.analysis.estimate import Estimate
+from seatrial.analysis.estimate import AtLeast, Estimate
 
 Break = Literal["none", "knee", "cliff", "stalls", "service"]
 """How it breaks: not at all within what was tried, by latency that grows, at once, by freezes, or
@@ -22,7 +22,9 @@ class LoadStep(msgspec.Struct, frozen=True, kw_only=True):
         completed_per_s: What came out of it.
         response: By percentile name, response time from the intended start, in ns; a percentile
             is absent where it is not known (too few requests, or too many never ended).
-        service: The same from the actual start.
+        response_at_least: By percentile name, the lower bound (ns) of a response time that is
+            absent because requests were skipped or never ended.
+        service: The same as ``response`` from the actual start.
         above: Share of the offered requests that took longer than the limit, failed, were skipped
             as too late or never ended (unit ``ratio``); of one round, its timeline gives the
             interval.
@@ -41,6 +43,7 @@ class LoadStep(msgspec.Struct, frozen=True, kw_only=True):
     late_share: float
     stalls: int
     holds: bool | None
+    response_at_least: dict[str, AtLeast] = {}
 
 
 class LoadLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from seatrial.analysis.estimates import counted, rate_unit
@@ -75,13 +76,17 @@ def _of_timeline(summary: CellSummary, sample: Sample) -> list[SteadyState]:
 
 def _rules_of(series: Series) -> list[RuleResult]:
     """Return what SNIA's rule says of stretches of a timeline, and fio's of its seconds."""
-    stretches = min(STRETCHES_MAX, len(series.rates) // STEPS_PER_STRETCH_MIN)
-    rules = [snia(*_parts(series, len(series.rates) // stretches))] if stretches else []
+    rules = [snia(*_parts(series, _steps_per_stretch(len(series.rates))))]
     steps_per_s = max(1, round(1 / series.step_s))
     if len(series.rates) // steps_per_s >= WINDOW_VALUES:
         seconds = _parts(series, steps_per_s)
         rules += [fio_deviation(*seconds), fio_slope(*seconds)]
     return rules
+
+
+def _steps_per_stretch(steps: int) -> int:
+    """Return how many steps a part of a timeline has, so that there are at most 25 parts."""
+    return max(STEPS_PER_STRETCH_MIN, math.ceil(steps / STRETCHES_MAX))
 
 
 def _parts(series: Series, steps: int) -> tuple[list[float], list[float]]:

@@ -1,0 +1,53 @@
+"""Planted bounds: each is told right or inconclusive on a real server, and never wrong."""
+
+from __future__ import annotations
+
+import planted_bounds
+import pytest
+import throttled
+
+from seatrial.analysis.database.model import TimeVerdict
+from seatrial.errors import TargetError
+from seatrial.targets.postgres.binaries import find_binaries
+
+
+def obstacle() -> str:
+    try:
+        find_binaries()
+    except TargetError:
+        return "needs PostgreSQL: apt-get install postgresql"
+    return throttled.obstacle()
+
+
+def judged(plant: str, bound: str, likely: str = "") -> planted_bounds.Judged:
+    verdict = TimeVerdict(bound=bound, sentence="", evidence={}, likely=likely)
+    return planted_bounds.Judged(plant, planted_bounds.ALONE, verdict)
+
+
+def test_the_page_counts_what_was_said_of_each_plant():
+    said = [
+        judged("commit", "commit"),
+        judged("commit", "inconclusive", "commit"),
+        judged("commit", "cpu"),
+    ]
+    text = planted_bounds.section(
+        planted_bounds.Measured(
+            conditions=["- a machine"], judged=said, rounds=3, seconds=4, seed=1
+        )
+    )
+    told = "1 commit, 1 inconclusive (commit if anything), 1 cpu"
+    assert f"| commit | alone | 1 | 1 | 1 | {told} |" in text
+    assert "| all |  | 1 | 1 | 1 |" in text
+
+
+@pytest.mark.root
+@pytest.mark.slow
+@pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "nothing hinders it")
+def test_no_planted_bound_is_told_as_another():
+    options = planted_bounds.options_of(["--quick", "--seconds", "3"])
+    found = planted_bounds.measure(options).judged
+    assert len(found) == 2 * len(planted_bounds.PLANTS)
+    wrong = [each for each in found if each.outcome == planted_bounds.WRONG]
+    assert [(each.plant, each.condition, each.verdict.sentence) for each in wrong] == []
+    # Whatever else the machine does, something leads, and it says what it is or what is left.
+    assert all(each.verdict.rivals or each.verdict.next for each in found)

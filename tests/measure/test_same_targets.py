@@ -80,3 +80,19 @@ def test_something_else_at_the_same_path_is_refused(monkeypatch, plan, label, no
     with pytest.raises(TargetError, match=told) as refused:
         require(monkeypatch, plan, then, then | {label: now})
     assert f"/{label} lay on sda (1 TiB, One) with xfs on /mnt/ssd" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "is_same"), [("ab", "ab", True), ("ab", "cd", False), (None, "cd", True)]
+)
+def test_the_same_name_and_size_on_another_medium_is_another_target(
+    monkeypatch, plan, then, now, is_same
+):
+    """Such as a loop device that was made again of another file; older runs do not know of it."""
+    was, is_now = (facts(stack=[DISK | {"medium_hash": each}]) for each in (then, now))
+    places = {"one": was, "other": facts()}
+    if is_same:
+        require(monkeypatch, plan, places, places | {"one": is_now})
+        return
+    with pytest.raises(TargetError):
+        require(monkeypatch, plan, places, places | {"one": is_now})

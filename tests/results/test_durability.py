@@ -53,7 +53,7 @@ def test_a_killed_run_is_found_and_continued(tmp_path):
     with ResultsFile.open(path) as file:
         run = file.find_resumable("plan-a", [])
         assert run is not None
-        assert (run.id, run.status, run.ended_at) == (RUN_ID, "running", None)
+        assert (run.id, run.status, run.ended_at) == (RUN_ID, "interrupted", None)
         done = {index for _, index in file.done(RUN_ID)}
         following = max(done) + 1
         file.add_sample(RUN_ID, make_sample(index=following))

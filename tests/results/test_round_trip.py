@@ -220,7 +220,8 @@ def test_a_run_and_its_sample_come_back_equal(run, sample):
             file.start_run(run)
             stored = file.add_sample(run.id, sample)
         with ResultsFile.open(path, read_only=True) as file:
-            assert file.runs() == [run]
+            (found,) = file.runs()
+            assert msgspec.structs.replace(found, process=None) == run
             assert file.samples(run.id) == [stored]
         assert stored == msgspec.structs.replace(sample, id=stored.id, run_id=run.id)
         assert stored.id > 0

@@ -35,18 +35,26 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     interrupted: bool
 
 
-def measure_spec(spec: Mapping[str, Any], watcher: Watcher) -> Measured:
+def measure_spec(
+    spec: Mapping[str, Any], watcher: Watcher, opened: Mapping[str, str] | None = None
+) -> Measured:
     """Measure one cell from its whole specification.
 
     An interrupt (Ctrl-C, or SIGTERM made into one) ends the cell in order; what was measured is
     returned and marked.
+
+    Args:
+        spec: As docs/engine.md has it.
+        watcher: Told of the progress.
+        opened: For each path in it that is open already, the path of its descriptor: the engine
+            reaches what was judged, whatever has the name by now.
 
     Raises:
         TargetError: when the target cannot be opened.
         TooLargeError: when the requests in flight would not fit into memory.
         EngineError: when the specification is refused or the engine fails.
     """
-    running = _start(spec)
+    running = _start(spec, opened or {})
     interrupted = False
     while True:
         try:
@@ -71,14 +79,21 @@ def measure_spec(spec: Mapping[str, Any], watcher: Watcher) -> Measured:
     return Measured(parts=parts, interrupted=interrupted)
 
 
-def _start(spec: Mapping[str, Any]) -> _core.Running:
+def _start(spec: Mapping[str, Any], opened: Mapping[str, str]) -> _core.Running:
+    target = dict(spec["target"])
+    for key in ("path", "copy_to"):
+        if target.get(key) in opened:
+            target[key] = opened[target[key]]
     try:
-        return _core.start(msgspec.json.encode(spec).decode())
+        return _core.start(msgspec.json.encode({**spec, "target": target}).decode())
     except ValueError as error:
         raise _refused(error) from None
     except OSError as error:
+        seen = str(error.args[-1] if error.args else error)
+        for path, descriptor in opened.items():
+            seen = seen.replace(f"{descriptor}:", f"{path}:")
         raise TargetError(
-            seen=str(error.args[-1] if error.args else error),
+            seen=seen,
             cause="The target is missing, may not be opened, or does not support O_DIRECT",
             next_step="Look at it with `seatrial check`, or measure with --buffered",
         ) from None

@@ -24,6 +24,7 @@ def measure_cell(
     position: int,
     watcher: Watcher,
     beside: Beside | None = None,
+    opened: Mapping[str, str] | None = None,
 ) -> Sample:
     """Measure one cell once.
 
@@ -34,6 +35,7 @@ def measure_cell(
         position: The cell's place in the round's order, from 0.
         watcher: Told of the progress.
         beside: What goes on beside the load.
+        opened: As ``measure_spec`` takes it.
 
     Returns:
         The sample, not stored yet; ``interrupted`` in its status if the user ended it.
@@ -46,7 +48,7 @@ def measure_cell(
     place = Path(path) if path else None
     with beside or Nothing():
         surroundings = Surroundings(place)
-        measured = measure_spec(spec, watcher)
+        measured = measure_spec(spec, watcher, opened)
         grown = surroundings.grown()
     parts = measured.parts
     return msgspec.convert(

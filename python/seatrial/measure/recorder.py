@@ -10,15 +10,19 @@ from typing import Any, Final
 
 import msgspec
 
+from seatrial.errors import SpaceError
 from seatrial.measure.limits import OwnLimits
+from seatrial.measure.neighbours import Neighbours
 from seatrial.measure.progress import Silent, Watcher
 from seatrial.measure.quiet import rest
 from seatrial.measure.stage import AnyStage
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
 from seatrial.study.cell import Cell
+from seatrial.study.database import is_of_database
 from seatrial.study.loadline import LOADLINE
 from seatrial.study.model import Plan
+from seatrial.targets.space import FULL_NAMES, free_text, no_space
 
 COMPLETE: Final = "complete"
 INTERRUPTED: Final = "interrupted"
@@ -51,16 +55,24 @@ class Recorder:
         store: Where samples go.
         run: The stored run that they belong to.
         watcher: Told of the progress.
+        neighbours: Looks who else is at the storage; nobody does unless given.
     """
 
-    def __init__(
-        self, plan: Plan, stage: AnyStage, store: ResultsFile, run: Run, watcher: Watcher
+    def __init__(  # noqa: PLR0917 - each is a thing of its own
+        self,
+        plan: Plan,
+        stage: AnyStage,
+        store: ResultsFile,
+        run: Run,
+        watcher: Watcher,
+        neighbours: Neighbours | None = None,
     ) -> None:
         self.plan = plan
         self.run = run
         self.watcher = watcher
         self._stage = stage
         self._store = store
+        self._neighbours = neighbours
         self._limits = OwnLimits()
         self._rested_s: dict[str, float] = {}
 
@@ -91,33 +103,59 @@ class Recorder:
 
         Raises:
             Interrupted: when the user ended the cell, or the run right after it.
+            SpaceError: when a file system ran full; the sample is stored only if it is of the
+                run's only cell, so that a resumed run measures the cell again.
             TargetError: when a target goes away.
         """
         self._stage.bring_up(cell.target, self.watcher, fills=cell.kind == FILL)
         self.watcher.cell_started(cell, round_number, time_left_s)
+        spec = self._spec(cell, round_number)
+        looks = None if not is_on_storage(cell) else self._neighbours
+        if looks:
+            looks.before()
         sample = self._stage.measure(
-            cell,
-            self._spec(cell, round_number),
-            round_number=round_number,
-            position=position,
-            watcher=self.watcher,
+            cell, spec, round_number=round_number, position=position, watcher=self.watcher
         )
+        others = looks.after() if looks else {}
         is_only_cell = len(self.plan.cells) == 1 and cell.kind != LOADLINE
         if sample.status == INTERRUPTED and not is_only_cell:
             raise Interrupted
+        full = self._full(sample)
+        if full and not is_only_cell:
+            raise full
         goes_on = sample.status != INTERRUPTED
         try:
             limited = self._with_limit(sample)
         except KeyboardInterrupt:
             # The sample is whole and is kept, though the engine's own limit is not known.
             limited, goes_on = sample, False
-        counters = limited.counters | dict(notes or {})
+        counters = limited.counters | others | dict(notes or {})
         noted = msgspec.structs.replace(limited, counters=counters)
         stored = self._store.add_sample(self.run.id, noted)
         self.watcher.cell_ended(stored)
+        if full:
+            raise full
         if not goes_on:
             raise Interrupted
         return stored
+
+    def _full(self, sample: Sample) -> SpaceError | None:
+        """Return the error of a file system that ran full under a sample; None where none did.
+
+        The files of loop devices are files of holes: where their own file system has no room, the
+        kernel fails the requests of the device with EIO.
+        """
+        names = {error.name for error in sample.errors}
+        what = f"{sample.cell.key} failed with {', '.join(sorted(names))}"
+        if FULL_NAMES & names:
+            path = self._stage.spec(sample.cell, 0)["target"].get("path")
+            return no_space(Path(path or sample.cell.target), what)
+        drives = self.plan.study.drives
+        if "EIO" in names and self.plan.target(sample.cell.target).layout and drives.loop:
+            folder = Path(drives.folder or ".").resolve()
+            if free := free_text(folder):
+                return no_space(folder, f"{what}; its drives are files there, and {free}")
+        return None
 
     def probe(self, cell: Cell, number: int) -> Sample:
         """Measure a cell without storing or telling of it.
@@ -190,6 +228,11 @@ class Recorder:
         limit_per_s = self._limits.null_limit_per_s(sample.engine, cell.threads, cell.depth)
         counters = sample.counters | {"null_limit_per_s": limit_per_s}
         return msgspec.structs.replace(sample, counters=counters)
+
+
+def is_on_storage(cell: Cell) -> bool:
+    """Tell whether a cell is a load on storage, and neither on a database nor on a model."""
+    return not is_of_database(cell) and cell.spec.get("target", {}).get("kind") == "file"
 
 
 def _write_back(path: Path) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from seatrial import _core, context
-from seatrial.errors import SeatrialError, UsageError
+from seatrial.errors import ResultsFileError, SeatrialError, UsageError
 from seatrial.measure.layouts.stage import LayoutStage
+from seatrial.measure.neighbours import Neighbours
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import INTERRUPTED, Conductor, Interrupted, Recorder, RoundsEnd
 from seatrial.measure.same_targets import require_same_targets, storage_paths
@@ -21,6 +22,7 @@ from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 from seatrial.study.load import study_to_mapping
 from seatrial.study.model import Plan
+from seatrial.targets.run_lock import RunLock
 from seatrial.targets.undo import UndoJournal
 
 
@@ -33,6 +35,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         label: What the user calls the run.
         destroy: Serial number or exact path of what may be overwritten; of several, with commas.
         resume: A stored run of the same plan to go on with.
+        waits: Whether to wait for another run on the same storage to end.
     """
 
     plan: Plan
@@ -40,6 +43,18 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     label: str = ""
     destroy: str | None = None
     resume: Run | None = None
+    waits: bool = False
+
+
+class _Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """A moment by two clocks: of the day, which may be stepped, and the one that only goes on."""
+
+    unix_s: float
+    monotonic_s: float
+
+    def now_unix_s(self) -> float:
+        """Return the time of day now, as the clock of the day would have it without a step."""
+        return self.unix_s + time.monotonic() - self.monotonic_s
 
 
 def execute(
@@ -60,11 +75,26 @@ def execute(
         SeatrialError: when the target is refused, cannot be used or fails; samples measured before
             are stored, and the run is marked as failed, or taken out again where nothing could be
             measured because of what was asked for. When a target is not what it was in the run
-            that is gone on with; nothing is touched then.
+            that is gone on with, or another run measures it; nothing is touched then.
     """
+    places = list(storage_paths(request.plan).values())
+    servers = [target.url for target in request.plan.targets if target.url]
+    with RunLock(places, servers=servers, waits=request.waits, tell=watcher.stage) as lock:
+        return _executed(request, store, watcher, conductor, Neighbours(lock))
+
+
+def _executed(
+    request: RunRequest,
+    store: ResultsFile,
+    watcher: Watcher,
+    conductor: Conductor,
+    neighbours: Neighbours,
+) -> tuple[Run, RoundsEnd]:
+    """Measure a plan whose storage this run has for itself; arguments are those of ``execute``."""
     if request.resume is not None:
         require_same_targets(request.resume, request.plan)
-    run = request.resume or _new_run(request)
+    began = _Moment(unix_s=time.time(), monotonic_s=time.monotonic())
+    run = request.resume or _new_run(request, began.unix_s)
     place = _place(request.plan)
     with UndoJournal(run.id) as journal:
         stage = _stage(request, run, journal, store)
@@ -74,14 +104,14 @@ def execute(
                 store.start_run(run)
             else:
                 store.resume_run(run.id)
-            recorder = Recorder(request.plan, stage, store, run, watcher)
-            end = _measured(stage, store, recorder, conductor)
+            recorder = Recorder(request.plan, stage, store, run, watcher, neighbours)
+            end = _measured(stage, store, recorder, conductor, began)
             with suppress(KeyboardInterrupt):
                 # What is not taken apart now is in the journal, which is undone below.
                 stage.take_down()
-            after = context.after(run.fingerprint_before, place)
+            after = context.after(run.fingerprint_before, place) | neighbours.found()
             # Before anything is put away, for that may fail where the target did.
-            store.finish_run(run.id, end.status, time.time(), after)
+            store.finish_run(run.id, end.status, began.now_unix_s(), after)
     return store.run(run.id), end
 
 
@@ -103,7 +133,11 @@ def _stage(
 
 
 def _measured(
-    stage: Stage | LayoutStage, store: ResultsFile, recorder: Recorder, conductor: Conductor
+    stage: Stage | LayoutStage,
+    store: ResultsFile,
+    recorder: Recorder,
+    conductor: Conductor,
+    began: _Moment,
 ) -> RoundsEnd:
     try:
         stage.prepare(recorder.watcher)
@@ -112,19 +146,20 @@ def _measured(
     except (KeyboardInterrupt, Interrupted):
         return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
     except SeatrialError as error:
-        if isinstance(error, UsageError) and not recorder.earlier():
-            # What was asked for cannot be had: there was no run.
-            store.drop_run(recorder.run.id)
-        else:
-            store.finish_run(recorder.run.id, "failed", time.time(), {})
+        # Where the results file itself is what failed, the first error is the one to tell.
+        with suppress(ResultsFileError):
+            if isinstance(error, UsageError) and not recorder.earlier():
+                # What was asked for cannot be had: there was no run.
+                store.drop_run(recorder.run.id)
+            else:
+                store.finish_run(recorder.run.id, "failed", began.now_unix_s(), {})
         raise
     told = [end.reason, *(f"{note.rstrip('.')}." for note in recorder.plan.left_out)]
     return RoundsEnd(status=end.status, reason=" ".join(told))
 
 
-def _new_run(request: RunRequest) -> Run:
+def _new_run(request: RunRequest, now_s: float) -> Run:
     plan = request.plan
-    now_s = time.time()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_s))
     return Run(
         id=f"{stamp}-{secrets.token_hex(2)}",

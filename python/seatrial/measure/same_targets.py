@@ -77,7 +77,16 @@ def _differ(then: Facts, now: Facts) -> bool:
     ):
         return True
     devices_then, devices_now = _devices(then), _devices(now)
-    return bool(devices_then and devices_now) and devices_then != devices_now
+    if not devices_then or not devices_now:
+        return False
+    media = _medium(then), _medium(now)
+    return devices_then != devices_now or (all(media) and media[0] != media[1])
+
+
+def _medium(target: Facts) -> str | None:
+    """Return what tells the topmost device's medium from others; None where it is not known."""
+    found: str | None = target["stack"][0].get("medium_hash")
+    return found
 
 
 def _devices(target: Facts) -> list[str]:

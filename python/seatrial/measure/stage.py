@@ -30,6 +30,7 @@ from seatrial.targets.device import Device, open_device
 from seatrial.targets.discard import discard
 from seatrial.targets.file import RESERVE_BYTES, TrialFolder
 from seatrial.targets.guard import Permit, inspect, permit_write
+from seatrial.targets.space import FULL_ERRNOS, FULL_NAMES, no_space
 from seatrial.targets.undo import UndoJournal
 
 PREFILL_BLOCK_BYTES: Final = 1 << 20
@@ -112,6 +113,7 @@ class Stage:
         self._folders: dict[str, TrialFolder] = {}
         self._devices: dict[str, Device] = {}
         self._permits: dict[str, Permit] = {}
+        self._opened: dict[str, str] = {}
         self._ledgers: TrialFolder | None = None
         self._databases = Databases(plan, journal, side) if has_databases(plan) else None
 
@@ -209,6 +211,22 @@ class Stage:
             return self._folders[label].file(name)
         return Path(self.plan.target(label).path)
 
+    def _writable(self, label: str, name: str) -> str:
+        """Return where a file of the plan lies, and have it open if the run may write to it.
+
+        Raises:
+            RefusedError: when something else has the name of a trial file.
+            TargetError: when it cannot be opened.
+        """
+        path = str(self.path(label, name))
+        device = self._devices.get(label)
+        permit = self._permits.get(label) or (device.permit if device else None)
+        if label in self._folders:
+            self._opened[path] = self._folders[label].claim(name)
+        elif permit:
+            self._opened[path] = permit.safe_path
+        return path
+
     def discard(self, label: str) -> int:
         """Trim what the plan uses of a device; return how many bytes were, 0 where none can be.
 
@@ -269,9 +287,13 @@ class Stage:
             TargetError: when the file system does not.
         """
         try:
-            with self.path(file.target, file.name).open("ab") as opened:
+            path = self._writable(file.target, file.name)
+            with Path(self._opened[path]).open("ab") as opened:
                 os.posix_fallocate(opened.fileno(), 0, file.size_bytes)
         except OSError as error:
+            if error.errno in FULL_ERRNOS:
+                what = f"{format_size(file.size_bytes)} could not be set aside for {file.name}"
+                raise no_space(self.path(file.target, file.name), what) from None
             raise TargetError(
                 seen=f"{format_size(file.size_bytes)} for {file.name} on {file.target} could not "
                 f"be set aside: {error.strerror}",
@@ -290,14 +312,14 @@ class Stage:
         if file.target not in self._folders:
             what = self.plan.target(file.target).path
         watcher.stage(f"Filling {what}: {format_size(file.size_bytes)}")
-        measured = measure_spec(self._fill_spec(file), watcher)
+        measured = measure_spec(self._fill_spec(file), watcher, self._opened)
         if measured.interrupted:
             raise KeyboardInterrupt
         moved_bytes = sum(
             part["transferred_bytes"] for part in measured.parts["operations"].values()
         )
         if moved_bytes < file.size_bytes:
-            raise _not_filled(file, measured.parts)
+            raise _not_filled(file, measured.parts, self.path(file.target, file.name))
 
     def _fill_spec(self, file: TrialFile) -> dict[str, Any]:
         target = self.plan.target(file.target)
@@ -313,7 +335,7 @@ class Stage:
             "seed": self._seed(file.name, 0),
             "target": {
                 "kind": "file",
-                "path": str(self.path(file.target, file.name)),
+                "path": self._writable(file.target, file.name),
                 "size_bytes": file.size_bytes,
                 "direct": self._needs_direct(target),
                 "create": target.holds_files,
@@ -342,11 +364,10 @@ class Stage:
             target["state_key"] = self._state_key(cell.target)
         if planned["kind"] != "file":
             return spec
-        path = self.path(cell.target, planned["file"])
-        target["path"] = str(path)
-        target["device"] = context.block_device_of(path) or None
+        target["path"] = self._writable(cell.target, planned["file"])
+        target["device"] = context.block_device_of(Path(target["path"])) or None
         if planned["copy_to"]:
-            target["copy_to"] = str(self.path(cell.target, planned["copy_to"]))
+            target["copy_to"] = self._writable(cell.target, planned["copy_to"])
         return self._with_ledger(spec, cell.target, planned["file"])
 
     def measure(
@@ -386,6 +407,7 @@ class Stage:
             position=position,
             watcher=watcher,
             beside=beside,
+            opened=self._opened,
         )
 
     def _with_ledger(self, spec: dict[str, Any], label: str, name: str) -> dict[str, Any]:
@@ -430,8 +452,10 @@ class Stage:
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
 
-def _not_filled(file: TrialFile, parts: Mapping[str, Any]) -> TargetError:
+def _not_filled(file: TrialFile, parts: Mapping[str, Any], path: Path) -> TargetError:
     names = sorted({error["name"] for error in parts["errors"]}) or ["no error reported"]
+    if FULL_NAMES & set(names):
+        return no_space(path, f"{file.name} on {file.target} could not be written whole")
     return TargetError(
         seen=f"{file.name} on {file.target} could not be written whole: {', '.join(names)}",
         cause="The target ran out of space or failed while it was being filled",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from seatrial.results import rows
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 
@@ -48,6 +49,5 @@ def bring_run(source: ResultsFile, run_id: str, destination: ResultsFile) -> Run
 
 
 def _as_ended(run: Run) -> Run:
-    if run.status != "running":
-        return run
-    return msgspec.structs.replace(run, status="interrupted")
+    status = rows.INTERRUPTED if run.status == rows.RUNNING else run.status
+    return msgspec.structs.replace(run, status=status, process=None)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from seatrial import _core
+from seatrial.processes import Owner
 from seatrial.results.replay import STATEMENTS, ReplayRecord
 from seatrial.results.start import StartRecord
 from seatrial.study.cell import Cell
@@ -98,7 +99,8 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         start_s: From the sample's start.
         length_s: Until the next completion, or the sample's end.
-        cause: ``device``, ``filesystem``, ``generator`` or ``unknown``.
+        cause: ``device``, ``filesystem``, ``cgroup_throttle``, ``cpu_quota``, ``generator`` or
+            ``unknown``.
         operations: Requests outstanding at the end of the stall, by operation kind.
         depth: Their sum.
         evidence: What the watchdog saw, by name: shares in 0..1, counts, ns.
@@ -110,6 +112,11 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
     operations: dict[str, int]
     depth: int
     evidence: dict[str, Any] = {}
+
+    @property
+    def is_of_generator(self) -> bool:
+        """Whether the load generator itself was not running, so that the target is not at fault."""
+        return self.cause in {"generator", "cpu_quota"}
 
 
 class ErrorSample(msgspec.Struct, frozen=True, kw_only=True):
@@ -297,8 +304,10 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         errors: Examples of them.
         counters: Other readings by name, unit last: ``cpu_user_ns``, ``cpu_system_ns``,
             ``kernel_workers_max``, ``watchdog_lateness_ns_max``, ``null_limit_per_s``,
-            ``steal_ns``, ``device_read_bytes``, ``device_write_bytes``, ``temperature_c`` and,
-            for those that the kernel counts, the time in which they grew: ``surroundings_ns``.
+            ``steal_ns``, ``cpu_quota_ns`` (for how long a quota of processor time stopped threads,
+            summed over processors), ``device_read_bytes``, ``device_write_bytes``,
+            ``temperature_c`` and, for those that the kernel counts, the time in which they grew:
+            ``surroundings_ns``.
         verification: Where data were checked.
         series: Readings of machine, device and server, of a database's samples; and of an array
             that something is done to: ``rebuild_share`` (0 to 1), ``missing_members``.
@@ -355,12 +364,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         study: The study as written, checked and completed with defaults.
         plan_hash: Identifies the cells, so that a resume continues the same plan.
         seed: Of the order and of the addresses.
-        status: ``running``, ``complete``, ``interrupted`` or ``failed``.
+        status: ``running``, ``complete``, ``interrupted`` or ``failed``. A run read from a file is
+            ``running`` only while its process is, and else ``interrupted``.
         started_at: Unix time in seconds.
         ended_at: Unix time in seconds; None while running or after a kill.
         fingerprint_before: Machine and target before the first sample.
         fingerprint_after: What changed or aged meanwhile: health, temperature, kernel messages.
         seatrial_version: Version that measured.
+        process: What measures it while it is running, without the name of its host; else None.
     """
 
     id: str
@@ -376,3 +387,4 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint_before: dict[str, Any] = {}
     fingerprint_after: dict[str, Any] = {}
     seatrial_version: str
+    process: Owner | None = None

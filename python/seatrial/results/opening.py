@@ -126,13 +126,31 @@ def _explanation(
             "opened for reading.",
             next_step="Name a results file in a directory of your own: --results FILE",
         )
+    if code == sqlite3.SQLITE_FULL or (code in _DEVICE and _free_bytes(path.parent) == 0):
+        return ResultsFileError(
+            seen=f"No space left on {path.parent}, which holds the results file {path.name}: "
+            f"{error}.",
+            cause="The file system of the results file is full, which need not be the one under "
+            "trial; what was stored before is whole.",
+            next_step=f'Free some space (df -h "{path.parent}"), or name a results file elsewhere: '
+            "--results FILE",
+        )
     if code in _DEVICE:
         return ResultsFileError(
             seen=f"The results file {path} could not be read or written: {error}.",
-            cause="The file system that holds it is full or has failed.",
+            cause="The file system that holds it has failed.",
             next_step=f'Look for space and errors: df -h "{path.parent}"; dmesg | tail',
         )
     return damaged(path, _damage(error, connection))
+
+
+def _free_bytes(folder: Path) -> int | None:
+    """Return what is free on the file system of a folder; None where that is not known."""
+    try:
+        status = os.statvfs(folder)
+    except OSError:
+        return None
+    return status.f_bavail * status.f_frsize if status.f_blocks else None
 
 
 def _damage(error: sqlite3.Error, connection: sqlite3.Connection | None) -> str:

@@ -8,6 +8,8 @@ import msgspec
 
 from seatrial.results.model import Run, Sample
 
+REPORTED_MARK: Final = "†"
+"""What stands behind a figure that another tool computed; a note of the run explains it."""
 ASSUMED_DURATION: Final = "assumed_duration_s"
 """Counter of a sample whose duration only stands in for one that its source does not tell."""
 

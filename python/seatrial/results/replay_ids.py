@@ -101,7 +101,9 @@ class ReplayIds(msgspec.Struct, frozen=True, kw_only=True):
         patterns: Of pairs of texts.
         not_followed: Values that may be ids and were left alone as they go where ids are not
             followed, by where: handed to a ``function``, in a statement with an ``unknown_table``,
-            or in one that is ``not_understood``.
+            in one that is ``not_understood``, or within a ``text`` or JSON.
+        doubtful_uses: Values that a draw of the capture gave or may have given, and that were sent
+            as captured: their statements may have met or written other rows.
         examples: Of what was left alone, some of each reason.
         returning_added: Statements that were given a RETURNING, to learn what they drew.
         waited_ns: That statements waited for values, together.
@@ -114,6 +116,7 @@ class ReplayIds(msgspec.Struct, frozen=True, kw_only=True):
     classes: list[ReplayIdClass] = []
     patterns: list[ReplayIdPattern] = []
     not_followed: dict[str, int] = {}
+    doubtful_uses: int = 0
     examples: list[ReplayIdExample] = []
     returning_added: int = 0
     waited_ns: int = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from sqlite3 import Row
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -31,20 +31,30 @@ from seatrial.results.replay import ReplayRecord
 from seatrial.study.cell import Cell
 
 Columns = dict[str, Any]
+RUNNING: Final = "running"
+INTERRUPTED: Final = "interrupted"
 PARTS = ("operation", "stall", "error", "corruption", "counter")
 """The tables that hold the parts of a sample, a row each."""
 
 
 def run_columns(run: Run) -> Columns:
     """Return the row of table ``run``; the seed is text, as it may exceed SQLite's 63 bits."""
-    columns = _json_columns(run, ("study", "fingerprint_before", "fingerprint_after"))
+    columns = _json_columns(run, ("study", "fingerprint_before", "fingerprint_after", "process"))
     return columns | {"seed": str(run.seed)}
 
 
 def run_of(row: Row) -> Run:
-    """Return the run of a row; raises ValueError when the row is damaged."""
+    """Return the run of a row; raises ValueError when the row is damaged.
+
+    A process that was killed cannot store its end, so whether a run still goes on is not what the
+    row says, but whether its process is there. On another machine, or after a restart of this one,
+    no process of that boot is.
+    """
     columns = _parsed(row)
-    return msgspec.convert(columns | {"seed": int(columns["seed"])}, Run)
+    run = msgspec.convert(columns | {"seed": int(columns["seed"])}, Run)
+    if run.status != RUNNING or (run.process is not None and run.process.is_seen_running()):
+        return run
+    return msgspec.structs.replace(run, status=INTERRUPTED)
 
 
 def cell_columns(run_id: str, cell: Cell) -> Columns:

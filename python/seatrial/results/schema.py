@@ -155,12 +155,15 @@ LAYOUT_SAMPLES = ("ALTER TABLE sample ADD COLUMN layout_json TEXT NOT NULL DEFAU
 
 REPLAY_SAMPLES = ("ALTER TABLE sample ADD COLUMN replay_json TEXT NOT NULL DEFAULT 'null'",)
 
+RUN_PROCESS = ("ALTER TABLE run ADD COLUMN process_json TEXT NOT NULL DEFAULT 'null'",)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     FIRST_TABLES,
     TOLD_BY_FOREIGN_RESULTS,
     DATABASE_SAMPLES,
     LAYOUT_SAMPLES,
     REPLAY_SAMPLES,
+    RUN_PROCESS,
 )
 """Statements that lead from each version to the next: entry 0 makes version 1 of an empty file."""
 

@@ -17,9 +17,11 @@ from typing import Any
 
 import msgspec
 
-from seatrial.errors import ResultsFileError, UsageError
+from seatrial.errors import RefusedError, ResultsFileError, UsageError
+from seatrial.processes import Owner
 from seatrial.results import opening, rows
 from seatrial.results.model import Run, Sample
+from seatrial.results.rescue import Identity, identity_of, lost, rescue
 from seatrial.study.cell import Cell
 
 # The columns of a cell beside those of its sample: results/rows.py takes them apart again.
@@ -50,12 +52,18 @@ class ResultsFile:
 
     Made by :meth:`open`. All methods raise :class:`~seatrial.errors.ResultsFileError` when the
     file is damaged, locked, full or read-only.
+
+    Attributes:
+        path: Where it is. A file that somebody removes, moves or replaces while it is written to
+            goes on under another name, with all that it held.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, *, is_new: bool = False) -> None:
         self.path = path
         self._connection = connection
         self._is_new = is_new
+        self._lost: list[tuple[Path, sqlite3.Connection]] = []
+        self._identity: Identity | None = None
 
     @classmethod
     def open(
@@ -76,11 +84,20 @@ class ResultsFile:
         if read_only:
             return cls(place, opening.reader(place))
         is_new = not place.exists()
-        return cls(place, opening.writer(place, create=create), is_new=is_new)
+        store = cls(place, opening.writer(place, create=create), is_new=is_new)
+        store._identity = identity_of(place)
+        return store
 
     def close(self) -> None:
-        """Close the file; the last to close it leaves one file with nothing beside it."""
+        """Close the file; the last to close it leaves one file with nothing beside it.
+
+        Raises:
+            ResultsFileError: The file that was opened is gone; another one holds what it held.
+        """
+        self._follow()
         opening.close(self._connection)
+        if self._lost:
+            raise lost(self._lost[0][0], self.path)
 
     def __enter__(self) -> ResultsFile:
         return self
@@ -92,17 +109,25 @@ class ResultsFile:
         trace: TracebackType | None,
     ) -> None:
         # A file made for a run that never began would only puzzle its finder.
-        is_needless = self._is_new and error is not None and not self.runs()
-        self.close()
-        if is_needless:
+        if self._is_new and error is not None and not self.runs():
+            opening.close(self._connection)
             self.path.unlink(missing_ok=True)
+            return
+        try:
+            self.close()
+        except ResultsFileError as loss:
+            if error is None:
+                raise
+            error.add_note(str(loss))
 
     def start_run(self, run: Run) -> None:
-        """Store a run before its first sample.
+        """Store a run before its first sample; where it is running, as one of this process.
 
         Raises:
             ResultsFileError: A run of this id is there already.
         """
+        if run.status == rows.RUNNING:
+            run = msgspec.structs.replace(run, process=Owner.current().without_host())
         with self._writing():
             self._insert_run(run)
 
@@ -134,8 +159,19 @@ class ResultsFile:
                     self._insert_sample(run.id, sample)
 
     def resume_run(self, run_id: str) -> None:
-        """Mark a stored run as running again, after it was killed or interrupted."""
-        self._update_run(run_id, {"status": "running", "ended_at": None})
+        """Mark a stored run as running again, in this process, after it was killed or interrupted.
+
+        Raises:
+            RefusedError: Another process is measuring it.
+            ResultsFileError: There is no such run.
+        """
+        own = Owner.current().without_host()
+        for run in self.runs():
+            if run.id == run_id and run.status == rows.RUNNING and run.process != own:
+                raise _still_running(run)
+        process = msgspec.json.encode(own).decode()
+        columns = {"status": rows.RUNNING, "ended_at": None, "process_json": process}
+        self._update_run(run_id, columns)
 
     def drop_run(self, run_id: str) -> None:
         """Take out a run that has no samples, as if it had never been begun.
@@ -183,7 +219,12 @@ class ResultsFile:
             fingerprint_after: What changed or aged meanwhile.
         """
         after = msgspec.json.encode(fingerprint_after).decode()
-        columns = {"status": status, "ended_at": ended_at, "fingerprint_after_json": after}
+        columns = {
+            "status": status,
+            "ended_at": ended_at,
+            "fingerprint_after_json": after,
+            "process_json": "null",
+        }
         self._update_run(run_id, columns)
 
     def add_sample(self, run_id: str, sample: Sample) -> Sample:
@@ -282,6 +323,7 @@ class ResultsFile:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Run the block in one transaction: all of it is stored, or nothing."""
+        self._follow()
         with opening.explained(self.path, self._connection):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -290,6 +332,17 @@ class ResultsFile:
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+
+    def _follow(self) -> None:
+        """Go on in a new file where the one that is written to is not at its path any more."""
+        if self._identity is None or identity_of(self.path) == self._identity:
+            return
+        former = self.path
+        self.path = rescue(former, self._connection)
+        # It stays open: to close it would be to remove files of its name that may be another's.
+        self._lost.append((former, self._connection))
+        self._connection = opening.writer(self.path, create=False)
+        self._identity = identity_of(self.path)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -389,6 +442,15 @@ class ResultsFile:
             seen = f"{self.path} holds no run {reference!r}."
             cause = "A run is named by its id, the beginning of its id, its label, or last."
         return UsageError(seen=seen, cause=cause, next_step="List the runs: seatrial list")
+
+
+def _still_running(run: Run) -> RefusedError:
+    pid = run.process.pid if run.process else "unknown"
+    return RefusedError(
+        seen=f"The run {run.id} is being measured by process {pid}",
+        cause="Two processes at the same run would measure each other's load",
+        next_step="Wait for that process or end it, then try again",
+    )
 
 
 def _has_id(run: Run, reference: str) -> bool:

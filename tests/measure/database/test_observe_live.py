@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -112,6 +113,31 @@ def test_totals_agree_with_pgbench_and_with_the_server(cluster, server):
     per_s = columns["transactions_per_s"]
     assert lasted_s * sum(per_s) / len(per_s) == pytest.approx(transactions, rel=0.2)
     assert seen.notes == []
+
+
+@once
+def test_processor_time_is_told_by_whose_it_is(cluster, server):
+    """A stranger's loop is neither the server's nor the client's; whoever queues for it is told."""
+    burn = "import time\nuntil = time.monotonic() + 2.5\nwhile time.monotonic() < until: pass"
+    shell = 'exec >/dev/null 2>&1; "$@" & "$@" & "$@" &'  # it ends, so they are nobody's children
+    observer = observer_of(server, client_pids=[os.getpid()])
+    observer.start()
+    subprocess.run(["sh", "-c", shell, "sh", sys.executable, "-c", burn], check=True)
+    pgbench(cluster, server.address, "-n", "-T3", "-c4", "-S")
+    counters = (seen := observer.stop()).counters
+    lasted_ns = counters["surroundings_ns"]
+    known = {name: [value for value in each if value is not None]
+             for name, each in seen.series.columns.items()}  # fmt: skip
+    columns = {name: sum(each) / len(each) for name, each in known.items() if each}
+    busy_ns = counters["machine_user_ns"] + counters["machine_system_ns"]
+    parts = ("server", "client", "seatrial", "others")
+    whole = sum(columns[f"{part}_cpu_cores"] for part in parts)
+    assert whole == pytest.approx(busy_ns / lasted_ns, rel=0.2)
+    assert columns["others_cpu_cores"] > 0.3
+    assert columns["server_cpu_cores"] > columns["seatrial_cpu_cores"] > 0
+    assert columns["server_delay_cores"] > 0.05  # three loops and pgbench: nobody has room
+    assert columns["client_delay_cores"] > 0
+    assert counters["kernel_cpu_ns"] < lasted_ns * os.cpu_count()
 
 
 def test_every_second_tells_of_machine_server_and_waits(cluster, server):

@@ -103,13 +103,8 @@ def test_what_a_process_says_at_its_end_is_kept_after_hours_of_progress():
     lines = LINES_MAX * 3
     script = f"import sys\nfor n in range({lines}): print('progress', n, file=sys.stderr)\n"
     with Crowd() as crowd:
-        crowd.add(
-            Process(
-                [sys.executable, "-c", script + "sys.exit('ERROR: the end')"],
-                os.environ,
-                lambda _line: None,
-            )
-        )
+        words = [sys.executable, "-c", script + "sys.exit('ERROR: the end')"]
+        crowd.start(lambda: Process(words, os.environ, lambda _line: None))
         (ended,) = crowd.listen(lambda: None)
     assert ended.lines[0] == "progress 0"
     assert len(ended.lines) == LINES_MAX * 2

@@ -80,3 +80,4 @@ class Mounted:
 
     def __init__(self, point: Path) -> None:
         self.point = str(point)
+        self.kind = "btrfs"

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,7 +57,7 @@ def run_batch(spec: DatabaseSpec, way: Way, task: Task) -> Driven:
     with Crowd() as crowd:
         deadline.crowd = crowd
         for environment in way.environments():
-            crowd.add(_started(command, environment))
+            crowd.start(partial(_started, command, environment))
         ended = crowd.listen(deadline.look)
     return Driven(
         parts={"started_at": started_unix_s, **_parts(ended, task, deadline)},

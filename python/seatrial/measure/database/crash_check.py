@@ -60,7 +60,7 @@ def index_faults(address: Address, binaries: Binaries) -> str:
         f"--database={address.dbname}",
     ]
     with Crowd() as crowd:
-        crowd.add(Process(command, address.environment(), lambda _line: None))
+        crowd.start(lambda: Process(command, address.environment(), lambda _line: None))
         (ended,) = crowd.listen(lambda: None)
     if ended.status == AMCHECK_SOUND:
         return ""

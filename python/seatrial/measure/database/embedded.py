@@ -39,6 +39,7 @@ from seatrial.targets.postgres.page_cache import drop_cached
 from seatrial.targets.postgres.processes import end_server
 from seatrial.targets.postgres.server import Server
 from seatrial.targets.postgres.settings import check_settings
+from seatrial.targets.space import as_space_error
 from seatrial.targets.undo import UndoJournal
 from seatrial.targets.undoer import comes_true
 
@@ -383,6 +384,9 @@ def explained(error: SeatrialError, server: Server) -> SeatrialError:
     Where it lives on, the end of its log is told with what the clients saw.
     """
     if not comes_true(lambda: not server.is_alive(), DEATH_S):
+        full = as_space_error(error, server.data_folder)
+        if full is not error:
+            return full
         told = [line for line in server.log_tail().splitlines() if _GRAVE.search(line)]
         if not told:
             return error

@@ -216,7 +216,7 @@ def _run(
     """
     command = [str(way.binaries.program(program)), *arguments]
     with Crowd() as crowd:
-        crowd.add(Process(command, address.environment(way.secret), hear))
+        crowd.start(lambda: Process(command, address.environment(way.secret), hear))
         (ended,) = crowd.listen(lambda: None)
     if ended.status != 0:
         raise _not_loaded(f"{program}: {complaint(ended.lines)}")

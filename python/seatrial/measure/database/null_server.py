@@ -20,14 +20,16 @@ from seatrial import _core
 from seatrial.errors import TargetError
 from seatrial.measure.database.printed import complaint, totals
 from seatrial.measure.database.processes import Crowd, Ended, Process
+from seatrial.targets.postgres.undoing import NULL_FOLDER_PREFIX
 
 USUAL_S: Final = 0.5
 PROBE_TRANSACTIONS: Final = 50
 """Of each client, to learn how many it takes to last: pgbench's own clock knows whole seconds."""
 SPARE_CONNECTIONS: Final = 8
 """pgbench has one of its own beside its clients', and old ones may have yet to be closed."""
-_SHORTEST_FOLDER: Final = "/tmp"  # noqa: S108 - a socket's path has 107 bytes at most
-_FOLDER_BYTES_MAX: Final = 70
+FOLDER_BYTES_MAX: Final = 70
+"""A socket's path has 107 bytes at most."""
+_SHORTEST_FOLDER: Final = "/tmp"  # noqa: S108 - where no other is short enough
 
 
 class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +67,8 @@ def ceiling_per_s(
             for it would be the ceiling.
         clients: As in the trial.
         threads: As in the trial.
-        place: A folder that goes with the run, for the server's socket; one for temporary files
-            where none is given, or its path is too long for a socket.
+        place: A folder that goes with the run, for the server's socket, at most
+            ``FOLDER_BYTES_MAX`` long; one for temporary files where none is given.
         seconds: About how long it is to last.
 
     Raises:
@@ -92,7 +94,7 @@ def _measured(
         *(str(pgbench), "--no-vacuum", f"--client={clients}", f"--jobs={threads}"),
         *arguments,
     ]
-    with tempfile.TemporaryDirectory(prefix="seatrial-null-", dir=socket_parent(place)) as folder:
+    with null_server_folder(place) as folder:
         probe = _run(command, folder, clients, PROBE_TRANSACTIONS)
         wanted = math.ceil(probe.per_s * seconds / clients)
         run = _run(command, folder, clients, max(1, wanted))
@@ -132,7 +134,7 @@ def _run(command: Sequence[str], folder: str, clients: int, transactions: int) -
 def _ended(command: Sequence[str], environment: dict[str, str]) -> Ended:
     with Crowd() as crowd:
         try:
-            crowd.add(Process(command, environment, _unheard))
+            crowd.start(lambda: Process(command, environment, _unheard))
         except OSError as error:
             raise TargetError(
                 seen=f"{command[0]} cannot be started: {error.strerror}",
@@ -162,11 +164,15 @@ def _environment(server: _core.NullServer) -> dict[str, str]:
     }
 
 
-def socket_parent(place: Path | None) -> str:
-    """Return a folder for a socket's folder, short enough for the path of a socket."""
-    wanted = [tempfile.gettempdir()] if place is None else [str(place), tempfile.gettempdir()]
-    short = (folder for folder in wanted if len(os.fsencode(folder)) <= _FOLDER_BYTES_MAX)
-    return next(short, _SHORTEST_FOLDER)
+def null_server_folder(place: Path | None) -> tempfile.TemporaryDirectory[str]:
+    """Return a context: a folder for the socket of a null server, below ``place`` if there is one.
+
+    ``place`` is the run's: what a killed process leaves in it goes with it.
+    """
+    wanted = [*([str(place)] if place else []), tempfile.gettempdir()]
+    short = (folder for folder in wanted if len(os.fsencode(folder)) <= FOLDER_BYTES_MAX)
+    folder = next(short, _SHORTEST_FOLDER)
+    return tempfile.TemporaryDirectory(prefix=NULL_FOLDER_PREFIX, dir=folder)
 
 
 def _gave_up(ended: Ended) -> TargetError:

@@ -46,10 +46,11 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
         counters: Totals over the trial by name, unit last: of the machine (``machine_user_ns``,
             ``steal_ns``, ``psi_io_full_ns`` ... and ``surroundings_ns``, the time in which they
             grew), of the device (``device_reads``, ``device_flush_ns`` ...), of processes
-            (``server_cpu_ns``, ``client_cpu_ns``), of the server (``transactions_committed``,
-            ``shared_hits``, ``wal_bytes``, ``checkpoints_requested``, ``io_normal_reads`` ...), of
-            its reads (observe_reads.py), and of the observer itself (``observer_cpu_ns``,
-            ``observer_looks``: how often the waits were looked at).
+            (``server_cpu_ns``, ``server_delay_ns``, ``client_cpu_ns``, ``client_delay_ns``,
+            ``seatrial_cpu_ns``, and of the rest ``context.bystanders``), of the server
+            (``transactions_committed``, ``shared_hits``, ``wal_bytes``, ``checkpoints_requested``,
+            ``io_normal_reads`` ...), of its reads (observe_reads.py), and of the observer itself
+            (``observer_cpu_ns``, ``observer_looks``: how often the waits were looked at).
         waits: How often active clients were seen in a wait, by ``class:event`` as the server's
             version has it (``IO:WALSync`` is ``IO:WalSync`` from 17 on); ``CPU`` for none.
         notes: What could not be read and why, as sentences.
@@ -70,8 +71,9 @@ class Observer:
         place: Where the data lie; None when that is not on this machine: then nothing of this
             machine is told as the server's.
         server_pid: The server's first process; None where it is not on this machine.
-        client_pids: Processes that put the load on; with our own (``os.getpid()``) count all that
-            it starts, but for the server.
+        client_pids: Processes below which are those that put the load on: of our own
+            (``os.getpid()``) all that it starts, but for the server. What they use themselves
+            counts as Seatrial's.
         databases: Whose transactions and blocks count; those of all databases if empty.
         period_s: Length of an entry of the series.
         waits_period_s: Between two looks at what clients wait for.
@@ -112,6 +114,7 @@ class Observer:
         Waits at most some seconds for a server that does not answer, and does not raise for it.
         """
         self._server.open()
+        self._machine.open(self._server.session_pid)
         self._began_s = time.monotonic()
         self._server.begin(self._began_s)
         self._machine.begin(self._began_s)
@@ -143,6 +146,7 @@ class Observer:
             **self._machine.readings.totals(),
             **self._server.moments.totals(),
             **self._server.reports.totals(),
+            **self._machine.bystanders,
         }
         counters = {
             name: value

@@ -14,6 +14,7 @@ from seatrial.measure.database.observe_series import (
     mean_ms,
     now,
     per_s,
+    rest_of,
     share_among,
     share_of_time,
 )
@@ -29,8 +30,15 @@ MACHINE_COLUMNS: Final[dict[str, Derive]] = {
     "cpu_steal_share": share_among("machine_steal_ns", _PROCESSOR_PARTS_NS),
     "cpu_idle_share": share_among("machine_idle_ns", _PROCESSOR_PARTS_NS),
     "server_cpu_cores": cores("server_cpu_ns"),
+    "server_delay_cores": cores("server_delay_ns"),
     "server_read_bytes_per_s": per_s("server_read_bytes"),
     "client_cpu_cores": cores("client_cpu_ns"),
+    "client_delay_cores": cores("client_delay_ns"),
+    "seatrial_cpu_cores": cores("seatrial_cpu_ns"),
+    "others_cpu_cores": rest_of(
+        ("machine_user_ns", "machine_system_ns"),
+        ("server_cpu_ns", "client_cpu_ns", "seatrial_cpu_ns"),
+    ),
     "psi_cpu_some_share": share_of_time("psi_cpu_some_ns"),
     "psi_io_some_share": share_of_time("psi_io_some_ns"),
     "psi_io_full_share": share_of_time("psi_io_full_ns"),
@@ -49,7 +57,11 @@ MACHINE_COLUMNS: Final[dict[str, Derive]] = {
 }
 """Of the machine, of the device under the data, and of the processes of server and client.
 
-``*_cpu_cores`` is processor time per second, 1.6 for one processor and six tenths of a second.
+``*_cpu_cores`` is processor time per second, 1.6 for one processor and six tenths of a second:
+``server`` without the session that answers the observer, ``client`` the processes that put the
+load on, ``seatrial`` this process (with the driver, where it is a thread of it) and that session,
+``others`` what is left of all that the machine did, the kernel's own threads included.
+``*_delay_cores`` is the time in which threads could run and had no processor, summed up over them.
 ``device_queue_mean`` is how many requests were on their way on the average (their times summed up
 over the time that passed, by Little's law); ``device_in_flight`` how many at the entry's end.
 Of several devices under one file system rates are summed up, and the busy share is their mean.

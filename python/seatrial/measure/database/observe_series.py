@@ -64,6 +64,25 @@ def cores(time_ns: str) -> Derive:
     return share_of_time(time_ns)
 
 
+def rest_of(whole_ns: Iterable[str], parts_ns: Iterable[str]) -> Derive:
+    """Return how to tell how many processors some counters leave over of what others grew by.
+
+    None where any of them is not known; never below 0, as clocks of processes and of the machine
+    differ by some ticks.
+    """
+    wholes, parts = tuple(whole_ns), tuple(parts_ns)
+
+    def derive(change: Change) -> float | None:
+        grown = {name: change.grown(name) for name in (*wholes, *parts)}
+        known = {name: value for name, value in grown.items() if value is not None}
+        if len(known) < len(grown):
+            return None
+        left_ns = sum(known[name] for name in wholes) - sum(known[name] for name in parts)
+        return _quotient(max(0.0, left_ns), change.elapsed_s * NS_PER_S)
+
+    return derive
+
+
 def share_among(part_ns: str, parts_ns: Iterable[str]) -> Derive:
     """Return how to tell the share of one counter in the growth of several.
 

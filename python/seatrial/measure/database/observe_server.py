@@ -80,6 +80,11 @@ class ServerWatch:
         self._others_at_start = 0
         self._began_s = 0.0
 
+    @property
+    def session_pid(self) -> int | None:
+        """The number that the server gives the process that answers us; None without one."""
+        return None if self._session is None else self._session.pid
+
     def open(self) -> None:
         """Connect and find out what may be read; what goes wrong is noted, never raised."""
         import psycopg  # noqa: PLC0415 - heavy, and only where there is a server

@@ -33,6 +33,7 @@ class Session:
 
     Attributes:
         version: The server's, as ``server_version_num`` has it.
+        pid: Of the server's process that answers, on the server's machine.
         transactions: How many of its own the server has committed by now.
         given_up: How many statements took too long and were given up.
 
@@ -56,6 +57,7 @@ class Session:
         # From here on every statement is prepared when it is first sent.
         self._connection.prepare_threshold = 0
         self.version = self._connection.info.server_version
+        self.pid = self._connection.info.backend_pid
         self.transactions = 0
         self.given_up = 0
 

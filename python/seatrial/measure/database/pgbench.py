@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -106,7 +107,7 @@ def run_pgbench(
     with Crowd() as crowd:
         for number, environment in enumerate(way.environments()):
             arguments = [*command, *_own_arguments(task, number)]
-            crowd.add(_started(arguments, environment, live.hearing(number)))
+            crowd.start(partial(_started, arguments, environment, live.hearing(number)))
         ended = _ended_in_order(crowd, live)
     return _left_behind(ended, task, interrupted=live.interrupted)
 

@@ -16,6 +16,7 @@ from typing import Final, Self
 import msgspec
 
 from seatrial.context.tree import LIVE
+from seatrial.interrupts import uninterrupted
 
 LISTEN_S: Final = 0.1
 THREADS_EVERY_S: Final = 0.5
@@ -190,9 +191,14 @@ class Crowd:
         for process in self.processes:
             process.end()
 
-    def add(self, process: Process) -> None:
-        """Take in a process that was just started."""
-        self.processes.append(process)
+    def start(self, starting: Callable[[], Process]) -> None:
+        """Start a process and take it in; no signal comes between the two.
+
+        Args:
+            starting: Starts it; what it raises is passed on.
+        """
+        with uninterrupted():
+            self.processes.append(starting())
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to all that still run."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 import msgspec
 
 from seatrial import _core
-from seatrial.measure.database.null_server import SPARE_CONNECTIONS, socket_parent
+from seatrial.measure.database.null_server import SPARE_CONNECTIONS, null_server_folder
 from seatrial.measure.database.replay import engine_spec, play
 from seatrial.measure.progress import Silent
 from seatrial.results.replay import ReplayRecord
@@ -53,7 +52,7 @@ def _measured(
     encoded: bytes, connections: int, *, place: Path | None, seconds: float
 ) -> float | None:
     replay = msgspec.json.decode(encoded, type=ReplaySpec)
-    with tempfile.TemporaryDirectory(prefix="seatrial-null-", dir=socket_parent(place)) as folder:
+    with null_server_folder(place) as folder:
         server = _core.NullServer(folder=folder, connections_max=connections + SPARE_CONNECTIONS)
         try:
             way = {"host": server.host, "port": server.port, "database": "null", "user": "null"}

@@ -30,7 +30,8 @@ def run_restore(command: str, way: Way, *, time_s_max: float) -> float:
     began_s = time.monotonic()
     with Crowd() as crowd:
         # One stream, so that what went wrong is read where it did.
-        crowd.add(Process([SHELL, "-c", f"exec 2>&1\n{command}"], environment, lambda _line: None))
+        words = [SHELL, "-c", f"exec 2>&1\n{command}"]
+        crowd.start(lambda: Process(words, environment, lambda _line: None))
         (ended,) = crowd.listen(lambda: _end_late(crowd, time.monotonic() - began_s - time_s_max))
     elapsed_s = time.monotonic() - began_s
     if ended.status != 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from seatrial.measure.database.embedded import Embedded
 from seatrial.measure.database.existing import Existing
 from seatrial.measure.database.invariant import with_invariant
 from seatrial.measure.database.logs import choose_place
+from seatrial.measure.database.null_server import FOLDER_BYTES_MAX
 from seatrial.measure.database.own_ceiling import own_ceiling
 from seatrial.measure.database.ready import Host, Ready
 from seatrial.measure.database.sample import Parts, measured, sample_of
@@ -29,6 +31,7 @@ from seatrial.study.database import BUILTIN_SCRIPTS, OnDatabase, is_of_database,
 from seatrial.study.files import is_archive_folder
 from seatrial.study.model import Plan
 from seatrial.targets.file import TrialFolder
+from seatrial.targets.postgres.socket_folder import SocketFolder, make_own_socket_folder
 from seatrial.targets.undo import UndoJournal
 
 SEED_MAX: Final = 1 << 31
@@ -61,6 +64,7 @@ class Databases:
         self._hosts: dict[_Place, Host] = {}
         self._logs: TrialFolder | None = None
         self._log_notes: list[str] = []
+        self._sockets: SocketFolder | None = None
 
     def open(self) -> Self:
         """Check everything that can be checked, and make a folder for the driver's logs.
@@ -151,8 +155,7 @@ class Databases:
             return self._crashes.measure(cell, round_number, position, watcher)
         spec = spec_of(cell.spec)
         host = self._hosts[_place(cell)]
-        place = self._logs.path if self._logs else None
-        ceiling = own_ceiling(cell.kind, spec, host.binaries, place)
+        ceiling = own_ceiling(cell.kind, spec, host.binaries, self._place_of_sockets())
         with host.ready(spec) as ready, self._log_folder() as folder:
             task = Task(
                 duration_s=float(cell.spec["limit"]["duration_s"]),
@@ -179,6 +182,8 @@ class Databases:
         self._crashes.close()
         for host in self._hosts.values():
             host.close()
+        if self._sockets:
+            self._journal.undo(self._sockets.entry)
         if self._logs:
             self._logs.remove()
 
@@ -204,6 +209,16 @@ class Databases:
         self._log_notes = [note] if note else []
         self._logs = TrialFolder(place, self._journal.run_id, self._journal)
         self._logs.open(0, direct=False)
+
+    def _place_of_sockets(self) -> Path | None:
+        """Return a folder of the run whose path is short enough for sockets in it."""
+        if self._logs is None:
+            return None
+        if len(os.fsencode(self._logs.path)) <= FOLDER_BYTES_MAX:
+            return self._logs.path
+        if self._sockets is None:
+            self._sockets = make_own_socket_folder(self._journal)
+        return self._sockets.path
 
     @contextmanager
     def _log_folder(self) -> Iterator[Path]:

@@ -34,7 +34,9 @@ def test_the_answer_and_its_table_are_printed_and_shown_again(tmp_path, model):
     assert told.code == 0, told
     assert "Within p99 <= 2 ms it sustains" in told.out
     headings = next(line for line in told.out.splitlines() if line.startswith("Offered"))
-    assert [word in headings for word in ("p50", "p99", "service", "Late", "Answer")] == [True] * 5
+    assert [
+        word in headings for word in ("p50", "p99", "service", "Late", "Above limit", "Answer")
+    ] == [True] * 6
     assert "p99 <= 2 ms breaks at a knee" in told.out
     shown = seatrial("show", "last", folder=tmp_path)
     assert shown.code == 0

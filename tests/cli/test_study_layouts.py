@@ -12,6 +12,7 @@ import pytest
 from cli.command import SEATRIAL, seatrial
 from lab.unprivileged import folder_of_nobody, python_folders, unprivileged
 from report.json_schema import breaches, load
+from seatrial.cli.files import Output
 from seatrial.cli.options import Measuring
 from seatrial.cli.study_command import plan_of, show_or_measure
 from seatrial.errors import StudyError, UsageError
@@ -127,7 +128,7 @@ def test_a_run_on_other_drives_is_not_resumed(tmp_path):
     with ResultsFile.open(results, create=True) as store:
         store.start_run(run)
     measuring = Measuring(
-        results=results, report=None, label="", destroy=None, as_json=False, plan_only=False
+        results=results, report=Output(), label="", destroy=None, as_json=False, plan_only=False
     )
     other = plan_of("raid-sweep", loop="2x1G", loop_dir=str(Path("/")))
     assert other.plan_hash == begun.plan_hash

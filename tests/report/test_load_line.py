@@ -9,6 +9,7 @@ from exports_hand import estimate, make_cell, make_summary, summary_with
 from loadline_hand import LIMIT_NS, RATES_PER_S, make_load_line, make_step
 from page_reader import read
 
+from seatrial.analysis.estimate import AtLeast
 from seatrial.analysis.wording import format_estimate
 from seatrial.report.exports import export
 from seatrial.report.figures.loadline import load_line_figures
@@ -108,13 +109,64 @@ def test_no_chart_where_nothing_is_known():
 
 def test_the_table_has_a_row_for_each_offered_rate():
     table = load_line_table(LINE)
-    assert table.title == "Latency against load (loadline), ssd: p99 within 5 ms"
+    assert table.title == (
+        "Latency against load (loadline), ssd: p99 within 5 ms, so 1 % may be above it"
+    )
     assert [row[0] for row in table.rows][:3] == ["2,000", "6,000", "10.0k"]
     assert [row[-1] for row in table.rows].count("breaks") == 3
     assert table.rows[-1][3:6] == ["not known"] * 3
     assert table.rows[-1][7] == "21 %"
     assert table.rows[-3][8] == "2"
     assert as_text(table).count("\n") == len(table.rows) + 3
+
+
+def test_the_share_that_decided_stands_beside_the_answer():
+    """The percentile's interval decides nothing: it may be unknown where the share is sure."""
+    p99 = estimate((3_000_000, 300_000, 30_000_000), "ns", 2)
+    steps = [
+        make_step(rate, response={"p99": p99}, above=estimate(above, "ratio", 2), holds=holds)
+        for rate, above, holds in (
+            (2000, (0.0, 0.0, 0.0043), True),
+            (3000, (0.0081, 0.0052, 0.0104), None),
+            (4000, (0.31, 0.302, 0.318), False),
+            (5000, (1.0, 0.9996, 1.0), False),
+        )
+    ]
+    line = make_load_line(steps=steps)
+    table = load_line_table(line)
+    place = table.headers.index("Above limit")
+    shown = [(row[place], row[-1]) for row in table.rows]
+    assert shown == [
+        ("0 % (0 to 0.43 %)", "holds"),
+        ("0.81 % (0.52 to 1.04 %)", "undecided"),
+        ("31 % (30 to 32 %)", "breaks"),
+        ("100 % (100 to 100 %)", "breaks"),
+    ]
+    summary = summary_of(line)
+    assert all(text in export(summary, "markdown") for text, _ in shown)
+    assert all(text in render(summary) for text, _ in shown)
+    stored = json.loads(export(summary, "json"))["load_lines"][0]["steps"]
+    assert [step["above"]["high"] for step in stored] == [0.0043, 0.0104, 0.318, 1.0]
+
+
+def test_an_end_of_the_share_never_seems_to_lie_on_the_other_side_of_what_is_allowed():
+    for high, holds in ((0.00996, True), (0.009997, True), (0.010003, None), (0.0104, None)):
+        step = make_step(2000, above=estimate((0.008, 0.005, high), "ratio", 2), holds=holds)
+        text = load_line_table(make_load_line(steps=[step])).rows[0][-2]
+        shown = float(text.split("to ")[1].removesuffix(" %)"))
+        assert (shown <= 1) == (holds is True), text
+
+
+def test_a_step_whose_percentile_is_not_known_shows_what_it_is_at_least():
+    bound = AtLeast(value=1.28e9, rounds=1, unit="ns")
+    known = make_step(20_000)
+    step = make_step(22_000, response_at_least={"p99": bound})
+    line = make_load_line(steps=[known, step])
+    row = load_line_table(line).rows[-1]
+    assert row[3:6] == ["not known", "at least 1.2 s", "not known"]
+    [breaks] = [each for each in panel_of(line).lines if each.name == "breaks"]
+    assert breaks.points[-1].text.startswith("at least 1.2 s, ")
+    assert "at least 1.2 s" in render(summary_of(line))
 
 
 def test_a_limit_is_told_with_all_its_digits():

@@ -128,6 +128,34 @@ def test_the_title_says_where_more_no_longer_helps():
     assert title == f"Reads reach {format_estimate(cells[1].iops)} with 4 KiB, 10 threads"
 
 
+@pytest.mark.parametrize(
+    ("rates_per_s", "rounds", "ending"),
+    [
+        ((1000.0, 1100.0, 1200.0, 9000.0), 3, ", the highest of 4"),
+        ((1000.0, 1001.0, 1002.0, 1003.0), 2, "; no difference seen between it and the other 3"),
+        ((10.0, 10.0, 8999.0, 9000.0), 3, "; no difference seen between it and 1 of 3 others"),
+        ((1000.0, 1100.0, 1200.0, 9000.0), 1, "; whether it is the highest of 4 is not known"),
+    ],
+)
+def test_the_highest_is_called_so_only_where_its_interval_lies_above_all_others(
+    rates_per_s: tuple[float, ...], rounds: int, ending: str
+):
+    maker = Maker()
+    cells = [
+        maker.summary(Draft(make_cell("four", "read", 4096, threads), rate, 900_000.0,
+                            rounds=rounds))
+        for threads, rate in enumerate(rates_per_s, 1)
+    ]  # fmt: skip
+    [figure] = [each for each in figures_of(cells) if each.id == "four-iops"]
+    assert figure.title.endswith(ending)
+
+
+def test_a_chart_says_that_its_figures_are_geometric_means():
+    notes = [note for figure in FIGURES.values() for note in figure.notes]
+    assert any("geometric mean of its rounds" in note for note in notes)
+    assert not any("is the mean of its rounds" in note for note in notes)
+
+
 def test_the_map_shows_rate_and_access_time_by_offset():
     panels = FIGURES["map"].views[0].panels
     assert [panel.title for panel in panels] == ["Rate", "Access time, median"]

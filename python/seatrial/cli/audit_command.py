@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from seatrial.cli.declared import declaring_options
-from seatrial.cli.options import destroy_option, json_option, results_option
+from seatrial.cli.options import destroy_option, json_option, results_option, wait_option
 
 if TYPE_CHECKING:
     from seatrial.analysis.bounds.declared import Declared
@@ -44,6 +44,7 @@ writes that differ in block size and concurrency alone; it is audited from 7 fig
 )
 @declaring_options
 @destroy_option
+@wait_option
 @results_option
 @json_option
 def command(
@@ -53,6 +54,7 @@ def command(
     remeasure: bool,
     declared: Declared,
     destroy: str | None,
+    waits: bool,
     results: Path,
     as_json: bool,
 ) -> int:
@@ -72,7 +74,7 @@ def command(
     asked = audit_text.asked_cell(predict) if predict is not None else None
     source = load_source(result, results)
     if remeasure:
-        source = _measured_again(result, results, destroy=destroy, quiet=as_json)
+        source = _measured_again(result, results, destroy=destroy, quiet=as_json, waits=waits)
     summary = summarise(*with_declared(source.run, source.samples, declared))
     _require_tables(summary, result)
     answers = audit_text.answers(summary.audits, asked) if asked else []
@@ -81,11 +83,13 @@ def command(
     return 0
 
 
-def _measured_again(result: str, results: Path, *, destroy: str | None, quiet: bool) -> Source:
+def _measured_again(
+    result: str, results: Path, *, destroy: str | None, quiet: bool, waits: bool
+) -> Source:
     """Measure the gaps of a run again, say how that ended, and return all of it."""
     from seatrial.cli.remeasure import measure_gaps_again  # noqa: PLC0415 - only if asked for
 
-    source, told = measure_gaps_again(result, results, destroy=destroy, quiet=quiet)
+    source, told = measure_gaps_again(result, results, destroy=destroy, quiet=quiet, waits=waits)
     if not quiet:
         click.echo(told)
     return source

@@ -18,7 +18,7 @@ from seatrial.cli.outcome import SEVERITY_MARKS, WIDTH, finding_text
 from seatrial.errors import UsageError
 from seatrial.report.audit_tables import audit_name
 from seatrial.report.exports.json_document import as_text as json_text
-from seatrial.report.exports.json_document import document
+from seatrial.report.exports.json_document import document, run_facts
 from seatrial.report.figures.overlay import KIND_WORDS, STATUS_WORDS
 from seatrial.report.tables import NO_FIGURE, Group, Table, as_text
 from seatrial.study.units import parse_size_bytes
@@ -103,7 +103,7 @@ def audit_document(summary: Summary, answered: Sequence[Answer]) -> str:
     return json_text(
         document(
             "audit",
-            run=summary.run,
+            run=run_facts(summary.run),
             audits=summary.audits,
             findings=summary.findings,
             answers=list(answered),

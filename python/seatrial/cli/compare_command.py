@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seatrial.cli.files import Output, output_option
 from seatrial.cli.options import json_option, results_option
 
 if TYPE_CHECKING:
@@ -64,11 +65,7 @@ def _percent(low: float, high: float) -> click.FloatRange:
     help="Exit code 3 if something surely is slower, by more than this.",
 )
 @click.option("--anyway", is_flag=True, help="Compare what should not be compared; warn only.")
-@click.option(
-    "--report",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write an HTML page of the comparison as well.",
-)
+@output_option("--report", about="Write an HTML page of the comparison as well.")
 @results_option
 @json_option
 def command(
@@ -79,7 +76,7 @@ def command(
     twin: str | None,
     slower_percent: float | None,
     anyway: bool,
-    report: Path | None,
+    report: Output,
     results: Path,
     as_json: bool,
 ) -> int:
@@ -96,11 +93,8 @@ def command(
         slower_than,
     )
     from seatrial.cli.documents import comparison_document  # noqa: PLC0415
-    from seatrial.cli.files import require_writable  # noqa: PLC0415
     from seatrial.cli.outcome import EXIT_THRESHOLD  # noqa: PLC0415
 
-    if report:
-        require_writable(report)
     # Millions of small objects that live to the end, none in a circle: to look for circles among
     # them, again and again as they grow, would be a quarter of all the time.
     gc.disable()
@@ -115,7 +109,7 @@ def command(
         for each in found
         if slower_percent is not None and (told := slower_than(each, slower_percent / 100))
     ]
-    if report:
+    if report.is_named:
         _write_report(found, report)
     if as_json:
         click.echo(comparison_document(found), nl=False)
@@ -123,13 +117,12 @@ def command(
         click.echo("\n".join(comparison_text(each) for each in found), nl=False)
         for told in slow:
             click.echo(f"Slower by more than {slower_percent:g} %: {told}.")
-        if report:
-            click.echo(f"Report: {click.format_filename(report)}")
+        if report.place:
+            click.echo(f"Report: {click.format_filename(report.place)}")
     return EXIT_THRESHOLD if slow else 0
 
 
-def _write_report(found: list[Comparison], place: Path) -> None:
-    from seatrial.cli.files import write_text  # noqa: PLC0415 - only here
+def _write_report(found: list[Comparison], report: Output) -> None:
     from seatrial.report.comparison_page import render  # noqa: PLC0415 - its parts are large
 
-    write_text(place, render(found), otherwise="seatrial compare A B --report FILE")
+    report.write(render(found), otherwise="seatrial compare A B --report FILE")

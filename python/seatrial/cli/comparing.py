@@ -11,12 +11,11 @@ import msgspec
 
 from seatrial.analysis.compare.comparison import MARGIN_SHARE_DEFAULT, compare
 from seatrial.analysis.compare.databases import with_defaults
-from seatrial.analysis.compare.figures import is_rate
 from seatrial.analysis.compare.fingerprints import facts_of, in_words, named_alike
+from seatrial.analysis.compare.judgement import judged
 from seatrial.analysis.compare.model import Comparison, Difference, Entrant, Side
 from seatrial.analysis.compare.noise import twin_label
 from seatrial.analysis.compare.verdict import ratio_words
-from seatrial.analysis.estimate import Estimate
 from seatrial.analysis.findings import find_in_comparison
 from seatrial.analysis.timeline import SLICES_MIN
 from seatrial.analysis.wording import format_identity, format_plural, format_share
@@ -207,27 +206,15 @@ def targets_compared_text(run: Run, samples: Sequence[Sample]) -> str:
 def slower_than(comparison: Comparison, share: float) -> str:
     """Return what surely is slower by more than a share, in words; empty where nothing is.
 
-    A rate by more than the share lower, a latency by more than the share higher, by the near end of
-    the ratio's interval; of all common cells together, else of the worst cell.
+    Of all common cells together, else of the worst cell.
     """
-
-    def is_too_slow(figure: str, answer: str, ratio: Estimate) -> bool:
-        if is_rate(figure):
-            surely = ratio.value if ratio.high is None else ratio.high
-            return answer == "lower" and surely < 1 - share
-        surely = ratio.value if ratio.low is None else ratio.low
-        return answer == "higher" and surely > 1 + share
-
-    for figure, total in comparison.overall_answers.items():
-        ratio = comparison.overall[figure]
-        if is_too_slow(figure, total.answer, ratio):
-            return f"{figure} of {format_plural(total.cells, 'cell')} is {ratio_words(ratio)}"
-    slow = [
-        each for each in comparison.comparands if is_too_slow(each.figure, each.answer, each.ratio)
-    ]
-    if not slow:
+    slower = judged(comparison, is_worse=True).beyond(share)
+    for figure, ratio in slower.overall.items():
+        cells = comparison.overall_answers[figure].cells
+        return f"{figure} of {format_plural(cells, 'cell')} is {ratio_words(ratio)}"
+    if not slower.cells:
         return ""
-    worst = max(slow, key=lambda each: max(each.ratio.value, 1 / each.ratio.value))
+    worst = max(slower.cells, key=lambda each: max(each.ratio.value, 1 / each.ratio.value))
     return f"{worst.figure} in {format_identity(worst.identity)} is {ratio_words(worst.ratio)}"
 
 

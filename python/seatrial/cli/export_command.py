@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seatrial.cli.files import write_text
+from seatrial.cli.files import Output, output_option
 from seatrial.cli.options import json_option, results_option, run_argument
 from seatrial.report.exports import FORMATS
 
@@ -34,16 +34,14 @@ Examples:
     show_default=True,
     help="Which format.",
 )
-@click.option(
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The file to write; standard output if not given.",
+@output_option(
+    "--output", "-o", about="The file to write; standard output if not given.", is_all=True
 )
 @click.option("--cell", metavar="KEY", help="Only the cell of this key.")
 @results_option
 @json_option
 def command(
-    *, run: str, name: str, output: Path | None, cell: str | None, results: Path, as_json: bool
+    *, run: str, name: str, output: Output, cell: str | None, results: Path, as_json: bool
 ) -> int:
     """Write RUN in another format."""
     from seatrial.cli.stored import stored_summary  # noqa: PLC0415 - not for --help
@@ -53,10 +51,10 @@ def command(
     if cell is not None:
         summary = _only(summary, cell)
     text = export(summary, "json" if as_json else name)
-    if output is None:
+    if not output.is_named:
         click.echo(text, nl=False)
         return 0
-    write_text(output, text, otherwise=f"seatrial export {run} --format {name} --output FILE")
+    output.write(text, otherwise=f"seatrial export {run} --format {name} --output FILE")
     return 0
 
 

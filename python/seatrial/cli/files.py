@@ -1,11 +1,205 @@
-"""Files that a command writes for its user."""
+"""Files that a command writes for its user: what may be replaced, and how it is replaced.
+
+Every option that names such a file is made by :func:`output_option` or judged by
+:func:`place_to_write`; ``tests/cli/test_outputs.py`` lists them all.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final, TextIO
 
-from seatrial.errors import UsageError
+import click
+import msgspec
+
+from seatrial.errors import RefusedError, SeatrialError, SpaceError, UsageError
+
+STANDARD_OUTPUT: Final = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+FORCE_NAME: Final = "force"
+FORCE: Final = "seatrial.cli.files.force"
+"""Where the context of click keeps whether --force was given."""
+TRACE_BEGINS: Final = b"PAR1"
+_LINE_CHARACTERS_MAX: Final = 4096
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of file, and what of it may be replaced.
+
+    Attributes:
+        name: What it is called in messages.
+        is_own: Tells by the content whether a file is of this kind; raises OSError.
+        can_be_remade: Whether its own may be replaced unasked, as it can be made again.
+        needs_own: Whether even ``--force`` replaces its own only.
+    """
+
+    name: str
+    is_own: Callable[[Path], bool]
+    can_be_remade: bool = True
+    needs_own: bool = False
+
+
+def _is_page_or_export(path: Path) -> bool:
+    from seatrial.report.own_files import is_own  # noqa: PLC0415 - only where a file exists
+
+    return is_own(path)
+
+
+def _is_trace(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(TRACE_BEGINS)) in (TRACE_BEGINS, b"")
+
+
+def _is_snapshot(path: Path) -> bool:
+    from seatrial.importers.statements import TAKEN  # noqa: PLC0415 - only where a file exists
+
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.readline(_LINE_CHARACTERS_MAX).rstrip("\n").endswith(f",{TAKEN}")
+
+
+TRACE: Final = Kind(name="trace", is_own=_is_trace, can_be_remade=False, needs_own=True)
+SNAPSHOT: Final = Kind(
+    name="snapshot of pg_stat_statements", is_own=_is_snapshot, can_be_remade=False
+)
+REMADE: Final = Kind(name="report or export of Seatrial", is_own=_is_page_or_export)
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a user wants a file.
+
+    Attributes:
+        place: The file; None where none was named.
+        force: Whether any ordinary file is replaced.
+        stream: Standard output, where that was named.
+        kind: What is written.
+    """
+
+    place: Path | None = None
+    force: bool = False
+    stream: TextIO | None = None
+    kind: Kind = REMADE
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the user named a file, or standard output."""
+        return self.place is not None
+
+    def or_at(self, default: Path) -> Output:
+        """Return this, or where none was named the same at a default place."""
+        return self if self.is_named else msgspec.structs.replace(self, place=default)
+
+    def write(self, text: str, *, otherwise: str) -> None:
+        """Write a text as a whole or not at all; ``otherwise`` is the command for elsewhere.
+
+        Raises:
+            RefusedError: when something is there that must not be replaced.
+            SpaceError: when there is no space for it.
+            UsageError: when it cannot be written there.
+        """
+        if self.stream is not None:
+            click.echo(text, file=self.stream, nl=False)
+            return
+        assert self.place is not None  # noqa: S101 - a defect of ours, not of a user
+        place = place_to_write(self.place, force=self.force, kind=self.kind)
+        try:
+            _replace(place, text.encode())
+        except OSError as error:
+            raise _failed(self.place, error, otherwise) from None
+
+
+class OutputPath(click.Path):
+    """The type of every option that names a file to write."""
+
+    def __init__(self, kind: Kind, *, is_all: bool = False) -> None:
+        super().__init__(path_type=Path)
+        self.kind = kind
+        self.is_all = is_all
+
+
+def output_option(
+    *names: str, about: str, kind: Kind = REMADE, is_all: bool = False
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return a decorator that adds an option for a file to write, and ``--force``.
+
+    The command gets an :class:`Output`, judged before anything else is done. Where standard output
+    is named, all that the command prints besides goes to standard error.
+
+    Args:
+        names: Of the option.
+        about: Its help.
+        kind: What is written.
+        is_all: Whether the command prints nothing besides.
+    """
+
+    def decorate(function: Callable[..., int]) -> Callable[..., int]:
+        options = getattr(function, "__click_params__", [])
+        if not any(option.name == FORCE_NAME for option in options):
+            function = _force_option(function)
+        option = click.option(
+            *names,
+            type=OutputPath(kind, is_all=is_all),
+            metavar="FILE",
+            callback=_judged,
+            help=about,
+        )
+        return option(function)
+
+    return decorate
+
+
+def _judged(context: click.Context, option: click.Parameter, place: Path | None) -> Output:
+    assert isinstance(option.type, OutputPath)  # noqa: S101 - a defect of ours, not of a user
+    output = Output(place=place, force=bool(context.meta.get(FORCE)), kind=option.type.kind)
+    if place is None:
+        return output
+    if str(place) in STANDARD_OUTPUT:
+        return _to_standard_output(context, output, is_all=option.type.is_all)
+    _require_not_results(place, context.params.get("results"))
+    place_to_write(place, force=output.force, kind=output.kind)
+    return output
+
+
+def _keep_force(context: click.Context, _option: click.Parameter, force: bool) -> None:
+    context.meta[FORCE] = force
+
+
+_force_option: Final = click.option(
+    "--force",
+    FORCE_NAME,
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_keep_force,
+    help="Replace any ordinary file; without it only a report or export of Seatrial.",
+)
+
+
+def _to_standard_output(context: click.Context, output: Output, *, is_all: bool) -> Output:
+    if not is_all and context.params.get("as_json"):
+        raise UsageError(
+            seen="Two things are to go to standard output: the file, and the document of --json",
+            cause="An output of - or /dev/stdout is standard output",
+            next_step="Name a file, or leave out --json",
+        )
+    stream = sys.stdout
+    context.with_resource(contextlib.redirect_stdout(sys.stderr))
+    return msgspec.structs.replace(output, stream=stream)
+
+
+def _require_not_results(place: Path, results: Path | None) -> None:
+    """Raise RefusedError when an output would replace the results file, by force or not."""
+    if results is not None and place.resolve() == results.resolve():
+        raise RefusedError(
+            seen=f"{place} is the results file",
+            cause="The output would replace what was measured",
+            next_step="Name another file",
+        )
 
 
 def require_writable(place: Path) -> None:
@@ -23,17 +217,168 @@ def require_writable(place: Path) -> None:
         )
 
 
-def write_text(place: Path, text: str, *, otherwise: str) -> None:
-    """Write a text file; ``otherwise`` is the command that makes it elsewhere.
+def place_to_write(place: Path, *, force: bool = False, kind: Kind = REMADE) -> Path:
+    """Return the path under which a file is written: the place itself, or where its link leads.
 
     Raises:
-        UsageError: when the file cannot be written.
+        RefusedError: when what is there must not be replaced: another's file, a device, a FIFO, or
+            a link to anything but a file of this kind.
+        UsageError: when it cannot be written there.
     """
     try:
-        place.write_text(text, encoding="utf-8")
+        is_link = place.is_symlink()
+        leads_nowhere = is_link and not place.exists()
     except OSError as error:
         raise UsageError(
             seen=f"{place} cannot be written: {error.strerror}",
-            cause="The folder is missing, read-only or full; the run itself is stored",
-            next_step=f"Write it elsewhere with `{otherwise}`",
+            cause="Its folder is closed to this user, or it is no name of a file",
+            next_step="Name another file",
         ) from None
+    if leads_nowhere:
+        raise RefusedError(
+            seen=f"{place} is a symbolic link that leads nowhere",
+            cause="What is written through a link appears at a place that was not named",
+            next_step=f"Name the file itself, or remove the link with `rm {place}`",
+        )
+    real = place.resolve() if is_link else place
+    require_writable(real)
+    try:
+        mode = real.stat(follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return real
+    if not stat.S_ISREG(mode):
+        raise RefusedError(
+            seen=f"{place} is no ordinary file but {_what(mode)}",
+            cause=f"A {kind.name} is written under another name first, and "
+            "takes the place of what is there",
+            next_step="Name a file",
+        )
+    if not os.access(real, os.W_OK):
+        raise UsageError(
+            seen=f"{place} cannot be written: it is read-only",
+            cause="Its mode or its owner keeps this user from writing to it",
+            next_step=f"Name another file, or see `ls -l {real}`",
+        )
+    _require_replaceable(place, real, kind, force=force)
+    return real
+
+
+def trace_to_write(place: Path, *, force: bool) -> Path:
+    """Return the path under which a trace is written; it has the ending ``.part`` meanwhile.
+
+    Raises:
+        RefusedError: when what is there, under either name, must not be replaced.
+        UsageError: when it cannot be written there.
+    """
+    real = place_to_write(place, force=force, kind=TRACE)
+    part = Path(f"{real}.part")
+    if part.is_symlink():
+        raise RefusedError(
+            seen=f"{part} is a symbolic link",
+            cause="A trace is written under that name until it is whole",
+            next_step=f"Name another file, or remove the link with `rm {part}`",
+        )
+    place_to_write(part, force=True, kind=TRACE)
+    return real
+
+
+@contextlib.contextmanager
+def keeping_owner(place: Path) -> Iterator[None]:
+    """Give a file that is replaced inside to the owner of the one before, as far as allowed."""
+    before = place.stat() if place.exists() else None
+    yield
+    if before is not None:
+        with contextlib.suppress(PermissionError):
+            os.chown(place, before.st_uid, before.st_gid)
+
+
+def _require_replaceable(place: Path, real: Path, kind: Kind, *, force: bool) -> None:
+    """Raise RefusedError when an ordinary file must not be replaced."""
+    try:
+        is_own = kind.is_own(real)
+    except OSError:
+        is_own = False
+    via_link = place.is_symlink()
+    is_empty = real.stat().st_size == 0
+    if is_own and (force or kind.can_be_remade or is_empty):
+        return
+    if not via_link and not kind.needs_own and (force or is_empty):
+        return
+    if is_own:
+        raise RefusedError(
+            seen=f"{place} exists",
+            cause=f"It is a {kind.name}, which cannot be made again, or the name was mistyped",
+            next_step="Name another file, or replace it with --force",
+        )
+    through = f", a symbolic link to {real}," if via_link else ""
+    if via_link or kind.needs_own:
+        way_out = f"Name another file; --force replaces a {kind.name} only"
+        if via_link:
+            way_out = "Name the file itself, and give --force if it may be replaced"
+    else:
+        way_out = "Name another file, or replace it with --force"
+    raise RefusedError(
+        seen=f"{place}{through} exists and is no {kind.name}",
+        cause="What it holds would be lost; the name may be mistyped",
+        next_step=way_out,
+    )
+
+
+def _what(mode: int) -> str:
+    names = {
+        stat.S_IFBLK: "a block device",
+        stat.S_IFCHR: "a character device",
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+    }
+    return names.get(stat.S_IFMT(mode), "something else")
+
+
+def _replace(place: Path, content: bytes) -> None:
+    """Put a file in its place as a whole, with the mode and the owner of one that was there.
+
+    Raises:
+        OSError: when it cannot be written, or its owner not be kept.
+    """
+    try:
+        kept = place.stat()
+    except FileNotFoundError:
+        kept = None
+    part = place.with_name(f".seatrial-{os.urandom(8).hex()}.part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(part, flags, 0o666 if kept is None else 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            if kept is not None:
+                own = os.fstat(descriptor)
+                if (own.st_uid, own.st_gid) != (kept.st_uid, kept.st_gid):
+                    os.fchown(descriptor, kept.st_uid, kept.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(kept.st_mode))
+            file.flush()
+            os.fsync(descriptor)
+        part.replace(place)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    _secure_name(place.parent)
+
+
+def _secure_name(folder: Path) -> None:
+    """Have the new name survive a power cut, where the file system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _failed(place: Path, error: OSError, otherwise: str) -> SeatrialError:
+    kind = SpaceError if error.errno in _FULL else UsageError
+    return kind(
+        seen=f"{place} cannot be written: {error.strerror}",
+        cause="The folder is missing, read-only or full, or the file belongs to another user; the "
+        "run itself is stored",
+        next_step=f"Write it elsewhere with `{otherwise}`",
+    )

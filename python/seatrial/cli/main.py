@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
-from types import FrameType
 from typing import Final, NoReturn
 
 import click
 
+from seatrial import interrupts
+from seatrial.cli import output
 from seatrial.errors import SeatrialError, UsageError
 
 COMMANDS: Final = {
@@ -111,20 +112,19 @@ def seatrial() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit with one of ``errors.EXIT_CODES``."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    output.install()
+    interrupts.heed(on_hangup=output.leave_terminal)
     sys.exit(_run(sys.argv[1:]))
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """End as Ctrl-C would: in order, with what was measured kept."""
-    raise KeyboardInterrupt
 
 
 def _run(arguments: list[str]) -> int:
     try:
         ended: object = seatrial.main(args=arguments, prog_name="seatrial", standalone_mode=False)
+        sys.stdout.flush()
     except BaseException as error:
+        interrupts.ignore()
         return _exit_code_after(error, arguments)
+    interrupts.ignore()
     return ended if isinstance(ended, int) else 0
 
 
@@ -141,9 +141,8 @@ def _exit_code_after(error: BaseException, arguments: list[str]) -> int:
             return 2
         case click.ClickException():
             return _tell(_usage(error), arguments)
-        case BrokenPipeError():
-            # The reader of our output has gone, as `head` does; nothing is wrong.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        case output.ReaderGone():
+            # As `head` does; nothing is wrong.
             return 0
         case Exception() if not os.environ.get("SEATRIAL_DEBUG"):
             return _tell(_internal(error), arguments)
@@ -151,12 +150,16 @@ def _exit_code_after(error: BaseException, arguments: list[str]) -> int:
 
 
 def _tell(error: SeatrialError, arguments: list[str]) -> int:
-    if "--json" in arguments:
+    if "--json" in arguments and not isinstance(error, output.OutputError):
         from seatrial.report.exports import json_document  # noqa: PLC0415 - only on this way out
 
-        click.echo(json_document.as_text(json_document.error_document(error)), nl=False)
-    else:
-        click.echo(f"seatrial: {error}", err=True)
+        with suppress(output.OutputError, output.ReaderGone):
+            click.echo(json_document.as_text(json_document.error_document(error)), nl=False)
+            sys.stdout.flush()
+            return error.exit_code
+    click.echo(f"seatrial: {error}", err=True)
+    for note in getattr(error, "__notes__", ()):
+        click.echo(f"seatrial: {note}", err=True)
     return error.exit_code
 
 

@@ -11,18 +11,25 @@ from typing import Final
 import click
 import msgspec
 
+from seatrial.cli.files import TRACE, Output, OutputPath, output_option
+
 RESULTS_NAME: Final = "results.seatrial"
 
 results_option = click.option(
     "--results",
     type=click.Path(dir_okay=False, path_type=Path),
+    is_eager=True,  # an output must not replace it
     default=lambda: Path(os.environ.get("SEATRIAL_RESULTS") or RESULTS_NAME),
     show_default=f"$SEATRIAL_RESULTS or ./{RESULTS_NAME}",
     help="The results file.",
 )
 
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="One JSON document on standard output (docs/json.md)."
+    "--json",
+    "as_json",
+    is_flag=True,
+    is_eager=True,  # an output to standard output asks whether it is given
+    help="One JSON document on standard output (docs/json.md).",
 )
 
 run_argument = click.argument("run", default="last")
@@ -32,7 +39,7 @@ trace_output_option = click.option(
     "--output",
     required=True,
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputPath(TRACE),
     help="The trace to write, such as prod.trace.",
 )
 
@@ -43,10 +50,8 @@ destroy_option = click.option(
     "may be overwritten; of several drives with commas between.",
 )
 
-report_option = click.option(
-    "--report",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the HTML report goes; by default beside the results file.",
+report_option = output_option(
+    "--report", about="Where the HTML report goes; by default beside the results file."
 )
 
 LABEL_CHARACTERS_MAX: Final = 100
@@ -83,6 +88,13 @@ model_option = click.option(
 
 plan_option = click.option(
     "--plan", "plan_only", is_flag=True, help="Only show what would be done."
+)
+
+wait_option = click.option(
+    "--wait",
+    "waits",
+    is_flag=True,
+    help="Wait while another run measures the same storage, instead of refusing.",
 )
 
 
@@ -146,19 +158,21 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         results: The results file.
-        report: Where the report goes; None for beside the results file.
+        report: Where the report goes; beside the results file unless a file is named.
         label: What the user calls the run.
         destroy: Serial number or path of what may be overwritten; of several, with commas.
         as_json: One JSON document instead of text.
         plan_only: Nothing is measured; the plan is shown.
+        waits: Whether to wait for another run on the same storage to end.
     """
 
     results: Path
-    report: Path | None
+    report: Output
     label: str
     destroy: str | None
     as_json: bool
     plan_only: bool
+    waits: bool = False
 
 
 def measuring_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -168,11 +182,12 @@ def measuring_options(function: Callable[..., int]) -> Callable[..., int]:
     def bundled(
         *,
         results: Path,
-        report: Path | None,
+        report: Output,
         label: str,
         destroy: str | None,
         as_json: bool,
         plan_only: bool,
+        waits: bool,
         **own: object,
     ) -> int:
         measuring = Measuring(
@@ -182,10 +197,11 @@ def measuring_options(function: Callable[..., int]) -> Callable[..., int]:
             destroy=destroy,
             as_json=as_json,
             plan_only=plan_only,
+            waits=waits,
         )
         return function(measuring=measuring, **own)
 
-    command = bundled
+    command: Callable[..., int] = bundled
     for option in (
         report_option,
         label_option,
@@ -193,6 +209,7 @@ def measuring_options(function: Callable[..., int]) -> Callable[..., int]:
         json_option,
         results_option,
         plan_option,
+        wait_option,
     ):
         command = option(command)
     return command

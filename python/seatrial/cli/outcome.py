@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -11,11 +12,13 @@ import click
 from seatrial.analysis import settled, summarise
 from seatrial.analysis.audit.guide import guide
 from seatrial.analysis.audit.odd import odd_keys
+from seatrial.analysis.findings.interrupted import is_resumable, resuming
 from seatrial.analysis.loadline.decider import decider
 from seatrial.analysis.model import Finding, Summary, ThresholdResult
 from seatrial.analysis.wording import format_count, format_plural
 from seatrial.cli import terminal
-from seatrial.cli.files import require_writable, write_text
+from seatrial.cli.files import Output
+from seatrial.errors import SeatrialError
 from seatrial.measure.adaptive import adaptive
 from seatrial.measure.loadline import load_lines
 from seatrial.measure.recorder import Conductor
@@ -43,7 +46,7 @@ def measure_and_tell(
     request: RunRequest,
     results: Path,
     *,
-    report: Path | None,
+    report: Output,
     as_json: bool,
     conductor: Conductor | None = None,
     with_published: bool = False,
@@ -53,7 +56,7 @@ def measure_and_tell(
     Args:
         request: What to measure.
         results: The results file.
-        report: Where the report goes; None for beside the results file.
+        report: Where the report goes; beside the results file unless a file is named.
         as_json: One JSON document instead of text.
         conductor: The way through the plan; the usual one unless given.
         with_published: Whether the report begins with published figures of databases beside.
@@ -62,22 +65,50 @@ def measure_and_tell(
         SeatrialError: when the target or the results file cannot be used.
         UsageError: when the report could not be written.
     """
-    if report:
-        require_writable(report)
     with ResultsFile.open(results, create=True) as store:
-        with terminal.watcher(quiet=as_json) as watcher:
+        telling = told_if_it_fails(request, store, as_json=as_json)
+        with telling, terminal.watcher(quiet=as_json) as watcher:
             way = conductor or way_through(request.plan)
             run, end = execute(request, store, watcher=watcher, conductor=way)
-        samples = store.samples(run.id)
-    return tell(
-        run,
-        samples,
-        end.reason,
-        results,
-        report=report,
-        as_json=as_json,
-        with_published=with_published,
-    )
+        return tell(
+            run,
+            store.samples(run.id),
+            end.reason,
+            store.path,
+            report=report,
+            as_json=as_json,
+            with_published=with_published,
+        )
+
+
+@contextmanager
+def told_if_it_fails(request: RunRequest, store: ResultsFile, *, as_json: bool) -> Iterator[None]:
+    """Print what a run had measured when an error ended it, and how to go on; pass the error on.
+
+    Args:
+        request: What is measured within the block.
+        store: The results file that it goes to.
+        as_json: Standard output is to hold one document, that of the error: print nothing.
+    """
+    earlier = {run.id for run in store.runs()} - {request.resume.id if request.resume else ""}
+    try:
+        yield
+    except SeatrialError:
+        # What cannot be read or written now must not hide the first error.
+        with suppress(SeatrialError):
+            for run in store.runs():
+                if run.id not in earlier and not as_json:
+                    _tell_failed(run, store.samples(run.id), store.path)
+        raise
+
+
+def _tell_failed(run: Run, samples: Sequence[Sample], results: Path) -> None:
+    if not samples:
+        return
+    click.echo(run_text(summarise(run, samples)))
+    if is_resumable(run.command):
+        click.echo(f"Go on:  {resuming(run.command)}")
+    click.echo(f"Again:  seatrial show {run.id} --results {click.format_filename(results)}")
 
 
 def tell(
@@ -86,7 +117,7 @@ def tell(
     reason: str,
     results: Path,
     *,
-    report: Path | None,
+    report: Output,
     as_json: bool,
     with_published: bool = False,
 ) -> int:
@@ -97,7 +128,7 @@ def tell(
         samples: Its samples.
         reason: Why its rounds ended, as a sentence.
         results: The results file.
-        report: Where the report goes; None for beside the results file.
+        report: Where the report goes; beside the results file unless a file is named.
         as_json: One JSON document instead of text.
         with_published: Whether the report begins with published figures of databases beside.
 
@@ -105,11 +136,10 @@ def tell(
         UsageError: when the report could not be written.
     """
     summary = summarise(run, samples)
-    place = report or results.parent / f"seatrial-report-{run.id}.html"
     if not as_json:
         wrapped = click.wrap_text(reason, width=WIDTH)
         click.echo(f"{run_text(summary)}{targets_text(summary)}\n{wrapped}")
-    write_report(summary, place, with_published=with_published)
+    place = write_report(summary, report, results, with_published=with_published)
     if as_json:
         click.echo(json_document.render(summary), nl=False)
     else:
@@ -151,21 +181,28 @@ def starts_differ(summary: Summary) -> bool:
     )
 
 
-def write_report(summary: Summary, place: Path, *, with_published: bool = False) -> None:
-    """Write the HTML page of a run.
+def write_report(
+    summary: Summary, report: Output, results: Path, *, with_published: bool = False
+) -> Path:
+    """Write the HTML page of a run; return where it is.
 
     Args:
         summary: The run.
-        place: Where the page goes.
+        report: Where the page goes; beside the results file unless a file is named.
+        results: The results file.
         with_published: Whether it begins with published figures of databases beside.
 
     Raises:
+        RefusedError: when something is there that must not be replaced.
         UsageError: when the file cannot be written.
     """
     from seatrial.report.page import render  # noqa: PLC0415 - the page's parts are large
 
     page = render(summary, tables=tables(summary), with_published=with_published)
-    write_text(place, page, otherwise=f"seatrial report {summary.run.id} --output FILE")
+    default = results.parent / f"seatrial-report-{summary.run.id}.html"
+    settled_output = report.or_at(default)
+    settled_output.write(page, otherwise=f"seatrial report {summary.run.id} --output FILE")
+    return settled_output.place or default
 
 
 def run_text(summary: Summary) -> str:

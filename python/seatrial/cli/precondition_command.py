@@ -242,7 +242,11 @@ def _conditioned(plan: Plan, cost: Cost, measuring: Measuring, *, discards: bool
     is_device = plan.targets[0].kind == "device"
     conditioning = Conditioning(snia, discards=discards and is_device)
     request = RunRequest(
-        plan=plan, command=command_line(), label=measuring.label, destroy=measuring.destroy
+        plan=plan,
+        command=command_line(),
+        label=measuring.label,
+        destroy=measuring.destroy,
+        waits=measuring.waits,
     )
     code = measure_and_tell(
         request,

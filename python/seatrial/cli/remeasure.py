@@ -8,6 +8,7 @@ from pathlib import Path
 from seatrial.analysis.audit import audit_tables
 from seatrial.analysis.summary import summarise
 from seatrial.cli import terminal
+from seatrial.cli.outcome import told_if_it_fails
 from seatrial.cli.sources import Source, load_source
 from seatrial.cli.study_command import plan_for
 from seatrial.errors import UsageError
@@ -21,7 +22,12 @@ from seatrial.study.model import Plan
 
 
 def measure_gaps_again(
-    reference: str, results: Path, *, destroy: str | None = None, quiet: bool = False
+    reference: str,
+    results: Path,
+    *,
+    destroy: str | None = None,
+    quiet: bool = False,
+    waits: bool = False,
 ) -> tuple[Source, str]:
     """Measure the cells of a stored run's gaps for two further rounds, on the targets of its study.
 
@@ -30,6 +36,7 @@ def measure_gaps_again(
         results: The results file; the new samples join the run there.
         destroy: Serial number or path of what may be overwritten.
         quiet: Show no progress.
+        waits: Whether to wait for another run on the same storage to end.
 
     Returns:
         The run with all of its samples, and how it ended, as a sentence.
@@ -40,10 +47,13 @@ def measure_gaps_again(
     """
     source = load_source(reference, results)
     plan = _plan_of(source)
-    request = RunRequest(plan=plan, command=source.run.command, destroy=destroy, resume=source.run)
+    request = RunRequest(
+        plan=plan, command=source.run.command, destroy=destroy, resume=source.run, waits=waits
+    )
     with ResultsFile.open(results) as store:
         _require_own(store, source, results)
-        with terminal.watcher(quiet=quiet) as watcher:
+        telling = told_if_it_fails(request, store, as_json=quiet)
+        with telling, terminal.watcher(quiet=quiet) as watcher:
             run, end = execute(request, store, watcher=watcher, conductor=remeasuring(gap_keys))
         return Source(name=reference, run=run, samples=store.samples(run.id)), end.reason
 

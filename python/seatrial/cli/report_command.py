@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from seatrial.cli.files import Output, output_option
 from seatrial.cli.options import json_option, results_option, run_argument
 
 EPILOG = """\b
@@ -17,11 +18,7 @@ Examples:
 
 @click.command("report", epilog=EPILOG)
 @run_argument
-@click.option(
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The file to write; beside the results file if not given.",
-)
+@output_option("--output", "-o", about="The file to write; beside the results file if not given.")
 @click.option(
     "--reference",
     is_flag=True,
@@ -29,15 +26,14 @@ Examples:
 )
 @results_option
 @json_option
-def command(run: str, output: Path | None, reference: bool, results: Path, as_json: bool) -> int:
+def command(run: str, output: Output, reference: bool, results: Path, as_json: bool) -> int:
     """Make the report of RUN again; it needs nothing but the results file."""
     from seatrial.cli.documents import report_document  # noqa: PLC0415 - not for --help
     from seatrial.cli.outcome import write_report  # noqa: PLC0415
     from seatrial.cli.stored import stored_summary  # noqa: PLC0415
 
     summary = stored_summary(results, run)
-    place = output or results.parent / f"seatrial-report-{summary.run.id}.html"
-    write_report(summary, place, with_published=reference)
+    place = write_report(summary, output, results, with_published=reference)
     if as_json:
         click.echo(report_document(summary.run.id, place), nl=False)
     else:

@@ -74,7 +74,8 @@ def capture(
     from seatrial.cli import sql_capturing  # noqa: PLC0415 - not for --help
 
     if recover:
-        sql_capturing.recover_capture(output, with_others=bool(places or server or mask or force))
+        others = bool(places or server or mask)
+        sql_capturing.recover_capture(output, force=force, with_others=others)
         return 0
     captured = sql_capturing.capture_statements(
         sql_capturing.wanted(places, server, output, mask=mask, force=force), quiet=as_json

@@ -19,6 +19,7 @@ import msgspec
 from seatrial import _core
 from seatrial.analysis.wording import format_plural
 from seatrial.cli import sql_reading
+from seatrial.cli.files import keeping_owner, trace_to_write
 from seatrial.cli.sql_errors import native_errors
 from seatrial.cli.sql_model import Reading
 from seatrial.errors import PartialResult, SeatrialError, TargetError, UsageError
@@ -167,12 +168,13 @@ def capture_statements(wanted: Wanted, *, quiet: bool) -> Reading:
         TargetError: when the server cannot be reached.
         UsageError: when nobody can listen there, or the trace cannot be written there.
     """
-    sql_reading.require_free(sql_reading.Wanted(logs=(), output=wanted.output, force=wanted.force))
+    place = trace_to_write(wanted.output, force=wanted.force)
+    wanted = msgspec.structs.replace(wanted, output=place)
     address = _require_server(wanted)
     _warn(wanted)
     _allow_many_connections()
     spec = wanted.as_json(address, _identifier(wanted))
-    with _heeding_signals() as asked_to_end:
+    with _heeding_signals() as asked_to_end, keeping_owner(wanted.output):
         with native_errors():
             capture = _core.start_sql_capture(spec)
         if not quiet:
@@ -200,10 +202,11 @@ def exit_code(captured: Reading) -> int:
     return EXIT_PARTIAL if lost else 0
 
 
-def recover_capture(output: Path, *, with_others: bool) -> None:
+def recover_capture(output: Path, *, force: bool, with_others: bool) -> None:
     """Make a trace of what a capture that was killed had written.
 
     Raises:
+        RefusedError: when a file of the trace's name is there.
         UsageError: when there is none, or other options were given with it.
     """
     if with_others:
@@ -218,8 +221,9 @@ def recover_capture(output: Path, *, with_others: bool) -> None:
             cause="Its capture ended in order, or was killed within its first minute",
             next_step=f"See `ls -l {output}*`",
         )
-    with native_errors():
-        statements = _core.recover_trace(output)
+    place = trace_to_write(output, force=force)
+    with native_errors(), keeping_owner(place):
+        statements = _core.recover_trace(place)
     click.echo(f"{output} has {format_plural(statements, 'statement')} again.")
     click.echo(f"Next:  seatrial sql show {click.format_filename(output)}")
 

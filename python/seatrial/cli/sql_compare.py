@@ -9,6 +9,7 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
+from seatrial.cli.files import SNAPSHOT, Output, output_option
 from seatrial.cli.options import json_option, results_option
 
 EPILOG = """\b
@@ -124,15 +125,9 @@ class Duration(click.ParamType[float]):
     metavar="N",
     help="So many queries and pages are shown, those with the most time.",
 )
-@click.option(
-    "--report",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write an HTML page as well.",
-)
+@output_option("--report", about="Write an HTML page as well.")
 @click.option("--snapshot", metavar="URL", help="Write what pg_stat_statements counted to -o.")
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Of --snapshot."
-)
+@output_option("-o", "--output", kind=SNAPSHOT, about="Of --snapshot.")
 @results_option
 @json_option
 def compare(
@@ -149,9 +144,9 @@ def compare(
     anyway: bool,
     slower_percent: float | None,
     top: int,
-    report: Path | None,
+    report: Output,
     snapshot: str | None,
-    output: Path | None,
+    output: Output,
     results: Path,
     as_json: bool,
 ) -> int:
@@ -163,7 +158,7 @@ def compare(
     """
     from seatrial.cli.sql_compare_run import Asked, run, write_snapshot  # noqa: PLC0415
 
-    if snapshot is not None or output is not None:
+    if snapshot is not None or output.is_named:
         return write_snapshot(snapshot, output, sides, _others_given())
     return run(
         Asked(
@@ -193,6 +188,6 @@ def _others_given() -> list[str]:
         parameter.opts[0]
         for parameter in context.command.params
         if isinstance(parameter, click.Option)
-        and parameter.name not in ("snapshot", "output")
+        and parameter.name not in ("snapshot", "output", "force")
         and context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
     ]

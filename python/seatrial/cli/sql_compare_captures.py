@@ -19,6 +19,9 @@ from seatrial.errors import UsageError
 from seatrial.importers.access_log import AccessLog
 from seatrial.importers.statements import Snapshot
 from seatrial.study.trace_facts import trace_facts
+from seatrial.targets.file import TrialFolder
+from seatrial.targets.marker import new_run_id
+from seatrial.targets.undo import UndoJournal
 
 US_PER_S: Final = 1e6
 PAGES_NAMED: Final = 3
@@ -61,8 +64,10 @@ def of_log(reference: str, paths: Sequence[Path], *, quiet: bool) -> Entrant:
     Raises:
         SeatrialError: when it is no log, or knows no durations.
     """
-    with tempfile.TemporaryDirectory(prefix="seatrial-") as folder:
-        trace = Path(folder) / "log.trace"
+    run_id = new_run_id()
+    place = Path(tempfile.gettempdir())
+    with UndoJournal(run_id) as journal, TrialFolder(place, run_id, journal) as folder:
+        trace = folder.open(0, direct=False).file("log.trace")
         read_logs(Wanted(logs=tuple(paths), output=trace), quiet=quiet)
         return of_trace(reference, trace)
 

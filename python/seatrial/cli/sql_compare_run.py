@@ -17,7 +17,7 @@ from seatrial.analysis.beforeafter.slower import perhaps_slower_by, slower_by
 from seatrial.analysis.beforeafter.table import compared
 from seatrial.analysis.beforeafter.verdict import verdict
 from seatrial.analysis.wording import format_plural
-from seatrial.cli.files import require_writable, write_text
+from seatrial.cli.files import Output
 from seatrial.cli.outcome import EXIT_THRESHOLD
 from seatrial.cli.sql_compare_sides import (
     Reading,
@@ -50,7 +50,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         anyway: Whether replays that are not one load are compared.
         slower_share: Slower by more is exit code 3; None for never.
         top: So many rows are shown.
-        report: Where a page goes; None for none.
+        report: Where a page goes; no page where no file is named.
         results: The results file that runs are sought in.
         as_json: One document instead of text.
     """
@@ -67,7 +67,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     anyway: bool = False
     slower_share: float | None = None
     top: int = 10
-    report: Path | None = None
+    report: Output = Output()
     results: Path
     as_json: bool = False
 
@@ -80,11 +80,9 @@ def run(asked: Asked) -> int:
     """
     _require_something(asked)
     _require_reachable(asked)
-    if asked.report:
-        require_writable(asked.report)
     found, runs = _found(asked)
     slow = [] if asked.slower_share is None else slower_by(found, asked.slower_share)
-    if asked.report:
+    if asked.report.is_named:
         _write_page(found, runs, asked.report)
     if asked.as_json:
         from seatrial.cli.sql_compare_document import before_after_document  # noqa: PLC0415
@@ -95,8 +93,8 @@ def run(asked: Asked) -> int:
 
         click.echo(before_after_text(found, top=asked.top), nl=False)
         _tell_slower(found, slow, asked.slower_share)
-        if asked.report:
-            click.echo(f"Report: {click.format_filename(asked.report)}")
+        if asked.report.place:
+            click.echo(f"Report: {click.format_filename(asked.report.place)}")
     return EXIT_THRESHOLD if slow else 0
 
 
@@ -238,14 +236,14 @@ def _timed(told: BatchTime) -> Timed:
     return Timed(real_s=told.real_s, user_s=told.user_s, failed=told.failed)
 
 
-def _write_page(found: BeforeAfter, runs: list[tuple[str, Run]], place: Path) -> None:
+def _write_page(found: BeforeAfter, runs: list[tuple[str, Run]], report: Output) -> None:
     from seatrial.report.before_after_page import render  # noqa: PLC0415 - its parts are large
 
-    write_text(place, render(found, runs), otherwise="seatrial sql compare --report FILE")
+    report.write(render(found, runs), otherwise="seatrial sql compare --report FILE")
 
 
 def write_snapshot(
-    url: str | None, output: Path | None, sides: tuple[str, ...], others: Sequence[str]
+    url: str | None, output: Output, sides: tuple[str, ...], others: Sequence[str]
 ) -> int:
     """Write what pg_stat_statements has counted, as a side of a later comparison.
 
@@ -259,11 +257,11 @@ def write_snapshot(
         TargetError: when the server cannot be asked.
         UsageError: when something is missing, or too much.
     """
-    if others and url is not None and output is not None and not sides:
+    if others and url is not None and output.is_named and not sides:
         raise _without_effect(
             others[0], "--snapshot writes one file, and compares nothing", "compare afterwards"
         )
-    if url is None or output is None or sides:
+    if url is None or output.place is None or sides:
         raise UsageError(
             seen="A snapshot was asked for with something missing, or with sides to compare",
             cause="--snapshot names the server and -o the file; comparing is another command",
@@ -271,14 +269,13 @@ def write_snapshot(
         )
     from seatrial.measure.database.statements import TAKEN, counted_at  # noqa: PLC0415
 
-    require_writable(output)
     found = counted_at(url)
     text = io.StringIO()
     writer = csv.DictWriter(text, [*found.columns, TAKEN], lineterminator="\n")
     writer.writeheader()
     writer.writerows(found.as_texts())
-    write_text(output, text.getvalue(), otherwise="seatrial sql compare --snapshot URL -o FILE")
+    output.write(text.getvalue(), otherwise="seatrial sql compare --snapshot URL -o FILE")
     told = format_plural(len(found.rows), "statement")
-    click.echo(f"{told} of pg_stat_statements: {click.format_filename(output)}")
+    click.echo(f"{told} of pg_stat_statements: {click.format_filename(output.place)}")
     click.echo("Again later, then: seatrial sql compare FROM.csv..TO.csv OTHER.csv..LATER.csv")
     return 0

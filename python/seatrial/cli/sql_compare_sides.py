@@ -12,6 +12,7 @@ import msgspec
 from seatrial.analysis.beforeafter.entered import Entrant
 from seatrial.analysis.beforeafter.model import Clock
 from seatrial.analysis.wording import format_plural
+from seatrial.cli.files import TRACE_BEGINS
 from seatrial.cli.sources import SQLITE_HEAD
 from seatrial.cli.sql_compare_captures import (
     errors_alone,
@@ -21,7 +22,6 @@ from seatrial.cli.sql_compare_captures import (
     of_trace,
 )
 from seatrial.cli.sql_compare_replays import one_replay, two_replays
-from seatrial.cli.sql_reading import TRACE_BEGINS
 from seatrial.errors import UsageError
 from seatrial.importers.access_log import AccessLog, is_access_log, read_access_log
 from seatrial.importers.statements import (

@@ -14,13 +14,12 @@ import msgspec
 
 from seatrial import _core
 from seatrial.analysis.wording import format_plural
-from seatrial.cli.files import require_writable
+from seatrial.cli.files import keeping_owner, trace_to_write
 from seatrial.cli.sql_errors import native_errors
 from seatrial.cli.sql_model import Reading
 from seatrial.errors import RefusedError, SeatrialError, UsageError
 from seatrial.targets.postgres.system_identifier import system_identifier_of
 
-TRACE_BEGINS: Final = b"PAR1"
 POLL_S: Final = 0.1
 TELL_EVERY_S: Final = 10.0
 STANDARD_INPUT: Final = Path("-")
@@ -93,7 +92,12 @@ def read_logs(wanted: Wanted, *, quiet: bool) -> Reading:
             cause="Only plain logs (stderr) have a prefix",
             next_step="Leave one of the two away",
         )
-    require_free(wanted)
+    wanted = msgspec.structs.replace(wanted, output=require_free(wanted))
+    with keeping_owner(wanted.output):
+        return accounted(_read(wanted, quiet=quiet))
+
+
+def _read(wanted: Wanted, *, quiet: bool) -> str:
     reading = _core.start_sql_read(wanted.as_json())
     try:
         _wait(reading, quiet=quiet)
@@ -103,8 +107,7 @@ def read_logs(wanted: Wanted, *, quiet: bool) -> Reading:
             pass
         raise
     with native_errors():
-        result = reading.result()
-    return accounted(result)
+        return reading.result()
 
 
 def accounted(result: str) -> Reading:
@@ -123,53 +126,25 @@ def accounted(result: str) -> Reading:
     return told
 
 
-def require_free(wanted: Wanted) -> None:
-    """Check that the trace can be written without a loss.
+def require_free(wanted: Wanted) -> Path:
+    """Return where the trace can be written without a loss.
 
     Raises:
         RefusedError: when it is one of the logs, or there is something that must not be replaced.
         UsageError: when its folder is missing or closed to this user.
     """
     output = wanted.output
-    require_writable(output)
-    if not output.exists():
-        return
     if any(_is_same(log, output) for log in wanted.logs):
         raise RefusedError(
             seen=f"{output} is one of the logs",
             cause="The trace would replace it",
             next_step="Name another file with -o, such as prod.trace",
         )
-    if not output.is_file():
-        raise RefusedError(
-            seen=f"{output} is no ordinary file",
-            cause="A trace is written under another name first, and takes its own at the end",
-            next_step="Name a file with -o, such as prod.trace",
-        )
-    if not wanted.force:
-        raise RefusedError(
-            seen=f"{output} exists",
-            cause="A trace was read there before, or the name was mistyped",
-            next_step="Name another file with -o, or replace the trace with --force",
-        )
-    if not _is_trace(output):
-        raise RefusedError(
-            seen=f"{output} exists and is no trace",
-            cause="The name was mistyped; --force replaces traces only",
-            next_step="Name another file with -o",
-        )
+    return trace_to_write(output, force=wanted.force)
 
 
 def _is_same(log: Path, output: Path) -> bool:
-    return log != STANDARD_INPUT and log.exists() and log.samefile(output)
-
-
-def _is_trace(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(TRACE_BEGINS)) in (TRACE_BEGINS, b"")
-    except OSError:
-        return False
+    return log != STANDARD_INPUT and log.exists() and output.exists() and log.samefile(output)
 
 
 def _wait(reading: _core.SqlReading, *, quiet: bool) -> None:

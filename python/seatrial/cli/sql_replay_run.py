@@ -13,11 +13,12 @@ from seatrial.analysis.model import Summary
 from seatrial.analysis.replay.judgement import Judgement, judge_rounds
 from seatrial.cli import terminal
 from seatrial.cli.db_study import AGAIN
-from seatrial.cli.files import require_writable
+from seatrial.cli.files import Output
 from seatrial.cli.options import Measuring
 from seatrial.cli.outcome import (
     EXIT_PARTIAL,
     starts_differ,
+    told_if_it_fails,
     way_through,
     write_report,
 )
@@ -49,32 +50,34 @@ def play_and_tell(plan: Plan, measuring: Measuring) -> int:
         SeatrialError: when the target or the results file cannot be used.
         UsageError: when the report could not be written.
     """
-    if measuring.report:
-        require_writable(measuring.report)
     request = RunRequest(
-        plan=plan, command=command_line(), label=measuring.label, destroy=measuring.destroy
+        plan=plan,
+        command=command_line(),
+        label=measuring.label,
+        destroy=measuring.destroy,
+        waits=measuring.waits,
     )
     with ResultsFile.open(measuring.results, create=True) as store:
-        with terminal.watcher(quiet=measuring.as_json) as watcher:
+        telling = told_if_it_fails(request, store, as_json=measuring.as_json)
+        with telling, terminal.watcher(quiet=measuring.as_json) as watcher:
             run, end = execute(request, store, watcher=watcher, conductor=way_through(plan))
-        samples = store.samples(run.id)
-    summary = summarise(run, samples)
-    judged = _judged(plan, samples)
-    place = measuring.report or measuring.results.parent / f"seatrial-report-{run.id}.html"
-    if not measuring.as_json:
-        text = replay_text(judged, summary) if judged else f"Nothing was played. {end.reason}"
-        click.echo(text)
-        _compare(summary.run, list(judged), measuring.results)
-    write_report(summary, place)
-    if measuring.as_json:
-        click.echo(json_document.render(summary), nl=False)
-    else:
-        told = click.format_filename(place)
-        click.echo(f"\nReport: {told}\nAgain:  seatrial show {run.id}")
+        samples, results = store.samples(run.id), store.path
+        summary = summarise(run, samples)
+        judged = _judged(plan, samples)
+        if not measuring.as_json:
+            text = replay_text(judged, summary) if judged else f"Nothing was played. {end.reason}"
+            click.echo(text)
+            _compare(summary.run, list(judged), measuring, results)
+        place = write_report(summary, measuring.report, results)
+        if measuring.as_json:
+            click.echo(json_document.render(summary), nl=False)
+        else:
+            told = click.format_filename(place)
+            click.echo(f"\nReport: {told}\nAgain:  seatrial show {run.id}")
     return _exit_code(plan, summary, judged)
 
 
-def _compare(run: Run, labels: Sequence[str], results: Path) -> None:
+def _compare(run: Run, labels: Sequence[str], measuring: Measuring, results: Path) -> None:
     """Print each target of a run against its first, query by query, and write a page of it."""
     twins = [label for label in labels if label == f"{labels[0]}{AGAIN}"]
     for label in labels[1:]:
@@ -83,7 +86,10 @@ def _compare(run: Run, labels: Sequence[str], results: Path) -> None:
         asked = Asked(
             sides=(f"{run.id}:{labels[0]}", f"{run.id}:{label}"),
             twin=f"{run.id}:{twins[0]}" if twins else None,
-            report=results.parent / f"seatrial-{labels[0]}-{label}-{run.id}.html",
+            report=Output(
+                place=results.parent / f"seatrial-{labels[0]}-{label}-{run.id}.html",
+                force=measuring.report.force,
+            ),
             results=results,
             anyway=True,
         )

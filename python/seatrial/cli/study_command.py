@@ -143,6 +143,7 @@ def show_or_measure(
         command=command_line(),
         label=measuring.label,
         destroy=measuring.destroy,
+        waits=measuring.waits,
         resume=_unfinished(plan, measuring.results) if resume else None,
     )
     return measure_and_tell(

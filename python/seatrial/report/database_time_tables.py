@@ -177,6 +177,25 @@ def events_table(cell: DatabaseCell) -> Table:
     )
 
 
+def rivals_table(cell: DatabaseCell) -> Table:
+    """Return what else may bound one cell, with the figure that excludes it or does not."""
+    return Table(
+        id=f"database-rivals-{cell.cell.key}",
+        title="What else it may be",
+        labels=1,
+        headers=["Rival", "Measured", "Allowed", "Excluded"],
+        rows=[
+            [
+                capitalized(rival.sentence.partition(" (")[0]),
+                NO_FIGURE if rival.value is None else format_share(rival.value),
+                f"up to {format_share(rival.allowed_max)}",
+                "yes" if rival.is_excluded else "no",
+            ]
+            for rival in cell.verdict.rivals
+        ],
+    )
+
+
 def _waits(cell: DatabaseCell) -> list[tuple[str, float]]:
     """Return the classes of waits that were seen, in the order of all charts."""
     known = [*WAIT_CLASSES, *(name for name in cell.waits if name not in WAIT_CLASSES)]

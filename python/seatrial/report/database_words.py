@@ -55,6 +55,10 @@ FIGURE_NAMES: Final = {
     "cpu_iowait_share": "processors, iowait",
     "cpu_steal_share": "processors, stolen",
     "server_cpu_cores": "cores that the server used",
+    "client_cpu_cores": "cores that the client used",
+    "seatrial_cpu_cores": "cores that Seatrial used",
+    "others_cpu_cores": "cores that others used",
+    "server_delay_cores": "server waited for a processor",
     "device_read_per_s": "device, reads",
     "device_write_per_s": "device, writes",
     "device_read_bytes_per_s": "device, read",
@@ -72,7 +76,7 @@ FIGURE_NAMES: Final = {
 
 _OTHER_NAMES: Final = {
     "cpu_idle_share": "processors, idle",
-    "client_cpu_cores": "cores that the client used",
+    "client_delay_cores": "client waited for a processor",
     "psi_cpu_some_share": "pressure on processors",
     "psi_io_some_share": "pressure on I/O, some tasks",
     "psi_io_full_share": "pressure on I/O, all tasks",

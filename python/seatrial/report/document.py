@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from seatrial import _core
 from seatrial.report import assets
 from seatrial.report.figures.model import Figure
 from seatrial.report.markup import Markup, element, join, unbroken
+from seatrial.report.own_files import GENERATOR
 
 BYTES_MAX = 1_500_000
 """How large a page may be, so that it can be sent as a mail and opens at once."""
@@ -90,6 +92,7 @@ def _document_head(title: str) -> Markup:
     return element(
         "head",
         element("meta", charset="utf-8"),
+        element("meta", name="generator", content=f"{GENERATOR} {_core.__version__}"),
         policy,
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
+from seatrial.analysis.estimates import PERCENTS
 from seatrial.analysis.loadline.model import LoadLine, LoadStep
-from seatrial.analysis.model import Estimate
+from seatrial.analysis.model import AtLeast, Estimate
 from seatrial.analysis.wording import (
     format_count,
     format_iops,
@@ -19,6 +21,7 @@ Answer = Literal["holds", "breaks", "undecided"]
 
 NOT_KNOWN: Final = "not known"
 _OFFERED_DOUBT_SHARE: Final = 0.01  # an offered rate is given, not measured: three digits
+_DIGITS_MORE_MAX: Final = 6
 
 
 def answer_of(step: LoadStep) -> Answer:
@@ -71,19 +74,26 @@ def load_line_table(line: LoadLine) -> Table:
     limit = exact_duration(line.limit_ns)
     return Table(
         id=f"loadline-{line.target}-{line.workload}",
-        title=f"Latency against load ({line.workload}), {line.target}: {percentile} within {limit}",
+        title=(
+            f"Latency against load ({line.workload}), {line.target}: {percentile} within {limit}, "
+            f"so {100 - PERCENTS[percentile]:g} % may be above it"
+        ),
         labels=1,
         headers=["Offered", "IOPS", "±", *_columns(percentile), f"{percentile} service",
-                 "Late", "Stalls", "Answer"],
+                 "Late", "Stalls", "Above limit", "Answer"],
         rows=[
             [
                 format_iops(step.offered_per_s, step.offered_per_s * _OFFERED_DOUBT_SHARE),
                 rate_text(step.completed_per_s),
                 doubt_text(step.completed_per_s),
-                *(_time_text(step.response, name) for name in _columns(percentile)),
+                *(
+                    _time_text(step.response, name, step.response_at_least)
+                    for name in _columns(percentile)
+                ),
                 _time_text(step.service, percentile),
                 format_share(step.late_share) if step.late_share else NO_FIGURE,
                 format_count(step.stalls) if step.stalls else NO_FIGURE,
+                _above_text(step.above, percentile),
                 answer_of(step),
             ]
             for step in line.steps
@@ -96,5 +106,32 @@ def _columns(percentile: str) -> list[str]:
     return list(dict.fromkeys(["p50", percentile, "max"]))
 
 
-def _time_text(times: dict[str, Estimate], name: str) -> str:
-    return latency_text(times, name) if name in times else NOT_KNOWN
+def _time_text(
+    times: dict[str, Estimate], name: str, bounds: Mapping[str, AtLeast] | None = None
+) -> str:
+    is_told = name in times or (bounds is not None and name in bounds)
+    return latency_text(times, name, bounds) if is_told else NOT_KNOWN
+
+
+def _above_text(above: Estimate, percentile: str) -> str:
+    """Return the share above the limit with its interval's ends: ``0.4 % (0.2 to 0.9 %)``.
+
+    The ends decide, so each lies on that side of the allowed share on which it is.
+    """
+    allowed_share = 1 - PERCENTS[percentile] / 100
+    value = _percents(above.value, allowed_share)
+    if above.low is None or above.high is None:
+        return f"{value} %"
+    low, high = (_percents(end, allowed_share) for end in (above.low, above.high))
+    return f"{value} % ({low} to {high} %)"
+
+
+def _percents(share: float, allowed_share: float) -> str:
+    """Return a share in percent, with two digits or as many as tell it from what is allowed."""
+    if share == 0:
+        return "0"
+    percent = share * 100
+    fewest = max(0, 1 - math.floor(math.log10(percent)))
+    told = [f"{percent:.{digits}f}" for digits in range(fewest, fewest + _DIGITS_MORE_MAX)]
+    is_above = share > allowed_share
+    return next((text for text in told if (float(text) / 100 > allowed_share) == is_above), told[0])

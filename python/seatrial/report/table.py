@@ -5,12 +5,18 @@ Terminal, Markdown export, notebook and page all show these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from seatrial.analysis.model import Estimate
-from seatrial.analysis.wording import format_interval, format_value
+from seatrial.analysis.model import AtLeast, Estimate
+from seatrial.analysis.wording import (
+    format_at_least,
+    format_interval,
+    format_reported,
+    format_value,
+)
+from seatrial.results.origin import REPORTED_MARK
 
 ONCE = "(1 round)"
 NOT_MEASURED = "not measured"
@@ -120,8 +126,11 @@ def rate_text(estimate: Estimate) -> str:
 def doubt_text(estimate: Estimate) -> str:
     """Return how sure a figure is: ``± 3 %``, its two ends, ``over ± 100 %``, ``(1 round)``.
 
-    What one round knows of itself alone says so: ``± 3 %, 1 round``.
+    What one round knows of itself alone says so: ``± 3 %, 1 round``; what another tool computed,
+    that it is as reported.
     """
+    if estimate.over == "reported":
+        return f"({format_interval(estimate)})"
     if estimate.low is None and estimate.rounds <= 1:
         return ONCE
     share = estimate.half_width_share
@@ -130,14 +139,28 @@ def doubt_text(estimate: Estimate) -> str:
     return f"{told}, 1 round" if estimate.over == "timeline" else told
 
 
-def latency_text(latency: dict[str, Estimate], name: str) -> str:
+def absent_text(latency: dict[str, Estimate]) -> str:
+    """Return what stands for a percentile that is not known: why, where it was measured here."""
+    is_reported = any(estimate.over == "reported" for estimate in latency.values())
+    return NO_FIGURE if is_reported else TOO_FEW
+
+
+def latency_text(
+    latency: dict[str, Estimate], name: str, bounds: Mapping[str, AtLeast] | None = None
+) -> str:
     """Return a percentile with its doubt, ``1.24 ms ± 3 %`` or ``3 ms (1.2 ms to 4 ms)``.
 
+    Where it is not known but has a lower bound, that stands in its place: ``at least 1.2 s``.
+
     The largest value has no interval: it was seen, and it grows with the time that one looks.
+    What another tool reports bears its mark, which a note of the run explains.
     """
     if name not in latency:
-        return TOO_FEW
+        bound = bounds.get(name) if bounds else None
+        return absent_text(latency) if bound is None else format_at_least(bound)
     estimate = latency[name]
+    if estimate.over == "reported":
+        return f"{format_reported(estimate)}{REPORTED_MARK}"
     if estimate.low is None:
         return format_value(estimate)
     doubt = doubt_text(estimate)

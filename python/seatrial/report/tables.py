@@ -192,7 +192,9 @@ def _latency_texts(summary: CellSummary, kinds: Sequence[str], names: Sequence[s
     if not kinds:
         return [NO_FIGURE] * len(names)
     return [
-        latency_text(summary.latency[kind], name) if kind in summary.latency else NO_FIGURE
+        latency_text(summary.latency[kind], name, summary.latency_at_least.get(kind))
+        if kind in summary.latency
+        else NO_FIGURE
         for kind in kinds
         for name in names
     ]
@@ -393,8 +395,10 @@ def _course(cells: Sequence[CellSummary]) -> list[tuple[str, list[str]]]:
 
 
 def _median_text(summary: CellSummary) -> str:
-    latency = next(iter(summary.latency.values()), None)
-    return NO_FIGURE if latency is None else latency_text(latency, "p50")
+    kind = next(iter(summary.latency), None)
+    if kind is None:
+        return NO_FIGURE
+    return latency_text(summary.latency[kind], "p50", summary.latency_at_least.get(kind))
 
 
 _BUILDERS: dict[str, Callable[[str, str, Sequence[CellSummary]], list[Table]]] = {

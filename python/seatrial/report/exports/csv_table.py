@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from seatrial.analysis.database.model import DatabaseCell, ReadShares
 from seatrial.analysis.estimates import PERCENTS, counted
-from seatrial.analysis.model import CellSummary, Estimate, Summary
+from seatrial.analysis.model import AtLeast, CellSummary, Estimate, Summary
 from seatrial.report.exports.csv_layouts import layout_columns
 from seatrial.report.exports.csv_replays import replay_columns
 from seatrial.report.exports.csv_row import Field, interval_columns
@@ -63,6 +63,7 @@ def _rows(run_id: str, summary: CellSummary) -> Iterator[dict[str, Field]]:
             "request": kind,
             **_counts(summary, kind),
             **_latencies(summary.latency.get(kind, {})),
+            **_bounds(summary.latency_at_least.get(kind, {})),
         }
 
 
@@ -118,9 +119,21 @@ def _told(samples: Sequence[Sample]) -> dict[str, Field]:
     return {f"told_{name}": statistics.fmean(each[name] for each in told) for name in names}
 
 
+def _bounds(bounds: dict[str, AtLeast]) -> dict[str, Field]:
+    """Return the lower bound (ns) of each percentile that is not known; empty where none is."""
+    return {
+        f"{name}_ns_at_least".replace(".", "_"): bounds[name].value if name in bounds else None
+        for name in PERCENTS
+    }
+
+
 def _latencies(latency: dict[str, Estimate]) -> dict[str, Field]:
-    """Return each figure of the response time in ns, empty where it is not known."""
-    fields: dict[str, Field] = {}
+    """Return each figure of the response time in ns, empty where it is not known.
+
+    ``latency_over`` says which figures another tool has ``reported``, as in an estimate.
+    """
+    is_reported = any(estimate.over == "reported" for estimate in latency.values())
+    fields: dict[str, Field] = {"latency_over": "reported" if is_reported else ""}
     for name in LATENCIES:
         estimate = latency.get(name)
         column = f"{name}_ns".replace(".", "_")

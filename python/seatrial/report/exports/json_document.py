@@ -38,7 +38,7 @@ def run_document(summary: Summary) -> Document:
     """Return a run with its findings, cells and samples: docs/schema/run.schema.json."""
     return document(
         "run",
-        run=summary.run,
+        run=run_facts(summary.run),
         notice=lab_notice(summary.run),
         verdict=summary.verdict,
         findings=summary.findings,
@@ -56,7 +56,12 @@ def run_document(summary: Summary) -> Document:
 
 def runs_document(runs: Sequence[Run]) -> Document:
     """Return the runs of a results file: docs/schema/runs.schema.json."""
-    return document("runs", runs=runs, notices=notices_of(runs))
+    return document("runs", runs=[run_facts(run) for run in runs], notices=notices_of(runs))
+
+
+def run_facts(run: Run) -> Document:
+    """Return a run without its process, which tells nobody anything elsewhere."""
+    return _without(msgspec.structs.asdict(run), "process")
 
 
 def error_document(error: SeatrialError) -> Document:
@@ -116,6 +121,7 @@ def _cell(summary: CellSummary) -> Document:
         "iops": summary.iops,
         "bandwidth": summary.bandwidth,
         "latency": summary.latency,
+        "latency_at_least": summary.latency_at_least,
         "completed": summary.completed,
         "failed": summary.failed,
         "blank": summary.blank,

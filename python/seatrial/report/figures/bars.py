@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Literal
 
-from seatrial.analysis.model import CellSummary
+from seatrial.analysis.model import CellSummary, Estimate
 from seatrial.analysis.wording import format_estimate
 from seatrial.report.figures.axes import bar_axis
 from seatrial.report.figures.model import Figure, Point, Row, View
@@ -50,7 +50,7 @@ def _figure(
     rows = _rows(drawn, measure)
     view = View(
         label=topic,
-        title=_title(rows, measure),
+        title=_title(drawn, rows, measure),
         rows=rows,
         axis=bar_axis(name, unit, [attrgetter(measure)(s) for s in drawn]),
     )
@@ -69,14 +69,26 @@ def _figure(
     ]
 
 
-def _title(rows: Sequence[Row], measure: _Measure) -> str:
-    """Return all figures where they are few, else the highest."""
+def _title(cells: Sequence[CellSummary], rows: Sequence[Row], measure: _Measure) -> str:
+    """Return all figures where they are few, else the highest, and whether it differs from others.
+
+    It is called the highest only where its interval over rounds lies above all others.
+    """
     if len(rows) <= _TITLE_ROWS_MAX:
         told = "; ".join(f"{row.label} {row.points[measure].text}" for row in rows)
         return capitalized(told)
     best = max(rows, key=lambda row: row.points[measure].y)
-    figure = best.points[measure].text
-    return f"{capitalized(best.label)}: {figure}, the highest of {len(rows)}"
+    figure = f"{capitalized(best.label)}: {best.points[measure].text}"
+    estimates: list[Estimate] = [attrgetter(measure)(s) for s in cells]
+    if any(each.low is None or each.over != "rounds" for each in estimates):
+        return f"{figure}; whether it is the highest of {len(rows)} is not known"
+    low = best.points[measure].low or 0.0
+    overlapping = sum((row.points[measure].high or 0.0) >= low for row in rows) - 1
+    if overlapping == 0:
+        return f"{figure}, the highest of {len(rows)}"
+    others = len(rows) - 1
+    which = f"the other {others}" if overlapping == others else f"{overlapping} of {others} others"
+    return f"{figure}; no difference seen between it and {which}"
 
 
 def _rows(cells: Sequence[CellSummary], measure: _Measure) -> list[Row]:

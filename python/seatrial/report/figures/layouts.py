@@ -21,6 +21,7 @@ from seatrial.analysis.wording import format_estimate, format_plural, format_siz
 from seatrial.report.figures.axes import block_size_axis, extent, log_axis, value_axis
 from seatrial.report.figures.model import Axis, Figure, Line, Panel, Point, Ring, Tick, View
 from seatrial.report.figures.naming import capitalized, grouped, line_style_of, requests_word
+from seatrial.report.figures.notes import rounds_note
 
 FIGURE_ID: Final = "layout-figures"
 NUMBERS_ID: Final = "layout-numbers"
@@ -57,10 +58,7 @@ def layout_figures(found: LayoutAnalysis) -> list[Figure]:
             id=FIGURE_ID,
             kind="lines",
             topic="The figures of the article “One DVD per second”",
-            notes=[
-                "Each figure is the mean of its rounds; bands and strokes are 95 % intervals over "
-                "the rounds."
-            ],
+            notes=[rounds_note("bands and strokes")],
             views=[_view(each) for each in drawn],
             chosen=numbers.index(first),
             table=NUMBERS_ID,

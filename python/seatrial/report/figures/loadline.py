@@ -8,6 +8,7 @@ from typing import Final, Literal
 from seatrial.analysis.loadline.model import LoadLine, LoadStep
 from seatrial.analysis.model import Estimate
 from seatrial.analysis.wording import (
+    format_at_least,
     format_plural,
     format_share,
     format_value,
@@ -116,7 +117,8 @@ def _answers(line: LoadLine, y_axis: Axis) -> list[Line]:
 def _mark(line: LoadLine, step: LoadStep, y_axis: Axis) -> Point:
     """Return a step's place: its percentile, or the top where that is not known."""
     estimate = step.response.get(line.percentile)
-    told = [] if estimate else ["not known"]
+    bound = step.response_at_least.get(line.percentile)
+    told = [] if estimate else ["not known" if bound is None else format_at_least(bound)]
     if step.late_share > 0:
         told.append(f"{format_share(step.late_share)} skipped as too late or never ended")
     if step.stalls:

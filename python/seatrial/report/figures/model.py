@@ -52,8 +52,10 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, x: float, estimate: Estimate) -> Point:
-        """Return the estimate as a point at ``x``."""
+        """Return the estimate as a point at ``x``; the range of reported rounds is no interval."""
         text = format_estimate(estimate)
+        if estimate.over == "reported":
+            return cls(x, estimate.value, None, None, text)
         return cls(x, estimate.value, estimate.low, estimate.high, text)
 
 

@@ -20,13 +20,24 @@ def interval_note(cells: Sequence[CellSummary], mark: str) -> str:
     once = [summary for summary in cells if summary.iops.rounds <= 1]
     within = [summary for summary in once if summary.iops.low is not None]
     if not once:
-        return f"Each figure is the mean of its rounds; {mark} are 95 % intervals over the rounds."
+        return rounds_note(mark)
     if len(once) == len(cells):
         return f"Measured once: {_doubt_of_once(mark, bool(within))}"
     return (
-        f"Each figure is the mean of its rounds; {mark} are 95 % intervals over the rounds. "
-        f"{format_plural(len(once), 'cell')} of {len(cells)} measured once: "
+        f"{rounds_note(mark)} {format_plural(len(once), 'cell')} of {len(cells)} measured once: "
         + _doubt_of_once(mark, bool(within))
+    )
+
+
+def rounds_note(mark: str) -> str:
+    """Return what figure and interval are where cells were measured in several rounds.
+
+    Args:
+        mark: What draws the interval, such as ``bands``.
+    """
+    return (
+        f"Each figure is the geometric mean of its rounds; {mark} are 95 % intervals over the "
+        "rounds."
     )
 
 

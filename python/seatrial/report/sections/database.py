@@ -25,6 +25,7 @@ from seatrial.report.database_time_tables import (
     events_table,
     facts_table,
     others_table,
+    rivals_table,
     time_tables,
 )
 from seatrial.report.database_words import (
@@ -221,7 +222,9 @@ def _cell_content(part: CellSummary, cell: DatabaseCell | None, figure: Figure |
 
 
 def _numbers(cell: DatabaseCell) -> Markup:
-    tables = [facts_table(cell), *([events_table(cell)] if cell.wait_events else [])]
+    tables = [facts_table(cell)]
+    tables += [events_table(cell)] if cell.wait_events else []
+    tables += [rivals_table(cell)] if cell.verdict.rivals else []
     shown = element("div", *(plain_table(table) for table in tables), class_="beside")
     return join([shown, _other_readings(cell)])
 

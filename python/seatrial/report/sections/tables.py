@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seatrial.analysis.model import CellSummary, Estimate
+from seatrial.analysis.model import AtLeast, CellSummary, Estimate
 from seatrial.analysis.wording import (
     format_count,
     format_plural,
@@ -13,7 +13,7 @@ from seatrial.analysis.wording import (
 )
 from seatrial.report.figures.naming import grouped, name_by, varying
 from seatrial.report.markup import Markup, element, join
-from seatrial.report.table import TOO_FEW, Table, doubt_text
+from seatrial.report.table import Table, doubt_text, latency_text
 from seatrial.report.tables import TITLES, start_bytes
 
 _ON_ONE_LINE_MAX = 26
@@ -135,10 +135,11 @@ def _cell_rows(summary: CellSummary, factors: Sequence[str]) -> list[Markup]:
     rates = [_figure(summary.iops), _figure(summary.bandwidth)]
     rows: list[Markup] = []
     for operation, latency in summary.latency.items():
+        bounds = summary.latency_at_least.get(operation)
         figures = [
-            *(_percentile(latency.get(percentile)) for percentile in _PERCENTILES),
-            _largest(latency.get("max")),
-            _percentile(latency.get("mean")),
+            *(_percentile(latency, percentile, bounds) for percentile in _PERCENTILES),
+            _largest(latency),
+            _percentile(latency, "mean"),
         ]
         label = f"{name}: {operation}" if len(summary.latency) > 1 else name
         again = [element("td")] * 2, [element("td")] * 3
@@ -158,14 +159,21 @@ def _cell_label(summary: CellSummary, factors: Sequence[str]) -> str:
     return f"{words}, from {format_size(start_bytes(summary))}"
 
 
-def _percentile(estimate: Estimate | None) -> Markup:
-    return element("td", TOO_FEW, class_="absent") if estimate is None else _figure(estimate)
+def _percentile(
+    latency: dict[str, Estimate], name: str, bounds: dict[str, AtLeast] | None = None
+) -> Markup:
+    if name not in latency:
+        return element("td", latency_text(latency, name, bounds), class_="absent")
+    return _figure(latency[name])
 
 
-def _largest(estimate: Estimate | None) -> Markup:
+def _largest(latency: dict[str, Estimate]) -> Markup:
     """Return the slowest request; it was seen, so it has no interval."""
-    if estimate is None:
-        return element("td", TOO_FEW, class_="absent")
+    if "max" not in latency:
+        return _percentile(latency, "max")
+    estimate = latency["max"]
+    if estimate.over == "reported":
+        return _figure(estimate)
     return element("td", format_value(estimate), data_value=repr(float(estimate.value)))
 
 

@@ -1,0 +1,100 @@
+"""The way out for text: what happens when standard output or standard error cannot be written.
+
+Standard output holds the result: where it cannot be written, the command says so and fails. A
+reader that has gone, as ``head`` does, is no failure. Standard error holds progress and remarks:
+where nobody can read them, the command goes on without.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import TYPE_CHECKING, Final, TextIO
+
+from seatrial.errors import UsageError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+_STDOUT: Final = 1
+_STDERR: Final = 2
+
+
+class OutputError(UsageError):
+    """Standard output cannot be written."""
+
+
+class ReaderGone(Exception):  # noqa: N818 - the reader's wish, not an error
+    """Whoever read standard output has closed it."""
+
+
+class _Way(io.FileIO):
+    """A file number to write to; after its first failure it takes everything and drops it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number, "wb", closefd=False)
+        self._has_failed = False
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        if not self._has_failed:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self._has_failed = True
+                self._tell(error)
+        return memoryview(data).nbytes
+
+    def _tell(self, error: OSError) -> None:
+        """Say nothing: it is standard error that cannot be written."""
+
+
+class _Result(_Way):
+    def _tell(self, error: OSError) -> None:
+        if isinstance(error, BrokenPipeError):
+            raise ReaderGone from None
+        raise OutputError(
+            seen=f"Standard output cannot be written: {error.strerror}",
+            cause="The disk that it goes to is full, or it was closed",
+            next_step="Send it elsewhere. What was measured is in the results file: see "
+            "`seatrial list`",
+        ) from None
+
+
+_terminals: set[int] = set()
+
+
+def install() -> None:
+    """Have standard output and standard error go through here.
+
+    A number that was closed is given to the null device, so that no file that is opened later gets
+    it, and is written to by who means standard output.
+    """
+    for number in range(_STDERR + 1):
+        try:
+            os.fstat(number)
+        except OSError:
+            # Read-only: writing to it fails, as it would where it is closed.
+            os.open(os.devnull, os.O_RDONLY)
+    _terminals.update(number for number in (_STDOUT, _STDERR) if os.isatty(number))
+    sys.stdout = _text(_Result(_STDOUT), sys.stdout)
+    sys.stderr = _text(_Way(_STDERR), sys.stderr)
+
+
+def leave_terminal() -> None:
+    """Write to the null device in place of a terminal that was hung up."""
+    for number in _terminals:
+        if not os.isatty(number):
+            null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            os.dup2(null, number)
+            os.close(null)
+
+
+def _text(way: _Way, former: TextIO | None) -> io.TextIOWrapper:
+    is_at_once = way.fileno() in _terminals or way.fileno() == _STDERR
+    return io.TextIOWrapper(
+        io.BufferedWriter(way),
+        encoding=former.encoding if former else "utf-8",
+        errors=former.errors if former else "replace",
+        line_buffering=is_at_once,
+    )

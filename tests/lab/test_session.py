@@ -13,9 +13,9 @@ import pytest
 
 from cli.command import heed_interrupts
 from seatrial.errors import TargetError
+from seatrial.processes import start_ticks
 from seatrial.targets.lab.session import open_lab, run_inside
 from seatrial.targets.lab.undoing import lab_processes, undo_lab
-from seatrial.targets.processes import start_ticks
 from seatrial.targets.undo import clean
 from seatrial.targets.undoer import comes_true
 from seatrial.targets.undoers import Outcome

@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help trial setup test lint test-rust test-python tools-for-tests bench format lock clean \
-	always
+	always docs man wheel tools-for-release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,19 @@ bench: setup ## engine, comparison, observing, drives of 2010, the lab, logs, re
 	@.venv/bin/python bench/capture.py
 	@.venv/bin/python bench/before_after.py
 
+docs: tools-for-release ## the site of the documents: dist/site
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
+
+man: setup ## the manual pages: dist/man/man1
+	@.venv/bin/python tools/release/man_pages.py dist/man/man1
+
+wheel: tools-for-release ## wheels for x86-64 and arm64, glibc and musl: dist
+	@tools/release/wheels.sh
+
+tools-for-release: setup
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check \
+		-r requirements-release.lock
+
 format: setup ## lay out all code as the lints want it
 	@.venv/bin/ruff check --fix --quiet .
 	@.venv/bin/ruff format --quiet .
@@ -77,7 +90,7 @@ lock: setup ## renew requirements.lock and Cargo.lock to the newest versions all
 	@cargo update
 
 clean: ## remove what was built; measurements and reports stay
-	@rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf dist .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@rm -f python/seatrial/_core*.so
 	@cargo clean --quiet
 

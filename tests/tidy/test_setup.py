@@ -130,3 +130,24 @@ def test_lock_pins_what_the_project_asks_for() -> None:
         version = versions.get(canonicalize_name(requirement.name))
         assert version, f"{wanted} is not in requirements.lock; run `make lock`"
         assert requirement.specifier.contains(version), f"{wanted}, but {version} is locked"
+
+
+def test_commits_are_checked_as_the_lint_checks() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    lint = makefile[makefile.index("\nlint:") :].split("\n\n")[0]
+    configuration = (ROOT / ".pre-commit-config.yaml").read_text()
+    for command in re.findall(r"^\t@((?:\.venv|cargo)\S* \S*.*)", lint, re.MULTILINE):
+        checked = command.removesuffix(" .")
+        assert checked in configuration, f"{checked} is in `make lint` only"
+
+
+def test_what_a_release_needs_is_locked_for_the_same_environment() -> None:
+    tested, released = (
+        set((ROOT / name).read_text().splitlines())
+        for name in ("requirements.lock", "requirements-release.lock")
+    )
+    names = [pin.split("==")[0].lower() for pin in [*tested, *released] if "==" in pin]
+    assert len(names) == len(set(names)), "a package is pinned twice"
+    wanted = PYPROJECT["project"]["optional-dependencies"]["release"]
+    missing = {canonicalize_name(Requirement(each).name) for each in wanted} - {*names}
+    assert not missing, f"run `make lock`: {missing}"

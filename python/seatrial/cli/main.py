@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "export": "A run in another format: json, csv, markdown, bm-flash, fio-json, fio-job.",
     "report": "Make the HTML report of a run again.",
     "clean": "Undo whatever a killed run left behind.",
+    "completion": "Completion of commands and options for bash, zsh or fish.",
 }
 """Every command and its short help, so that listing them imports none."""
 

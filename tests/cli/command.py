@@ -8,9 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from .preloaded import preloaded
 
 SEATRIAL = str(Path(sys.executable).with_name("seatrial"))
 
@@ -41,17 +45,21 @@ def start(
     ``prefix`` is a command that runs it, such as ``setpriv``.
     """
     heed_interrupts()
-    own = {"SEATRIAL_STATE_DIR": str(folder / "state"), "SEATRIAL_RESULTS": "results.seatrial"}
     return subprocess.Popen(
         [*prefix, SEATRIAL, *map(str, arguments)],
         cwd=folder,
-        env=os.environ | own | (env or {}),
+        env=os.environ | own(folder) | (env or {}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         **how,
     )
+
+
+def own(folder: Path) -> dict[str, str]:
+    """Keep results and journals of a command in its folder."""
+    return {"SEATRIAL_STATE_DIR": str(folder / "state"), "SEATRIAL_RESULTS": "results.seatrial"}
 
 
 def heed_interrupts() -> None:
@@ -72,5 +80,33 @@ def ended(process: subprocess.Popen[str], timeout_s: float = 60.0) -> Ended:
 
 
 def seatrial(*arguments: str | Path, folder: Path, timeout_s: float = 60.0, **how: Any) -> Ended:
-    """Run ``seatrial`` to its end."""
-    return ended(start(*arguments, folder=folder, **how), timeout_s)
+    """Run ``seatrial`` to its end: forked from a process that has imported it (`preloaded`)."""
+    if how.keys() - {"env"}:
+        return ended(start(*arguments, folder=folder, **how), timeout_s)
+    with ExitStack() as stack:
+        null = stack.enter_context(Path(os.devnull).open("rb"))
+        pipes = [os.pipe() for _ in range(2)]
+        environment = os.environ | own(folder) | (how.get("env") or {})
+        streams = (null.fileno(), *(writer for _, writer in pipes))
+        reply = preloaded().start([str(each) for each in arguments], folder, environment, streams)
+        for _, writer in pipes:
+            os.close(writer)
+        reader = stack.enter_context(reply.makefile())
+        reply.settimeout(timeout_s)
+        pool = stack.enter_context(ThreadPoolExecutor(2))
+        out, err = (pool.submit(read_all, number) for number, _ in pipes)
+        pid = int(reader.readline())
+        try:
+            code = int(reader.readline())
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            raise AssertionError(
+                f"it did not end within {timeout_s} s: {out.result()}{err.result()}"
+            ) from None
+        return Ended(code, out.result(), err.result())
+
+
+def read_all(number: int) -> str:
+    """Read a pipe to its end."""
+    with open(number, "rb") as pipe:
+        return pipe.read().decode()

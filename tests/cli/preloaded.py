@@ -1,0 +1,128 @@
+"""A process that has loaded Seatrial and forks for each command: a start costs no imports.
+
+Starting an interpreter and importing takes 0.3 to 0.6 s of processor time, a thousand times in all
+tests. A fork of a process that has done so is as separate from the test as a process of its own:
+its own descriptors, folder, environment, signals and exit code.
+
+Run as a program it is that process. Its standard input is a socket: each message holds a command as
+JSON and, with SCM_RIGHTS, its standard streams and a socket for the process id and the exit code.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import importlib
+import json
+import os
+import pkgutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+MESSAGE_BYTES_MAX = 1 << 20
+LOADED = ("numpy", "scipy.stats", "scipy.optimize", "rich.console", "rich.progress", "psycopg")
+"""What commands import when they need it."""
+
+
+class Preloaded:
+    """The process that forks, started once and ended with the tests."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket = ours
+        for each in (ours, theirs):
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MESSAGE_BYTES_MAX)
+        self._process = subprocess.Popen([sys.executable, __file__], stdin=theirs)
+        theirs.close()
+        atexit.register(self.end)
+
+    def start(
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        streams: Sequence[int],
+    ) -> socket.socket:
+        """Start a command; the socket gives its process id, then its exit code, a line each."""
+        request = json.dumps([*map(str, (folder, *arguments))]), json.dumps(dict(environment))
+        ours, theirs = socket.socketpair()
+        with theirs:
+            message = "\0".join(request).encode()
+            socket.send_fds(self._socket, [message], [*streams, theirs.fileno()])
+        return ours
+
+    def end(self) -> None:
+        """End the process: its standard input ends."""
+        self._socket.close()
+        self._process.wait(10)
+
+
+@functools.cache
+def preloaded() -> Preloaded:
+    """The one of this session."""
+    return Preloaded()
+
+
+def serve() -> None:
+    """Fork for each message; returns in the process that is to be the command."""
+    requests = socket.socket(fileno=os.dup(0))
+    while True:
+        message, streams, *_ = socket.recv_fds(requests, MESSAGE_BYTES_MAX, 4)
+        if not message:
+            os._exit(0)
+        if os.fork():
+            for each in streams:
+                os.close(each)
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            continue
+        requests.close()
+        return become(message, streams)
+
+
+def become(message: bytes, streams: list[int]) -> None:
+    """Wait for a child of this process, which is the command, or return as that."""
+    reply = streams[3]
+    command = os.fork()
+    if command:
+        for each in streams[:3]:
+            os.close(each)
+        os.write(reply, f"{command}\n".encode())
+        _, status = os.waitpid(command, 0)
+        with contextlib.suppress(BrokenPipeError):
+            os.write(reply, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        os._exit(0)
+    os.close(reply)
+    for number, each in enumerate(streams[:3]):
+        os.dup2(each, number)
+        os.close(each)
+    arguments, environment = map(json.loads, message.decode().split("\0"))
+    os.chdir(arguments[0])
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["seatrial", *arguments[1:]]
+
+
+def load() -> None:
+    """Import what commands import."""
+    import seatrial.cli
+
+    for name in LOADED:
+        importlib.import_module(name)
+    for module in pkgutil.walk_packages(seatrial.__path__, "seatrial."):
+        importlib.import_module(module.name)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    load()
+    serve()
+    from seatrial.cli.main import main
+
+    main()

@@ -30,6 +30,7 @@ INPUTS = {
     ("seatrial sql read", "logs"),
     ("seatrial sql replay", "pg_bin"),
     ("seatrial sql replay", "prepare"),
+    ("seatrial sql replay", "compare_rows"),
     ("seatrial sql replay", "trace"),
     ("seatrial sql show", "trace"),
     ("seatrial", "file"),  # a study
@@ -41,6 +42,7 @@ INPUTS = {
 
 BEFORE = {
     "seatrial sql read": ["log.csv"],
+    "seatrial sql rows": ["postgresql://127.0.0.1:1/x"],
     "seatrial sql capture": ["--listen", ":0", "--to", "postgresql://127.0.0.1:1/x"],
 }
 """What a command needs besides before it looks at its output."""

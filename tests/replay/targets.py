@@ -155,12 +155,12 @@ def start_replay(
     return start("sql", "replay", trace, "--to", to, *arguments, folder=folder)
 
 
-def record_in(folder: Path) -> ReplayRecord:
-    """What the newest run in a folder's results file kept of its replay."""
+def record_in(folder: Path, sample: int = 0) -> ReplayRecord:
+    """What the newest run in a folder's results file kept of its replay, or of one of several."""
     with ResultsFile.open(folder / "results.seatrial", read_only=True) as store:
-        (sample,) = store.samples(store.runs()[-1].id)
-    assert sample.replay is not None
-    return sample.replay
+        found = store.samples(store.runs()[-1].id)[sample]
+    assert found.replay is not None
+    return found.replay
 
 
 def sqlstate_of(connection: psycopg.Connection, text: str) -> str | None:

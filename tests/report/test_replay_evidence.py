@@ -16,6 +16,7 @@ from seatrial.analysis.summary import summarise
 from seatrial.report.page import render
 from seatrial.report.replay_evidence_tables import ids_table, sequences_table
 from seatrial.report.replay_tables import replay_tables
+from seatrial.results.replay_content import CAPTURE, ReplayContent, TableDifference
 from seatrial.results.replay_ids import ReplayIdClass, ReplayIds
 from seatrial.results.start import StartRecord
 
@@ -135,6 +136,35 @@ def test_what_it_began_with_is_told():
     assert facts["tables counted"] == "2, 500 rows"
     assert facts["tables estimated (ANALYZE)"] == "2, about 1,000,000 rows"
     assert facts["last checkpoint of the files"] == "0/3000110"
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_tables_that_differ_are_shown():
+    table = TableDifference(
+        name="public.orders", rows_captured=600, rows_now=599, rows_different=36,
+        columns={"seen": 35},
+    )  # fmt: skip
+    content = ReplayContent(
+        against=CAPTURE, tables=5, rows=9, different=[table],
+        not_compared={"public.large": "beyond 256 MiB of tables"},
+    )  # fmt: skip
+    node = shown(content=content)
+    assert "Rows differ from the capture's in 1 of 5 tables" in plain(node.text)
+    rows = rows_of(node, "Tables whose rows are not the capture's")
+    assert rows == [
+        ["public.orders", "600", "599", "36", "seen 35"],
+        ["public.large", "–", "–", "–", "not compared: beyond 256 MiB of tables"],
+    ]
+    assert "replay-content-1" in [each.id for each in replay_tables(summary_with(content=content))]
+
+
+def test_rows_that_were_not_compared_say_why():
+    node = shown(content=ReplayContent(reason="the trace holds stand-ins"))
+    told = "What the tables hold was not compared: the trace holds stand-ins."
+    assert told in plain(node.text)
 
 
 def test_ids_that_were_not_mapped_on_demand_have_no_tables():

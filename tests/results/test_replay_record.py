@@ -19,7 +19,13 @@ from seatrial.results.replay_ids import (
 )
 
 CRATE = Path(__file__).parents[2] / "crates" / "replay" / "src"
-OF_PYTHON = {"end", "words", "trace", "queries_server"}  # told beside the record, stored in it
+OF_PYTHON = {
+    "end",
+    "words",
+    "trace",
+    "queries_server",
+    "content",
+}  # told beside the record, stored in it
 STRUCTS = (
     *("Account", "Client", "Commits", "ErrorExample", "Errors", "Held", "Lag", "Moment", "Query"),
     *("ClassRows", "Record", "Rows", "RowsExample", "Sessions"),

@@ -336,6 +336,9 @@ _WORDS: dict[str, Callable[[Finding], str]] = {
     "replay_rows_differ": lambda f: (
         f"{format_share(f.evidence['different_share'])} of what was compared had other rows"
     ),
+    "replay_content_differs": lambda f: (
+        f"{format_plural(f.evidence['rows_different_count'], 'row')} differ from the capture's"
+    ),
     "replay_order_released": lambda _: "the order had to be broken",
     "replay_skipped": lambda f: (
         f"{format_share(f.evidence['skipped_share'])} of the capture could not be sent"

@@ -63,10 +63,17 @@ def _is_snapshot(path: Path) -> bool:
         return file.readline(_LINE_CHARACTERS_MAX).rstrip("\n").endswith(f",{TAKEN}")
 
 
+def _is_rows(path: Path) -> bool:
+    from seatrial.targets.postgres.row_file import is_content  # noqa: PLC0415 - likewise
+
+    return is_content(path)
+
+
 TRACE: Final = Kind(name="trace", is_own=_is_trace, can_be_remade=False, needs_own=True)
 SNAPSHOT: Final = Kind(
     name="snapshot of pg_stat_statements", is_own=_is_snapshot, can_be_remade=False
 )
+ROWS: Final = Kind(name="file of a database's rows", is_own=_is_rows, can_be_remade=False)
 REMADE: Final = Kind(name="report or export of Seatrial", is_own=_is_page_or_export)
 
 
@@ -94,8 +101,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
         """Return this, or where none was named the same at a default place."""
         return self if self.is_named else msgspec.structs.replace(self, place=default)
 
-    def write(self, text: str, *, otherwise: str) -> None:
-        """Write a text as a whole or not at all; ``otherwise`` is the command for elsewhere.
+    def write(self, content: str | bytes, *, otherwise: str) -> None:
+        """Write a file as a whole or not at all; ``otherwise`` is the command for elsewhere.
 
         Raises:
             RefusedError: when something is there that must not be replaced.
@@ -103,12 +110,12 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
             UsageError: when it cannot be written there.
         """
         if self.stream is not None:
-            click.echo(text, file=self.stream, nl=False)
+            click.echo(content, file=self.stream, nl=False)
             return
         assert self.place is not None  # noqa: S101 - a defect of ours, not of a user
         place = place_to_write(self.place, force=self.force, kind=self.kind)
         try:
-            _replace(place, text.encode())
+            _replace(place, content.encode() if isinstance(content, str) else content)
         except OSError as error:
             raise _failed(self.place, error, otherwise) from None
 

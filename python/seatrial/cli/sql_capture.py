@@ -14,6 +14,7 @@ Examples:
   seatrial sql capture --listen :6432 --to postgresql://db1:5432/prod -o prod.trace
   seatrial sql capture --listen /run/seatrial:5432 --to /run/postgresql:5432 -o prod.trace
   seatrial sql capture --listen 10.0.0.5:6432 --to postgresql://db1 -o prod.trace --mask
+  seatrial sql capture --listen :6432 --to postgresql://db1/prod -o prod.trace --rows
   seatrial sql capture --recover -o prod.trace           what a killed capture had secured
 
 \b
@@ -50,6 +51,12 @@ refused, as a file would be lost; 6 the server cannot be reached; 8 too little s
     is_flag=True,
     help="Replace literals, parameters and returned values by stand-ins of type and length.",
 )
+@click.option(
+    "--rows",
+    "with_rows",
+    is_flag=True,
+    help="At the end read what the tables hold into TRACE.rows, for replays to be held against.",
+)
 @click.option("--force", is_flag=True, help="Replace the trace if it exists.")
 @click.option(
     "--recover", is_flag=True, help="Make a trace of what a capture that was killed had written."
@@ -61,6 +68,7 @@ def capture(
     server: str | None,
     output: Path,
     mask: bool,
+    with_rows: bool,
     force: bool,
     recover: bool,
     as_json: bool,
@@ -74,12 +82,12 @@ def capture(
     from seatrial.cli import sql_capturing  # noqa: PLC0415 - not for --help
 
     if recover:
-        others = bool(places or server or mask)
+        others = bool(places or server or mask or with_rows)
         sql_capturing.recover_capture(output, force=force, with_others=others)
         return 0
-    captured = sql_capturing.capture_statements(
-        sql_capturing.wanted(places, server, output, mask=mask, force=force), quiet=as_json
-    )
+    wanted = sql_capturing.wanted(places, server, output, mask=mask, force=force)
+    rows = sql_capturing.rows_output(wanted) if with_rows else None
+    captured = sql_capturing.capture_statements(wanted, quiet=as_json)
     if as_json:
         from seatrial.cli.sql_documents import reading_document  # noqa: PLC0415 - only here
 
@@ -88,4 +96,10 @@ def capture(
         from seatrial.cli.sql_capture_text import capture_text  # noqa: PLC0415 - only here
 
         click.echo(capture_text(captured))
-    return sql_capturing.exit_code(captured)
+    code = sql_capturing.exit_code(captured)
+    if rows is None:
+        return code
+    from seatrial.cli.sql_rows import keep_rows  # noqa: PLC0415 - only here
+
+    assert wanted.url is not None  # noqa: S101 - rows_output has seen to it
+    return max(code, keep_rows(wanted.url, rows, quiet=as_json))

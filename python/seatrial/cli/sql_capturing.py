@@ -19,10 +19,11 @@ import msgspec
 from seatrial import _core
 from seatrial.analysis.wording import format_plural
 from seatrial.cli import sql_reading
-from seatrial.cli.files import keeping_owner, trace_to_write
+from seatrial.cli.files import ROWS, Output, keeping_owner, place_to_write, trace_to_write
 from seatrial.cli.sql_errors import native_errors
 from seatrial.cli.sql_model import Reading
 from seatrial.errors import PartialResult, SeatrialError, TargetError, UsageError
+from seatrial.targets.postgres.row_file import SUFFIX
 from seatrial.targets.postgres.system_identifier import asked_system_identifier
 
 EXIT_PARTIAL: Final = 4
@@ -118,6 +119,30 @@ def wanted(
     return Wanted(
         listen=listen, host=host, port=port, output=output, mask=mask, force=force, url=url
     )
+
+
+def rows_output(wanted: Wanted) -> Output:
+    """Return where the rows of the captured database go, judged before anything is captured.
+
+    Raises:
+        RefusedError: when something else is there.
+        UsageError: when nobody can be asked for them, or they would be of no use.
+    """
+    if wanted.url is None:
+        raise UsageError(
+            seen="--rows is given, but --to names a folder",
+            cause="A folder does not tell which database to read, and as whom",
+            next_step=f"Write --to 'postgresql:///DATABASE?host={wanted.host}&port={wanted.port}'",
+        )
+    if wanted.mask:
+        raise UsageError(
+            seen="--rows is given with --mask",
+            cause="A replay of stand-ins writes other values than the captured database holds",
+            next_step="Leave one of them out",
+        )
+    place = Path(f"{wanted.output}{SUFFIX}")
+    place_to_write(place, force=wanted.force, kind=ROWS)
+    return Output(place=place, force=wanted.force, kind=ROWS)
 
 
 def _listen(place: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from seatrial.cli.options import json_option, trace_output_option
 from seatrial.cli.sql_capture import capture
 from seatrial.cli.sql_compare import compare
 from seatrial.cli.sql_replay import replay
+from seatrial.cli.sql_rows import rows
 
 FORMATS = ("auto", "stderr", "csv", "json", "raw")
 
@@ -169,5 +170,6 @@ def show(*, trace: Path, top: int, as_json: bool) -> int:
 
 
 command.add_command(capture)
+command.add_command(rows)
 command.add_command(replay)
 command.add_command(compare)

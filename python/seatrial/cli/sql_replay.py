@@ -53,6 +53,13 @@ Examples:
   seatrial sql replay prod.trace --to /mnt/ssd --prepare prod.dump --plan
 
 \b
+The right rows:
+  --compare-rows FILE   Afterwards every table is held against what the captured database held,
+                        as `seatrial sql rows` (or `sql capture --rows`) wrote it: TRACE.rows is
+                        taken unasked where Seatrial made the target. Ids may be others; which
+                        rows they name may not.
+
+\b
 Every statement of the trace is accounted for, class by class:
   captured = ok + failed + skipped (by reason) + not reached
 
@@ -149,6 +156,11 @@ def _seconds(
     "--restore",
     metavar="COMMAND",
     help="Brings the URL's database back before each round; its address is in DATABASE_URL.",
+)
+@click.option(
+    "--compare-rows",
+    metavar="FILE",
+    help="What the captured database held at the end (`sql rows`); TRACE.rows unless given.",
 )
 @click.option(
     "--clone",

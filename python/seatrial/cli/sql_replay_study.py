@@ -18,6 +18,7 @@ KEY_OPTIONS: Final[Mapping[str, str]] = {
     "read_only": "read-only",
     "url": "to",
     "path": "to",
+    "compare_rows": "compare-rows",
 }
 """Options whose name is not that of the study's key."""
 ONE_PLACE: Final = "trial"
@@ -62,7 +63,7 @@ def _workload(trace: Path, options: Mapped) -> Mapped:
         {
             "kind": "replay",
             "trace": str(trace.absolute()),
-            "prepare": _prepare(options["prepare"]),
+            "prepare": _absolute(options["prepare"]),
             "scale": options["scale"],
             "speed": options["speed"],
             "pace": options["pace"].replace("-", "_"),
@@ -77,12 +78,13 @@ def _workload(trace: Path, options: Mapped) -> Mapped:
             "restore": options["restore"],
             "clone": options["clone"],
             "start": options["start"],
+            "compare_rows": _absolute(options["compare_rows"]),
         }
     )
 
 
-def _prepare(written: str | None) -> str | None:
-    """Return what is loaded before; a path is one from the root, as a study file has them."""
+def _absolute(written: str | None) -> str | None:
+    """Return the path of a file from the root, as a study file has them."""
     return None if written is None else str(Path(written).absolute())
 
 

@@ -8,15 +8,21 @@ from typing import Final
 import click
 
 from seatrial.analysis.model import Summary
+from seatrial.analysis.replay.content import content_sentence
 from seatrial.analysis.replay.judgement import Judgement
 from seatrial.analysis.replay.model import ReplayCell
 from seatrial.analysis.replay.samples import played
 from seatrial.analysis.wording import format_interval, format_iops, format_value
 from seatrial.cli.outcome import WIDTH, finding_text
 from seatrial.report.replay_tables import replay_tables
+from seatrial.report.replay_words import replayed, told_of
 from seatrial.report.table import as_text
+from seatrial.results.replay_content import CAPTURE
 
 INFER: Final = "infer"
+COMPARABLE: Final = (
+    "At the end of the capture: seatrial sql rows postgresql://SERVER/DATABASE -o TRACE.rows"
+)
 TOLD: Final = ("critical", "warning")
 """Findings of these severities are told here; the report has all."""
 SAID_BY_FAULT: Final[Mapping[str, str]] = {
@@ -29,6 +35,7 @@ SAID_BY_FAULT: Final[Mapping[str, str]] = {
     "other_rows": "replay_rows_differ",
     "more_errors": "replay_new_errors",
     "rolled_back": "replay_rolled_back",
+    "other_content": "replay_content_differs",
 }
 """What a finding would say again after the verdict, by the kind of fault."""
 
@@ -50,6 +57,7 @@ def replay_text(judged: Mapping[str, Judgement], summary: Summary) -> str:
     ]
     if ids := ids_text(summary):
         blocks.append(ids)
+    blocks += content_texts(summary)
     tables = replay_tables(summary)
     blocks += [as_text(table) for table in (tables[:1] if several else tables)]
     for label in judged:
@@ -76,6 +84,20 @@ def ids_text(summary: Summary) -> str:
         "where the log tells which is which; --ids off sends them as captured.",
         WIDTH,
     )
+
+
+def content_texts(summary: Summary) -> list[str]:
+    """Return what became of the comparison of rows, where no fault says it already."""
+    found = []
+    for told, part in replayed(summary):
+        _, record = told_of(told, part)
+        content = record.content
+        if content is not None and not (content.against == CAPTURE and content.different):
+            lines = [click.wrap_text(f"{content_sentence(content)}.", WIDTH)]
+            if not content.against:
+                lines.append(_indented(f"{COMPARABLE}.", "    try: "))
+            found.append("\n".join(lines))
+    return list(dict.fromkeys(found))
 
 
 def verdict_text(judgement: Judgement, cell: ReplayCell | None, *, label: str = "") -> str:

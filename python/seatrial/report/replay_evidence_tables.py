@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from seatrial.analysis.replay.content import whose
 from seatrial.analysis.replay.ids import id_sums, mismatches, reason_words
 from seatrial.analysis.wording import (
     UNKNOWN,
@@ -17,6 +18,7 @@ from seatrial.analysis.wording import (
 from seatrial.report.replay_words import shortened
 from seatrial.report.table import NO_FIGURE, Group, Table
 from seatrial.results.replay import ReplayHeld, ReplayRecord
+from seatrial.results.replay_content import ReplayContent
 from seatrial.results.replay_ids import ReplayIdClass, ReplayIds
 from seatrial.results.start import StartRecord
 
@@ -148,6 +150,31 @@ def patterns_table(ids: ReplayIds, number: int) -> Table:
             for each in ids.patterns
         ],
     )  # fmt: skip
+
+
+def content_table(content: ReplayContent, number: int) -> Table:
+    """Return the tables that differ, by column, and those that were not compared."""
+    return Table(
+        id=f"replay-content-{number}",
+        title=f"Tables whose rows are not {whose(content)}",
+        labels=1,
+        headers=["Table", "Rows captured", "Rows now", "Different", "By column"],
+        rows=[
+            [
+                each.name,
+                format_count(each.rows_captured),
+                format_count(each.rows_now),
+                format_count(each.rows_different),
+                ", ".join(f"{name} {format_count(n)}" for name, n in each.columns.items())
+                or NO_FIGURE,
+            ]
+            for each in content.different
+        ]
+        + [
+            [name, NO_FIGURE, NO_FIGURE, NO_FIGURE, f"not compared: {why}"]
+            for name, why in content.not_compared.items()
+        ],
+    )
 
 
 def sequences_table(ids: ReplayIds, number: int) -> Table:

@@ -25,6 +25,7 @@ from seatrial.report.database_tables import narrowed
 from seatrial.report.database_words import label_headers, label_names, label_texts
 from seatrial.report.replay_caches import cache_tables
 from seatrial.report.replay_evidence_tables import (
+    content_table,
     divergence_table,
     ids_table,
     unresolved_table,
@@ -101,6 +102,8 @@ def _evidence(told: ReplayCell, part: CellSummary, number: int) -> list[Table]:
     found = [divergence_table(record, number)]
     if record.ids is not None:
         found = [ids_table(record.ids, number), unresolved_table(record.ids, number), *found]
+    if record.content is not None:
+        found.append(content_table(record.content, number))
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from seatrial.results.replay_content import ReplayContent
 from seatrial.results.replay_ids import ReplayIds
 
 STATEMENTS: Final = (
@@ -324,6 +325,8 @@ class ReplayRecord(msgspec.Struct, frozen=True, kw_only=True):
         end: ``complete``, ``interrupted`` or ``server_lost``.
         words: The server's, where it was lost; empty for none.
         trace: What the trace says of itself: ``files``, ``masked`` and the like, by name.
+        content: What the database held afterwards, against the captured one; None where only
+            reading was asked for, and in old files.
     """
 
     classes: dict[str, ReplayAccount]
@@ -344,6 +347,7 @@ class ReplayRecord(msgspec.Struct, frozen=True, kw_only=True):
     end: str = "complete"
     words: str = ""
     trace: dict[str, str] = {}
+    content: ReplayContent | None = None
 
     @property
     def total(self) -> ReplayAccount:

@@ -30,6 +30,8 @@ def replays(workload: Replay) -> Iterator[MisfitError]:
     for nth, name in enumerate(workload.databases):
         if not name:
             yield MisfitError("is empty", "Expected the name of a database", "databases", nth)
+    if workload.compare_rows and workload.read_only:
+        yield MisfitError("has no effect here", "With 'read_only' no row changes", "compare_rows")
     yield from _ids(workload)
     yield from _restored(workload)
     yield from _schema(workload)

@@ -245,6 +245,8 @@ class Replay(OnDatabase, frozen=True, kw_only=True, tag="replay"):
         restore: A command of the shell that brings a database which is there already back to its
             snapshot, run before each sample with ``DATABASE_URL`` and libpq's variables set.
         restore_s_max: It is ended, and the sample fails, after so long (``restore_seconds``).
+        compare_rows: What the captured database held at the end, as ``seatrial sql rows`` wrote it;
+            the trace's own name with ``.rows`` behind it unless given, where that is there.
         schema: Schemas to try, each a migration of the snapshot; the snapshot's own unless given.
     """
 
@@ -265,6 +267,7 @@ class Replay(OnDatabase, frozen=True, kw_only=True, tag="replay"):
     allow_writes: str = ""
     restore: str = ""
     restore_s_max: Seconds = field(default=RESTORE_S_MAX, name="restore_seconds")
+    compare_rows: str = ""
     schema: list[SchemaVariant] = field(default_factory=list)
 
     @property
@@ -330,6 +333,7 @@ class ReplaySpec(msgspec.Struct, frozen=True, kw_only=True):
         restore: A command that brings it back to its snapshot before each sample; empty for none.
         restore_s_max: How long that may take.
         schema: What the schema is called; empty where there is only the snapshot's own.
+        compare_rows: As ``Replay.compare_rows``.
     """
 
     trace: str
@@ -350,6 +354,7 @@ class ReplaySpec(msgspec.Struct, frozen=True, kw_only=True):
     restore: str = ""
     restore_s_max: float = RESTORE_S_MAX
     schema: str = ""
+    compare_rows: str = ""
 
 
 class DatabaseSpec(msgspec.Struct, frozen=True, kw_only=True):

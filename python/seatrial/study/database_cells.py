@@ -57,7 +57,7 @@ OWN_FACTORS: Final = frozenset(
         *("latency_limit_ms", "memory_limit", "memory_limit_bytes", "operation", "power_cut"),
         *("fail", "prepare", REBUILD_LIMIT),
         *("trace", "speed", "pace", "order", "read_only", "until", "connections", "databases"),
-        *("allow", "allow_writes", "ids", "restore", "restore_seconds", "schema"),
+        *("allow", "allow_writes", "ids", "restore", "restore_seconds", "schema", "compare_rows"),
         *("processes", "protocol", "protocols", "query_share", "rate", "scale", "script"),
         *("scripts", "seconds", "start", "target", "threads", "workload"),
     }

@@ -80,6 +80,8 @@ def _with_trace(workload: Replay, folder: Path, *place: str | int, may_lack: boo
         return str(_file(name, folder, *place, key))
 
     changes = {"trace": found("trace", workload.trace)}
+    if workload.compare_rows:
+        changes["compare_rows"] = found("compare_rows", workload.compare_rows)
     if workload.prepare:
         dumped = (path for path in _candidates(workload.prepare, folder) if is_archive_folder(path))
         changes["prepare"] = str(next(dumped, None) or found("prepare", workload.prepare))

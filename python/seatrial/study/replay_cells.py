@@ -79,6 +79,7 @@ def played(workload: Replay, *, on_server: bool) -> Iterator[Played]:
             restore=workload.restore,
             restore_s_max=workload.restore_s_max,
             schema=schema.name if schema else "",
+            compare_rows=workload.compare_rows,
         )
         yield Played(
             load=_load(workload, scale, schema),

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from results.replay_records import ROWS, SESSIONS, WELL, error, record_of, with_errors
 from seatrial.analysis.replay.judgement import KINDS, errors_beyond, judge, judge_rounds
 from seatrial.results.replay import ReplayAccount, ReplayCommits
+from seatrial.results.replay_content import CAPTURE, REPLAY, ReplayContent, TableDifference
 from seatrial.results.replay_ids import ReplayIds
 
 ALL_SENT = "1,100 of 1,100 statements were sent, 0 new errors"
@@ -198,6 +199,53 @@ def test_faults_come_the_gravest_first():
     found = kinds(everything)
     assert found == sorted(found, key=KINDS.index)
     assert len(found) == 8
+
+
+DIFFERS = ReplayContent(
+    against=CAPTURE,
+    file="prod.trace.rows",
+    tables=5,
+    rows=5_000,
+    different=[
+        TableDifference(
+            name="public.orders",
+            rows_captured=600,
+            rows_now=600,
+            rows_different=36,
+            columns={"seen": 36, "note": 2},
+        ),
+        TableDifference(
+            name="public.lines", rows_captured=1_200, rows_now=1_190, rows_different=10
+        ),
+    ],
+)
+
+
+def test_other_rows_than_the_captured_ones_are_a_fault():
+    told = judge(record_of(content=DIFFERS))
+    assert [fault.kind for fault in told.faults] == ["other_content"]
+    assert told.sentence.startswith(
+        "Rows differ from the capture's in 2 of 5 tables: 36 of 600 rows of public.orders (seen, "
+        "note), 10 of 1,200 rows of public.lines, of which there are 1,190, not 1,200"
+    )
+
+
+def test_rounds_that_leave_other_rows_are_no_fault():
+    assert judge(record_of(content=replace(DIFFERS, against=REPLAY))).ok
+    assert judge(record_of(content=ReplayContent(reason="nothing tells"))).ok
+
+
+def test_a_doubt_is_settled_where_every_table_holds_the_captured_rows():
+    ids = ReplayIds(mode="infer", classes=[], doubtful_uses=3)
+    same = replace(DIFFERS, different=[])
+    assert judge(record_of(ids=ids, content=same)).ok
+    for unsettled in (
+        replace(same, not_compared={"public.large": "beyond 256 MiB of tables"}),
+        replace(same, against=REPLAY),
+        ReplayContent(reason="nothing tells"),
+    ):
+        told = judge(record_of(ids=ids, content=unsettled))
+        assert [fault.kind for fault in told.faults] == ["doubtful_ids"]
 
 
 def test_ids_that_were_sent_as_captured_leave_a_doubt():

@@ -69,6 +69,7 @@ from seatrial.analysis.findings.rebuild_unfinished import rebuild_unfinished
 from seatrial.analysis.findings.redundancy_window import redundancy_window
 from seatrial.analysis.findings.regressed import regressed
 from seatrial.analysis.findings.replay_client_bound import replay_client_bound
+from seatrial.analysis.findings.replay_content_differs import replay_content_differs
 from seatrial.analysis.findings.replay_ids_unresolved import replay_ids_unresolved
 from seatrial.analysis.findings.replay_late import replay_late
 from seatrial.analysis.findings.replay_new_errors import replay_new_errors
@@ -149,6 +150,7 @@ FROM_SAMPLES: tuple[FromSamples, ...] = (
     saturated,
     predicted,
     database_bound,
+    replay_content_differs,
     replay_ids_unresolved,
     replay_rows_differ,
     replay_order_released,
@@ -178,7 +180,7 @@ OF_REPLAYS: frozenset[FromSamples] = frozenset(
     {
         *(replay_under_delivered, replay_wrong_database, replay_rolled_back, replay_new_errors),
         *(replay_late, replay_client_bound, replay_rows_differ, replay_order_released),
-        *(replay_starts_differ, replay_schema_misfits, cache_size),
+        *(replay_starts_differ, replay_schema_misfits, cache_size, replay_content_differs),
         *(replay_ids_unresolved, replay_sequence_mismatch, replay_order_changed),
         *(replay_skipped, durability_off, flushes_not_durable, kernel_errors, nothing_completed),
         *(stall, temperature, interrupted, changed_meanwhile, not_repeatable, database_bound),

@@ -2,9 +2,10 @@
 
 Terminal, report and exit code all rest on it. A replay is well when every statement that could be
 sent was sent, to a database that holds what the capture's held, with no more errors than in the
-capture, and with no id left as captured that the captured server generated. What the log does not
-hold (data of COPY and the like) and what was left out on demand (``--until``, ``--read-only``,
-dangers, other databases) is told, and is no fault.
+capture, with no id left as captured that the captured server generated, and with the captured rows
+in all tables where these were compared. What the log does not hold (data of COPY and the like) and
+what was left out on demand (``--until``, ``--read-only``, dangers, other databases) is told, and is
+no fault.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import Final
 
 import msgspec
 
+from seatrial.analysis.replay.content import content_sentence
 from seatrial.analysis.wording import format_count, format_plural, format_share
 from seatrial.results.replay import ReplayErrors, ReplayRecord
+from seatrial.results.replay_content import CAPTURE
 
 NO_CONNECTION: Final = "no_connection"
 """The one reason to skip a statement that is a fault."""
@@ -48,7 +51,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kind: ``not_accounted``, ``refused``, ``server_lost``, ``interrupted``, ``nothing_sent``,
             ``wrong_database``, ``empty_database``, ``other_rows``, ``lost_sessions``,
-            ``more_errors``, ``rolled_back``, ``under_delivery`` or ``doubtful_ids``.
+            ``more_errors``, ``rolled_back``, ``under_delivery``, ``other_content`` or
+            ``doubtful_ids``.
         sentence: What was seen, with figures, without a full stop.
         next: What to look at, or to try.
     """
@@ -122,7 +126,7 @@ def account_of(record: ReplayRecord) -> str:
 KINDS: Final = (
     *("not_accounted", "refused", "server_lost", "interrupted", "nothing_sent"),
     *("wrong_database", "empty_database", "other_rows", "lost_sessions"),
-    *("more_errors", "rolled_back", "under_delivery", "doubtful_ids"),
+    *("more_errors", "rolled_back", "under_delivery", "other_content", "doubtful_ids"),
 )
 """Kinds of faults, the gravest first."""
 
@@ -139,6 +143,7 @@ def _faults(record: ReplayRecord) -> Iterator[Fault]:
     yield from _more_errors(record)
     yield from _rolled_back(record)
     yield from _under_delivery(record)
+    yield from _other_content(record)
     yield from _doubtful_ids(record)
 
 
@@ -363,10 +368,24 @@ def _under_delivery(record: ReplayRecord) -> Iterator[Fault]:
     )
 
 
+def _other_content(record: ReplayRecord) -> Iterator[Fault]:
+    content = record.content
+    if content is None or content.against != CAPTURE or not content.different:
+        return
+    yield Fault(
+        kind="other_content",
+        sentence=content_sentence(content),
+        next="Replay with '--order key', which keeps the order of all that conflicts; the reasons "
+        "why ids were left alone are below (replay_ids_unresolved)",
+    )
+
+
 def _doubtful_ids(record: ReplayRecord) -> Iterator[Fault]:
     ids = record.ids
     if ids is None or ids.mode == "off" or not ids.doubtful_uses:
         return
+    if record.content is not None and record.content.is_same:
+        return  # every table was looked at, and holds what it should
     values = format_plural(ids.doubtful_uses, "value")
     are = "may be an id" if ids.doubtful_uses == 1 else "may be ids"
     yield Fault(

@@ -22,6 +22,7 @@ from seatrial.measure.database.logs import choose_place
 from seatrial.measure.database.null_server import FOLDER_BYTES_MAX
 from seatrial.measure.database.own_ceiling import own_ceiling
 from seatrial.measure.database.ready import Host, Ready
+from seatrial.measure.database.row_comparison import RowComparison, rows_file
 from seatrial.measure.database.sample import Parts, measured, sample_of
 from seatrial.measure.database.standing import StandingDatabase
 from seatrial.measure.progress import Watcher
@@ -31,9 +32,11 @@ from seatrial.study.database import BUILTIN_SCRIPTS, OnDatabase, is_of_database,
 from seatrial.study.files import is_archive_folder
 from seatrial.study.model import Plan
 from seatrial.targets.file import TrialFolder
+from seatrial.targets.postgres.row_file import load_content
 from seatrial.targets.postgres.socket_folder import SocketFolder, make_own_socket_folder
 from seatrial.targets.undo import UndoJournal
 
+REPLAY: Final = "replay"
 SEED_MAX: Final = 1 << 31
 _Place = tuple[str, bool]
 """A target's label, and whether a database there is taken as it is."""
@@ -61,6 +64,8 @@ class Databases:
             cell for cell in plan.cells if is_of_database(cell) and cell.kind != crash_sample.KIND
         ]
         self._crashes = CrashTrials(plan, journal)
+        replays = sum(cell.kind == REPLAY for cell in self._cells)
+        self._rows = RowComparison(replays * plan.study.rounds.max)
         self._hosts: dict[_Place, Host] = {}
         self._logs: TrialFolder | None = None
         self._log_notes: list[str] = []
@@ -168,6 +173,10 @@ class Databases:
             parts = measured(ready, cell, spec, task, watcher, beside=beside or Nothing())
             if beside and cell.spec.get("fail"):
                 parts = _after_failure(parts, ready, cell, beside)
+            if cell.kind == REPLAY:
+                begun, driven, observed, grown = parts
+                driven = self._rows.with_content(driven, cell, spec, ready.way, round_number)
+                parts = begun, driven, observed, grown
         return sample_of(
             cell,
             ready,
@@ -249,6 +258,7 @@ def _require_files(cell: Cell) -> None:
 
     Raises:
         StudyError: when one is not.
+        UsageError: when the rows that a replay is to be held against cannot be read.
     """
     spec = spec_of(cell.spec)
     named = [spec.load.file] if spec.load.file else []
@@ -256,6 +266,8 @@ def _require_files(cell: Cell) -> None:
         named.append(spec.script)
     if cell.kind in ("batch", "replay"):
         named.append(spec.script)
+    if spec.replay is not None and spec.replay.compare_rows:
+        named.append(spec.replay.compare_rows)
     for name in named:
         if not Path(name).is_file() and not is_archive_folder(Path(name)):
             raise StudyError(
@@ -264,3 +276,7 @@ def _require_files(cell: Cell) -> None:
                 "shipped study replays is made first, as its first lines tell",
                 next_step=f"See `ls -l {Path(name).parent}`",
             )
+    if spec.replay is not None and not spec.replay.read_only:
+        rows = rows_file(spec.replay)
+        if rows.is_file():
+            load_content(rows)

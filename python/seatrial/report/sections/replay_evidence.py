@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from seatrial.analysis.model import CellSummary
+from seatrial.analysis.replay.content import content_sentence
 from seatrial.analysis.replay.ids import ids_sentence, not_followed_sentence
 from seatrial.analysis.replay.model import ReplayCell
 from seatrial.report.markup import Markup, element, unbroken
 from seatrial.report.replay_evidence_tables import (
     columns_table,
+    content_table,
     divergence_table,
     id_examples_table,
     ids_table,
@@ -23,6 +25,7 @@ from seatrial.report.replay_evidence_tables import (
 from seatrial.report.replay_words import told_of
 from seatrial.report.sections.tables import plain_table
 from seatrial.report.table import Table
+from seatrial.results.replay_content import ReplayContent
 from seatrial.results.replay_ids import ReplayIds
 
 HEADING = "Right rows"
@@ -40,6 +43,7 @@ def evidence_part(told: ReplayCell, part: CellSummary, number: int) -> Markup:
     start = sample.database.start if sample.database else None
     body = [
         *(_ids(record.ids, number) if record.ids else ()),
+        *(_content(record.content, number) if record.content else ()),
         _shown(divergence_table(record, number)),
         _folded(start_table(start, number)) if start else "",
     ]
@@ -66,6 +70,12 @@ def _ids(ids: ReplayIds, number: int) -> Iterator[Markup]:
         columns_table(ids, number),
     ):
         yield _folded(table, is_of_texts=table.id.startswith(("replay-id-e", "replay-id-p")))
+
+
+def _content(content: ReplayContent, number: int) -> Iterator[Markup]:
+    """Yield what the tables hold against the captured ones, then which differ."""
+    yield element("p", unbroken(f"{content_sentence(content)}."), class_="verdict")
+    yield _shown(content_table(content, number))
 
 
 def _shown(table: Table) -> Markup:

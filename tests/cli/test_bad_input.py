@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -297,3 +298,50 @@ def need_root() -> None:
         pytest.skip("needs root for mounts and loop devices")
     if not Path("/dev/loop-control").exists():
         pytest.skip("needs the kernel's loop devices")
+
+
+@pytest.mark.parametrize("held", [b"", b"abcdef"])
+@pytest.mark.parametrize("size", [(), ("--size", "1MiB")])
+def test_a_file_that_holds_no_block_is_refused_with_what_it_holds(
+    tmp_path: Path, held: bytes, size: tuple[str, ...]
+) -> None:
+    path = tmp_path / "short"
+    path.write_bytes(held)
+    told = seatrial("io", path, *size, folder=tmp_path)
+    assert told.code == 8
+    assert f"holds {f'{len(held)} B' if held else 'nothing'}" in told.err
+    assert "--size 0" not in told.err
+    assert_refused(tmp_path, ["io", path, *size], 8, "of at least 512 B")
+
+
+def test_where_neither_room_nor_budget_suffices_the_room_is_told(tmp_path: Path) -> None:
+    """A larger budget would not help."""
+    for command in (["run", tmp_path], ["study", "quick", "--target", tmp_path]):
+        assert_refused(tmp_path, [*command, "--size", "900PiB"], 8, "are free", "--size")
+    small = ["run", tmp_path, "--size", "32MiB", "--write-budget", "1MiB"]
+    assert_refused(tmp_path, small, 2, "--write-budget")
+
+
+OPTIONS_OF_STUDY = [
+    ("--seconds", "-1"),
+    ("--rounds", "0"),
+    ("--budget", "-5"),
+    ("--size", "0"),
+    ("--size", "nothing"),
+    ("--write-budget", "0"),
+    ("--seed", "-1"),
+    ("--loop", "much"),
+]
+
+
+@pytest.mark.parametrize("study", ["quick", "next-xraid", "telemetry", "raid-sweep"])
+@pytest.mark.parametrize("options", [(), *OPTIONS_OF_STUDY])
+def test_only_options_that_the_command_has_are_named(
+    tmp_path: Path, study: str, options: tuple[str, ...]
+) -> None:
+    """Of a shipped study that needs files which are yet to be made, too."""
+    told = seatrial("study", study, "--plan", *options, folder=tmp_path)
+    assert told.code == 0 or told.err, told
+    known = seatrial("study", "--help", folder=tmp_path).out
+    for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", told.err):
+        assert re.search(rf"{option}\b", known), told.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -9,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import seatrial, start
+from cli.command import SEATRIAL, seatrial, start
+from cli.terminal import Terminal
 from seatrial.cli import lab_run
 from seatrial.cli.lab_inside import End
 from seatrial.cli.lab_run import LabRequest, bring_home_left, measure_in_lab
 from seatrial.errors import SpaceError, TargetError
 from seatrial.results.store import ResultsFile
 from seatrial.study.load import load_study
+from seatrial.targets.lab.choosing import is_fetched
 from seatrial.targets.lab.machine import Machine
 from seatrial.targets.lab.qemu import Qemu
 from seatrial.targets.lab.session import BootError
@@ -197,3 +200,41 @@ def wait_for(condition) -> None:
     while not condition():
         assert time.monotonic() < give_up_s, "it did not come"
         time.sleep(0.05)
+
+
+@pytest.fixture
+def without_apt(tmp_path) -> dict[str, str]:
+    """An empty cache, and no program to fill it by."""
+    return {"SEATRIAL_CACHE_DIR": str(tmp_path / "none"), "PATH": str(Path(SEATRIAL).parent)}
+
+
+@pytest.mark.parametrize(("answer", "words"), [("n\r", "holds no packages"), ("\r", "apt-get")])
+def test_on_a_terminal_it_asks_whether_to_fetch_what_it_lacks(
+    study, tmp_path, without_apt, answer, words
+):
+    with contextlib.closing(Terminal("lab", study, folder=tmp_path, env=without_apt)) as terminal:
+        terminal.wait_for("Fetch them by apt into")
+        assert "40 MB" in terminal.shown
+        terminal.type(answer)
+        terminal.wait_for(words)
+        assert terminal.end() == 6
+
+
+def test_nobody_is_asked_whether_to_fetch_what_is_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEATRIAL_CACHE_DIR", str(tmp_path))
+    assert not is_fetched("auto")
+    record = tmp_path / "lab" / "qemu" / "packages.json"
+    record.parent.mkdir(parents=True)
+    record.write_text('{"versions": {}}')
+    assert is_fetched("auto")
+    assert is_fetched("qemu")
+    assert not is_fetched("uml")
+
+
+@pytest.mark.usefixtures("apt")
+def test_a_set_up_with_a_study_goes_on_with_it(study, tmp_path):
+    """Here to a kernel that no machine boots: it is a file of one letter."""
+    ended = seatrial("lab", "--setup", study, "--machine", "uml", folder=tmp_path)
+    assert "is set up in" in ended.err
+    assert "Starting" in ended.err
+    assert ended.code != 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 from pathlib import Path
 
 import msgspec
@@ -13,42 +12,6 @@ from seatrial.context.tree import CommandOutput
 from seatrial.errors import TargetError
 from seatrial.targets.lab import choosing, packages
 from seatrial.targets.lab.packages import Installed, installed, set_up
-
-APT = """#!/bin/sh
-case "$0 $*" in
-*dpkg-query*) echo "installed libc6" ;;
-*depends*) for each; do case $each in
-    --*|depends) ;;
-    lvm2) printf 'lvm2\\n  Depends: libaio1\\n |Depends: libc6\\n  Depends: libc6\\n' ;;
-    *) echo "$each" ;;
-  esac; done ;;
-*show*) for each; do case $each in
-    --*|show) ;;
-    *) printf 'Package: %s\\nVersion: %s\\n\\n' "$each" "$VERSION" ;;
-  esac; done ;;
-*download*) [ -z "$FAILS" ] || { echo "E: no network" >&2; exit 100; }
-  for each; do case $each in *=*) : >"${each%=*}.deb" ;; esac; done ;;
-*fsys-tarfile*) tar --create --directory "$FILES" . ;;
-esac
-"""
-
-
-@pytest.fixture
-def apt(tmp_path, monkeypatch):
-    """Debian's tools that fetch packages of three files from nowhere, and an empty cache."""
-    programs, files = tmp_path / "bin", tmp_path / "files"
-    programs.mkdir()
-    for name in ("apt-get", "apt-cache", "dpkg-query", "dpkg-deb"):
-        (programs / name).write_text(APT)
-        (programs / name).chmod(0o755)
-    for place in ("usr/bin/linux.uml", "sbin/mdadm", "usr/lib/uml/modules/6.1.0/modules.dep"):
-        (files / place).parent.mkdir(parents=True, exist_ok=True)
-        (files / place).write_text("x")
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setenv("FILES", str(files))
-    monkeypatch.setenv("VERSION", "1.0")
-    monkeypatch.setenv("SEATRIAL_CACHE_DIR", str(tmp_path / "cache"))
-    return tmp_path / "cache/lab"
 
 
 def quiet(_step: str) -> None:

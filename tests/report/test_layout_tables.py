@@ -8,6 +8,7 @@ from layout_hand import ROUNDS, SPECS, layout_samples, layout_summary, make_run
 
 from seatrial.analysis.model import Summary
 from seatrial.analysis.summary import summarise
+from seatrial.cli.options import default_results
 from seatrial.cli.outcome import targets_text
 from seatrial.report.layout_failure_tables import data_text, rebuild_text, unprotected_text
 from seatrial.report.layout_words import layout_sentences
@@ -81,7 +82,7 @@ def test_drives_work_stands_beside_the_rule(found: dict[str, Table]):
 
 
 def test_many_layouts_are_not_compared_cell_by_cell(summary: Summary):
-    told = targets_text(summary)
+    told = targets_text(summary, default_results())
     assert told.strip().count("\n") == 0
     assert f"seatrial compare {summary.run.id}:raid0-2 {summary.run.id}:raid0-4" in told
 

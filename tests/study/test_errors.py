@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from seatrial.study.load import (
     load_model,
     load_study,
     parse_study,
+    shipped_studies,
     study_from_mapping,
     study_from_options,
 )
@@ -309,6 +311,15 @@ def test_an_unknown_study_names_the_nearest() -> None:
         find_study("qick")
     assert "Did you mean 'quick'?" in str(caught.value)
     assert "one-dvd-per-second, quick" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["qick", "nosuch"])
+def test_an_unknown_study_names_each_shipped_one_once(name: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        find_study(name)
+    words = re.findall(r"[\w-]+", caught.value.next_step)
+    assert [words.count(each) for each in shipped_studies()] == [1] * len(shipped_studies())
+    assert "raid-sweep-tiny" not in caught.value.cause
 
 
 def test_a_name_cannot_climb_out_of_the_shipped_folder() -> None:

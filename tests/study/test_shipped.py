@@ -21,6 +21,8 @@ from seatrial.study.load import BUILTIN, find_study, load_study, shipped_studies
 from seatrial.study.model import TargetInfo
 from seatrial.study.override import override
 from seatrial.study.plan import make_plan, order
+from seatrial.study.render import render_plan
+from seatrial.study.units import format_size
 
 ROOT = Path(__file__).resolve().parents[2]
 GIB = 1 << 30
@@ -41,6 +43,19 @@ def test_these_are_shipped() -> None:
         "ssd-vs-hdd",
         "telemetry",
     ]
+
+
+def test_readme_has_the_quick_trials_plan() -> None:
+    """What it says of space, bytes and time is what ``seatrial run DIR --plan`` says."""
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    plan = make_plan(load_study("quick"))
+    took = estimate(plan)
+    space = format_size(took.file_bytes + took.database_bytes)
+    assert f"about {space} of space" in readme
+    assert f"without a PostgreSQL it takes {format_size(took.database_bytes)} less" in readme
+    assert f"at most {format_size(plan.study.budget.write_bytes or 0)} written in all" in readme
+    assert f"Space   {space}:" in render_plan(plan)
+    assert 90 <= took.time_s_min <= took.time_s_max <= 150, "about two minutes"
 
 
 OF_STORAGE = ["four-kib", "one-dvd-per-second", "quick"]

@@ -20,7 +20,7 @@ Examples:
   seatrial audit                       the newest run
   seatrial audit last --json
   seatrial audit bm-flash.txt          a table that another tool printed
-  seatrial audit last --predict 16k,20 what 16 KiB at 20 threads would do
+  seatrial audit last --predict 16k,20  what 16 KiB at 20 threads would do
   seatrial audit last --remeasure      are the gaps still there?
   seatrial audit bm-flash.txt --drives 4 --link sata2 --controller-cache 4GiB
 

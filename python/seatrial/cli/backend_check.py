@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from seatrial.context.tree import program_path
+from seatrial.program import with_root
 from seatrial.targets.lab.packages import installed
 from seatrial.targets.layouts.backend import Backend
 from seatrial.targets.layouts.registry import backends
@@ -82,7 +83,7 @@ def layouts_text(check: LayoutCheck) -> str:
 def _lines(check: LayoutCheck) -> Iterator[str]:
     able = [each.name for each in check.backends if not each.lacks]
     if able:
-        rights = "" if check.is_root else " by root (`sudo`)"
+        rights = "" if check.is_root else f" {with_root()}"
         yield f"{', '.join(able)} can be built here{rights}"
     # What several lack for one and the same reason is said once.
     by_reason: dict[str, list[str]] = {}

@@ -123,6 +123,8 @@ def command(
 
 
 def _write_report(found: list[Comparison], report: Output) -> None:
+    from seatrial.cli.repeating import this_command  # noqa: PLC0415 - not for --help
     from seatrial.report.comparison_page import render  # noqa: PLC0415 - its parts are large
 
-    report.write(render(found), otherwise="seatrial compare A B --report FILE")
+    again = this_command("--report", "FILE", without=["--report"])
+    report.write(render(found), otherwise=again)

@@ -44,6 +44,7 @@ def command(
     *, run: str, name: str, output: Output, cell: str | None, results: Path, as_json: bool
 ) -> int:
     """Write RUN in another format."""
+    from seatrial.cli.repeating import this_command  # noqa: PLC0415 - not for --help
     from seatrial.cli.stored import stored_summary  # noqa: PLC0415 - not for --help
     from seatrial.report.exports import export  # noqa: PLC0415
 
@@ -54,7 +55,8 @@ def command(
     if not output.is_named:
         click.echo(text, nl=False)
         return 0
-    output.write(text, otherwise=f"seatrial export {run} --format {name} --output FILE")
+    again = this_command("--output", "FILE", without=["--output", "-o"])
+    output.write(text, otherwise=again)
     return 0
 
 

@@ -53,6 +53,7 @@ def command(
     from seatrial.analysis.bounds.declared import with_declared  # noqa: PLC0415
     from seatrial.cli.origin_text import origin_text  # noqa: PLC0415
     from seatrial.cli.outcome import run_text  # noqa: PLC0415
+    from seatrial.cli.repeating import next_command  # noqa: PLC0415
     from seatrial.importers import read_jobs, read_results  # noqa: PLC0415
     from seatrial.report.exports import json_document  # noqa: PLC0415
 
@@ -68,7 +69,8 @@ def command(
         click.echo(json_document.render(summary), nl=False)
         return 0
     click.echo(f"{origin_text(imported.run)}\n{run_text(summary)}")
-    click.echo(f"Stored as run {imported.run.id}\nAgain:  seatrial show {imported.run.id}")
+    again = next_command("show", imported.run.id, results=results)
+    click.echo(f"Stored as run {imported.run.id}\nAgain:  {again}")
     return 0
 
 
@@ -89,7 +91,8 @@ def _stored(imported: Imported, results: Path) -> Imported:
         UsageError: The results file holds it already.
         ResultsFileError: The results file cannot be used.
     """
-    from seatrial.errors import UsageError  # noqa: PLC0415 - only on this way out
+    from seatrial.cli.repeating import next_command  # noqa: PLC0415 - only on this way out
+    from seatrial.errors import UsageError  # noqa: PLC0415
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
 
     run = imported.run
@@ -98,7 +101,7 @@ def _stored(imported: Imported, results: Path) -> Imported:
             raise UsageError(
                 seen=f"{results} holds this file already, as run {run.id}",
                 cause="The same content with the same time was imported before",
-                next_step=f"Look at it with `seatrial show {run.id}`",
+                next_step=f"Look at it with `{next_command('show', run.id, results=results)}`",
             )
         store.add_run(run, imported.samples)
         samples = store.samples(run.id)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   seatrial lab --setup                fetch its packages once, about 40 MB, without root
-  seatrial lab raid-sweep-tiny
+  seatrial lab raid-sweep-tiny        where they are not there yet, it asks whether to fetch them
   seatrial lab raid-sweep --disks 6x256M --rounds 1 --seconds 2
   seatrial lab raid-sweep --disks 6x256M --plan
   seatrial lab raid-sweep --disks 6x256M --rounds 1 --seconds 2 --resume   after a kill
@@ -77,7 +77,9 @@ def command(
     changes none. Its run is stored in the results file here, and says that it is the lab's.
     """
     if setup:
-        return _set_up(machine)
+        _set_up(machine)
+        if not file:
+            return 0
     _refuse_destroy(measuring.destroy)
     study = lab_study(_named(file), disks, **changes)
     if measuring.plan_only:
@@ -134,16 +136,32 @@ def lab_study(name: str, disks: str, **changes: Any) -> Study:  # noqa: ANN401 -
     return recheck(msgspec.structs.replace(study, drives=Drives(lab=written)))
 
 
-def _set_up(choice: Choice) -> int:
+def _offer_set_up(choice: Choice) -> None:
+    """Ask whoever sits at the terminal whether to fetch what the lab is made of, if it lacks."""
+    import sys  # noqa: PLC0415 - only here
+
+    from seatrial.targets.lab.choosing import is_fetched  # noqa: PLC0415 - not for --help
+    from seatrial.targets.lab.packages import cache_folder  # noqa: PLC0415
+
+    if is_fetched(choice) or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    told = (
+        "The lab is made of packages of Debian (about 40 MB, once, no root), which are not here "
+        f"yet. Fetch them by apt into {cache_folder()}?"
+    )
+    if click.confirm(told, default=True, err=True):
+        _set_up(choice)
+
+
+def _set_up(choice: Choice) -> None:
     from seatrial.targets.lab.choosing import set_up_for  # noqa: PLC0415 - not for --help
 
     machine = set_up_for(choice, lambda step: click.echo(step, err=True))
     packages = machine.packages
     listed = ", ".join(f"{name} {version}" for name, version in packages.versions.items())
-    click.echo(f"{machine.label} is set up in {packages.folder}: {listed}")
+    click.echo(f"{machine.label} is set up in {packages.folder}: {listed}", err=True)
     if machine.obstacle():
         click.echo(f"It cannot run yet: {machine.obstacle()}", err=True)
-    return 0
 
 
 def _measure(
@@ -151,11 +169,13 @@ def _measure(
 ) -> int:
     from seatrial.cli import lab_run  # noqa: PLC0415 - not for --help
     from seatrial.cli.outcome import tell  # noqa: PLC0415 - loads the analysis
-    from seatrial.cli.study_command import command_line, plan_for  # noqa: PLC0415
+    from seatrial.cli.repeating import command_line  # noqa: PLC0415
+    from seatrial.cli.study_command import plan_for  # noqa: PLC0415
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
     from seatrial.targets.lab.choosing import machines  # noqa: PLC0415
 
     plan = plan_for(study)
+    _offer_set_up(choice)
     found = machines(choice)
     for left in lab_run.bring_home_left(measuring.results):
         click.echo(f"Stored the run {left.id} that a killed lab had left.", err=True)

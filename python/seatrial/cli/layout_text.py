@@ -8,6 +8,7 @@ from typing import Final
 import click
 import msgspec
 
+from seatrial import program
 from seatrial.analysis.wording import format_duration_s, format_plural, format_size, moment
 from seatrial.cli.layout_plan import PLANNED_RUN
 from seatrial.errors import SeatrialError
@@ -141,8 +142,11 @@ def standing_text(standing: Standing) -> str:
         ("built", _built_text(standing)),
         *standing.facts.items(),
         ("aligned", " ".join(standing.misaligned) or "yes: drives, array and file system"),
-        ("measure", f"seatrial run {standing.places[0]}" if there and standing.folders else ""),
-        ("undo", f"seatrial layout destroy {standing.run_id}"),
+        (
+            "measure",
+            f"{program.called()} run {standing.places[0]}" if there and standing.folders else "",
+        ),
+        ("undo", f"{program.called()} layout destroy {standing.run_id}"),
     ]
     return _facts_text([(name, text) for name, text in facts if text])
 

@@ -17,7 +17,7 @@ Examples:
   seatrial loadline /mnt/ssd --p99 5ms --read 70       seven reads to three writes
   seatrial loadline /mnt/ssd --p99.9 20ms --size 16k --budget 300
   seatrial loadline /dev/nvme1n1 --p99 1ms             reading a device harms nothing
-  seatrial loadline /mnt/ssd --p99 5ms --at-least 5000 exit code 3 if it sustains less
+  seatrial loadline /mnt/ssd --p99 5ms --at-least 5000  exit code 3 if it sustains less
   seatrial loadline simulated --model slow.toml --p99 2ms
 
 \b

@@ -15,11 +15,17 @@ from seatrial.cli.files import TRACE, Output, OutputPath, output_option
 
 RESULTS_NAME: Final = "results.seatrial"
 
+
+def default_results() -> Path:
+    """Return the results file that is meant where none is named."""
+    return Path(os.environ.get("SEATRIAL_RESULTS") or RESULTS_NAME)
+
+
 results_option = click.option(
     "--results",
     type=click.Path(dir_okay=False, path_type=Path),
     is_eager=True,  # an output must not replace it
-    default=lambda: Path(os.environ.get("SEATRIAL_RESULTS") or RESULTS_NAME),
+    default=default_results,
     show_default=f"$SEATRIAL_RESULTS or ./{RESULTS_NAME}",
     help="The results file.",
 )

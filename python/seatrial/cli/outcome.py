@@ -18,6 +18,7 @@ from seatrial.analysis.model import Finding, Summary, ThresholdResult
 from seatrial.analysis.wording import format_count, format_plural
 from seatrial.cli import terminal
 from seatrial.cli.files import Output
+from seatrial.cli.repeating import next_command, repeated
 from seatrial.errors import SeatrialError
 from seatrial.measure.adaptive import adaptive
 from seatrial.measure.loadline import load_lines
@@ -107,8 +108,8 @@ def _tell_failed(run: Run, samples: Sequence[Sample], results: Path) -> None:
         return
     click.echo(run_text(summarise(run, samples)))
     if is_resumable(run.command):
-        click.echo(f"Go on:  {resuming(run.command)}")
-    click.echo(f"Again:  seatrial show {run.id} --results {click.format_filename(results)}")
+        click.echo(f"Go on:  {repeated(resuming(run.command))}")
+    click.echo(f"Again:  {next_command('show', run.id, results=results)}")
 
 
 def tell(
@@ -138,12 +139,13 @@ def tell(
     summary = summarise(run, samples)
     if not as_json:
         wrapped = click.wrap_text(reason, width=WIDTH)
-        click.echo(f"{run_text(summary)}{targets_text(summary)}\n{wrapped}")
+        click.echo(f"{run_text(summary)}{targets_text(summary, results)}\n{wrapped}")
     place = write_report(summary, report, results, with_published=with_published)
     if as_json:
         click.echo(json_document.render(summary), nl=False)
     else:
-        click.echo(f"Report: {click.format_filename(place)}\nAgain:  seatrial show {run.id}")
+        again = next_command("show", run.id, results=results)
+        click.echo(f"Report: {click.format_filename(place)}\nAgain:  {again}")
     return exit_code(summary)
 
 
@@ -201,7 +203,8 @@ def write_report(
     page = render(summary, tables=tables(summary), with_published=with_published)
     default = results.parent / f"seatrial-report-{summary.run.id}.html"
     settled_output = report.or_at(default)
-    settled_output.write(page, otherwise=f"seatrial report {summary.run.id} --output FILE")
+    again = next_command("report", summary.run.id, "--output", "FILE", results=results)
+    settled_output.write(page, otherwise=again)
     return settled_output.place or default
 
 
@@ -225,7 +228,7 @@ def run_text(summary: Summary) -> str:
     return "\n\n".join(block.rstrip() for block in blocks) + "\n"
 
 
-def targets_text(summary: Summary) -> str:
+def targets_text(summary: Summary, results: Path) -> str:
     """Return how the targets of a run compare with its first; empty where it has but one.
 
     Of more than two layouts the analysis itself says which differ, and in what.
@@ -234,9 +237,9 @@ def targets_text(summary: Summary) -> str:
     if len(targets) < 2:
         return ""
     if summary.layouts and len(targets) > LAYOUTS_COMPARED_MAX:
-        a, b, *_ = targets
-        run = summary.run.id
-        return f"\nTwo layouts cell by cell: seatrial compare {run}:{a} {run}:{b}\n"
+        sides = [f"{summary.run.id}:{target}" for target in targets][:2]
+        again = next_command("compare", *sides, results=results)
+        return f"\nTwo layouts cell by cell: {again}\n"
     from seatrial.cli.comparing import targets_compared_text  # noqa: PLC0415 - it imports this
 
     samples = [sample for part in summary.cells for sample in part.samples]

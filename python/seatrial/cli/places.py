@@ -13,9 +13,11 @@ from seatrial import context
 from seatrial.errors import StudyError, TargetError, UsageError
 from seatrial.study.database import OnDatabase
 from seatrial.study.drives import DriveInfo, planned_drives
-from seatrial.study.model import TargetInfo
+from seatrial.study.model import Plan, TargetInfo
 from seatrial.study.schema import Study, Target
+from seatrial.targets.file import check_space
 from seatrial.targets.guard import inspect
+from seatrial.targets.marker import folder_name
 from seatrial.targets.resolve import ResolvedTarget, TargetKind, resolve
 
 
@@ -79,6 +81,20 @@ def _drive_info(device: str) -> DriveInfo:
     return DriveInfo(
         name=device, size_bytes=info.size_bytes, logical_block_bytes=info.logical_block_bytes
     )
+
+
+def require_room(plan: Plan) -> None:
+    """Check that the directories of a plan have room for its files.
+
+    Raises:
+        SpaceError: when one has not.
+    """
+    for target in plan.targets:
+        if target.kind == "directory" and target.path:
+            needed_bytes = sum(
+                file.size_bytes for file in plan.files if file.target == target.label
+            )
+            check_space(Path(target.path, folder_name("planned")), needed_bytes)
 
 
 def existing(target: str) -> ResolvedTarget:

@@ -234,7 +234,7 @@ def _conditioned(plan: Plan, cost: Cost, measuring: Measuring, *, discards: bool
     from seatrial.analysis.steady.snia import snia  # noqa: PLC0415 - loads the analysis
     from seatrial.cli.outcome import EXIT_THRESHOLD, measure_and_tell  # noqa: PLC0415
     from seatrial.cli.precondition_cost import cost_text  # noqa: PLC0415
-    from seatrial.cli.study_command import command_line  # noqa: PLC0415
+    from seatrial.cli.repeating import command_line  # noqa: PLC0415
     from seatrial.measure.precondition import Conditioning  # noqa: PLC0415
     from seatrial.measure.run import RunRequest  # noqa: PLC0415
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from seatrial import program
 from seatrial.analysis.wording import (
     format_count,
     format_duration_s,
@@ -29,7 +30,7 @@ def capture_text(captured: Reading) -> str:
         "\n".join(sums(captured.accounting)),
         "\n".join(click.wrap_text(note, WIDTH) for note in captured.notes),
         "\n".join(_facts(captured)),
-        f"Next:  seatrial sql show {click.format_filename(captured.trace)}",
+        f"Next:  {program.called()} sql show {click.format_filename(captured.trace)}",
     ]
     return "\n\n".join(block.rstrip() for block in blocks if block)
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from seatrial import _core
+from seatrial import _core, program
 from seatrial.analysis.wording import format_plural
 from seatrial.cli import sql_reading
 from seatrial.cli.files import ROWS, Output, keeping_owner, place_to_write, trace_to_write
@@ -250,7 +250,7 @@ def recover_capture(output: Path, *, force: bool, with_others: bool) -> None:
     with native_errors(), keeping_owner(place):
         statements = _core.recover_trace(place)
     click.echo(f"{output} has {format_plural(statements, 'statement')} again.")
-    click.echo(f"Next:  seatrial sql show {click.format_filename(output)}")
+    click.echo(f"Next:  {program.called()} sql show {click.format_filename(output)}")
 
 
 @contextlib.contextmanager

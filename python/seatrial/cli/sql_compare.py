@@ -156,6 +156,7 @@ def compare(
     with durations, a snapshot of pg_stat_statements (CSV, FROM.csv..TO.csv, or the URL of a
     server), or a web server's access log. One run alone stands for its two targets, or schemas.
     """
+    from seatrial.cli.repeating import this_command  # noqa: PLC0415 - not for --help
     from seatrial.cli.sql_compare_run import Asked, run, write_snapshot  # noqa: PLC0415
 
     if snapshot is not None or output.is_named:
@@ -175,6 +176,7 @@ def compare(
             slower_share=None if slower_percent is None else slower_percent / 100,
             top=top,
             report=report,
+            otherwise=this_command("--report", "FILE", without=["--report"]),
             results=results,
             as_json=as_json,
         )

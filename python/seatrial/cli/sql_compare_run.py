@@ -19,6 +19,7 @@ from seatrial.analysis.beforeafter.verdict import verdict
 from seatrial.analysis.wording import format_plural
 from seatrial.cli.files import Output
 from seatrial.cli.outcome import EXIT_THRESHOLD
+from seatrial.cli.repeating import this_command
 from seatrial.cli.sql_compare_sides import (
     Reading,
     Sides,
@@ -51,6 +52,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         slower_share: Slower by more is exit code 3; None for never.
         top: So many rows are shown.
         report: Where a page goes; no page where no file is named.
+        otherwise: The command that writes it to another file.
         results: The results file that runs are sought in.
         as_json: One document instead of text.
     """
@@ -68,6 +70,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     slower_share: float | None = None
     top: int = 10
     report: Output = Output()
+    otherwise: str = ""
     results: Path
     as_json: bool = False
 
@@ -83,7 +86,7 @@ def run(asked: Asked) -> int:
     found, runs = _found(asked)
     slow = [] if asked.slower_share is None else slower_by(found, asked.slower_share)
     if asked.report.is_named:
-        _write_page(found, runs, asked.report)
+        _write_page(found, runs, asked)
     if asked.as_json:
         from seatrial.cli.sql_compare_document import before_after_document  # noqa: PLC0415
 
@@ -236,10 +239,10 @@ def _timed(told: BatchTime) -> Timed:
     return Timed(real_s=told.real_s, user_s=told.user_s, failed=told.failed)
 
 
-def _write_page(found: BeforeAfter, runs: list[tuple[str, Run]], report: Output) -> None:
+def _write_page(found: BeforeAfter, runs: list[tuple[str, Run]], asked: Asked) -> None:
     from seatrial.report.before_after_page import render  # noqa: PLC0415 - its parts are large
 
-    report.write(render(found, runs), otherwise="seatrial sql compare --report FILE")
+    asked.report.write(render(found, runs), otherwise=asked.otherwise)
 
 
 def write_snapshot(
@@ -274,7 +277,8 @@ def write_snapshot(
     writer = csv.DictWriter(text, [*found.columns, TAKEN], lineterminator="\n")
     writer.writeheader()
     writer.writerows(found.as_texts())
-    output.write(text.getvalue(), otherwise="seatrial sql compare --snapshot URL -o FILE")
+    again = this_command("--output", "FILE", without=["--output", "-o"])
+    output.write(text.getvalue(), otherwise=again)
     told = format_plural(len(found.rows), "statement")
     click.echo(f"{told} of pg_stat_statements: {click.format_filename(output.place)}")
     click.echo("Again later, then: seatrial sql compare FROM.csv..TO.csv OTHER.csv..LATER.csv")

@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from seatrial import program
 from seatrial.analysis.wording import (
     format_count,
     format_duration_s,
@@ -32,7 +33,7 @@ def reading_text(reading: Reading) -> str:
         unreadable_text(reading.unreadable),
         "\n".join(click.wrap_text(note, WIDTH) for note in reading.notes),
         "\n".join(_facts(reading)),
-        f"Next:  seatrial sql show {click.format_filename(reading.trace)}",
+        f"Next:  {program.called()} sql show {click.format_filename(reading.trace)}",
     ]
     return "\n\n".join(block.rstrip() for block in blocks if block)
 

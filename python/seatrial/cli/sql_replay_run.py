@@ -22,10 +22,10 @@ from seatrial.cli.outcome import (
     way_through,
     write_report,
 )
+from seatrial.cli.repeating import command_line, next_command
 from seatrial.cli.sql_compare_run import Asked
 from seatrial.cli.sql_compare_run import run as run_comparison
 from seatrial.cli.sql_replay_text import replay_text
-from seatrial.cli.study_command import command_line
 from seatrial.errors import UsageError
 from seatrial.measure.run import RunRequest, execute
 from seatrial.report.exports import json_document
@@ -73,7 +73,8 @@ def play_and_tell(plan: Plan, measuring: Measuring) -> int:
             click.echo(json_document.render(summary), nl=False)
         else:
             told = click.format_filename(place)
-            click.echo(f"\nReport: {told}\nAgain:  seatrial show {run.id}")
+            again = next_command("show", run.id, results=results)
+            click.echo(f"\nReport: {told}\nAgain:  {again}")
     return _exit_code(plan, summary, judged)
 
 
@@ -83,12 +84,16 @@ def _compare(run: Run, labels: Sequence[str], measuring: Measuring, results: Pat
     for label in labels[1:]:
         if label in twins:
             continue
+        sides = (f"{run.id}:{labels[0]}", f"{run.id}:{label}")
         asked = Asked(
-            sides=(f"{run.id}:{labels[0]}", f"{run.id}:{label}"),
+            sides=sides,
             twin=f"{run.id}:{twins[0]}" if twins else None,
             report=Output(
                 place=results.parent / f"seatrial-{labels[0]}-{label}-{run.id}.html",
                 force=measuring.report.force,
+            ),
+            otherwise=next_command(
+                *("sql", "compare", *sides, "--anyway", "--report", "FILE"), results=results
             ),
             results=results,
             anyway=True,

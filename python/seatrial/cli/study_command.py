@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,14 +103,30 @@ def _jobs_of(name: str) -> JobStudy | None:
 
 
 def plan_for(study: Study) -> Plan:
-    """Return the plan of a study on targets and drives as they are."""
-    from seatrial.cli.places import drives_info, targets_info, with_absolute_paths  # noqa: PLC0415
+    """Return the plan of a study on targets and drives as they are.
+
+    Raises:
+        SpaceError: when it would write more than it may, and more than there is room for.
+        StudyError: when it would write more than it may.
+    """
+    from seatrial.cli.places import (  # noqa: PLC0415
+        drives_info,
+        require_room,
+        targets_info,
+        with_absolute_paths,
+    )
+    from seatrial.errors import StudyError  # noqa: PLC0415
     from seatrial.study.estimate import require_write_budget  # noqa: PLC0415
     from seatrial.study.plan import make_plan  # noqa: PLC0415 - not for --help
 
     placed = with_absolute_paths(study)
     plan = make_plan(placed, targets_info(placed), drives_info(placed))
-    require_write_budget(plan)
+    try:
+        require_write_budget(plan)
+    except StudyError:
+        # An option mends the budget; where there is no room either, none does.
+        require_room(plan)
+        raise
     if study.layouts:
         from seatrial.cli.layout_plan import check_layouts  # noqa: PLC0415 - only for layouts
 
@@ -135,6 +148,7 @@ def show_or_measure(
     if measuring.plan_only:
         return _show(plan, as_json=measuring.as_json)
     from seatrial.cli.outcome import measure_and_tell  # noqa: PLC0415 - loads the analysis
+    from seatrial.cli.repeating import command_line  # noqa: PLC0415
     from seatrial.measure.run import RunRequest  # noqa: PLC0415
 
     _require_paths(plan)
@@ -153,17 +167,6 @@ def show_or_measure(
         as_json=measuring.as_json,
         with_published=with_published,
     )
-
-
-def command_line() -> str:
-    """Return the command as a shell would take it again, without the passwords of addresses.
-
-    Bytes that are no text are told as their codes.
-    """
-    from seatrial.cli.server_urls import without_password  # noqa: PLC0415 - not for --help
-
-    words = [os.fsencode(word).decode("utf-8", "backslashreplace") for word in sys.argv[1:]]
-    return shlex.join(["seatrial", *map(without_password, words)])
 
 
 def _show(plan: Plan, *, as_json: bool) -> int:

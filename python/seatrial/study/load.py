@@ -12,7 +12,7 @@ import msgspec
 from seatrial.errors import StudyError
 from seatrial.study.check import check
 from seatrial.study.files import with_files
-from seatrial.study.problems import CommandLine, MisfitError, Source, explain, suggestion
+from seatrial.study.problems import CommandLine, MisfitError, Source, explain, nearest
 from seatrial.study.schema import Study
 from seatrial.study.server_address import with_addresses
 from seatrial.study.values import decode
@@ -41,11 +41,13 @@ def find_study(name_or_path: str | Path) -> Path:
     shipped = BUILTIN / f"{name.removesuffix('.toml')}.toml"
     if shipped.parent == BUILTIN and shipped.is_file():
         return shipped
+    shipped_names = shipped_studies()
+    near = nearest(path.stem, shipped_names)
     raise StudyError(
         seen=f"There is no study file {name!r}, and no shipped study of that name",
-        cause=suggestion(path.stem, shipped_studies()),
+        cause=f"Did you mean {near!r}?" if near else "The name is mistyped, or lies elsewhere",
         next_step="Give the path of a study file, or the name of a shipped study: "
-        f"{', '.join(shipped_studies())}",
+        f"{', '.join(shipped_names)}",
     )
 
 
@@ -129,10 +131,13 @@ def study_to_mapping(study: Study) -> dict[str, Any]:
 def recheck(study: Study) -> Study:
     """Return a study that options of the command line have changed, checked again.
 
+    Its files are not sought again: no option names one, and of a shipped study one may be yet to
+    be made.
+
     Raises:
         StudyError: with the option because of which it no longer holds.
     """
-    return study_from_options(study_to_mapping(study))
+    return _checked(study_to_mapping(study), CommandLine())
 
 
 def _text_of(path: Path) -> str:

@@ -162,6 +162,8 @@ def _planned(target: Target, info: TargetInfo) -> PlannedTarget:
     """Return a target as the plan takes it: what the study says, else what is known of it."""
     kind = target.kind if target.kind != "auto" else info.kind or "directory"
     known_bytes = _usable_bytes(kind, info)
+    if known_bytes == 0:
+        raise _too_small(target, kind, info)
     size_bytes = int(target.size_bytes or known_bytes or DEFAULT_SIZE_BYTES)
     if kind in ("device", "file") and known_bytes is not None and size_bytes > known_bytes:
         raise SpaceError(
@@ -195,8 +197,24 @@ def _usable_bytes(kind: str, info: TargetInfo) -> int | None:
     """
     if kind not in ("device", "file") or info.size_bytes is None:
         return None
-    granule_bytes = DEVICE_GRANULE_BYTES if kind == "device" else info.logical_block_bytes
+    granule_bytes = _granule_bytes(kind, info)
     return info.size_bytes // granule_bytes * granule_bytes
+
+
+def _granule_bytes(kind: str, info: TargetInfo) -> int:
+    return DEVICE_GRANULE_BYTES if kind == "device" else info.logical_block_bytes
+
+
+def _too_small(target: Target, kind: str, info: TargetInfo) -> SpaceError:
+    """Return the error for a device or file of which nothing can be used."""
+    least = format_size(_granule_bytes(kind, info))
+    held = format_size(info.size_bytes) if info.size_bytes else "nothing"
+    return SpaceError(
+        seen=f"Target {target.label!r}, the {kind} {target.path}, holds {held}, and a trial takes "
+        f"whole pieces of {least}",
+        cause=f"The {kind} is empty or cut short, or another one was meant",
+        next_step=f"Name one of at least {least}, or a directory, where a trial file is made",
+    )
 
 
 def _cells_on(target: PlannedTarget, study: Study, prefix: str, notes: list[str]) -> Iterator[Cell]:

@@ -121,12 +121,16 @@ _OPTIONS: Final = {
 """Options whose name is not that of the study's key."""
 
 
+def nearest(wrong: str, right: Iterable[str]) -> str:
+    """Return the right spelling that is nearest to a wrong one; empty when none is near."""
+    return next(iter(difflib.get_close_matches(wrong, list(right), n=1, cutoff=0.6)), "")
+
+
 def suggestion(wrong: str, right: Iterable[str]) -> str:
     """Return ``Did you mean '...'?``, or the list of right spellings when none is near."""
     choices = list(right)
-    near = difflib.get_close_matches(wrong, choices, n=1, cutoff=0.6)
-    if near:
-        return f"Did you mean '{near[0]}'?"
+    if near := nearest(wrong, choices):
+        return f"Did you mean '{near}'?"
     return f"Known are {', '.join(choices)}" if choices else "None is known here"
 
 

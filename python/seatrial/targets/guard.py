@@ -21,6 +21,7 @@ from seatrial.context.medium import file_text, number_text
 from seatrial.context.mounts import mount_of
 from seatrial.context.tree import LIVE, SystemTree
 from seatrial.errors import RefusedError, TargetError
+from seatrial.program import with_root
 from seatrial.targets.opening import descriptor_path, open_without_links
 from seatrial.targets.signatures import Signature, probe_signatures, read_signatures
 from seatrial.targets.sizes import size_text
@@ -499,7 +500,7 @@ def unreadable(path: Path, reason: str) -> TargetError:
     return TargetError(
         seen=f"{path} cannot be read: {reason}",
         cause="Devices are for root and the group disk, and other users' files for them",
-        next_step="Run the command as root (`sudo`), or name a directory of your own",
+        next_step=f"Run it {with_root()}, or name a directory of your own",
     )
 
 
@@ -507,5 +508,5 @@ def _unwritable(path: Path, error: OSError) -> TargetError:
     return TargetError(
         seen=f"{path} cannot be opened for writing: {error.strerror}",
         cause="You may not write there, or the file system is read-only",
-        next_step="Run the command as root (`sudo`), or name a directory of your own",
+        next_step=f"Run it {with_root()}, or name a directory of your own",
     )

@@ -11,6 +11,7 @@ from typing import Final
 from seatrial.context.medium import file_text, loop_backing
 from seatrial.context.tree import LIVE
 from seatrial.errors import RefusedError, TargetError
+from seatrial.program import with_root
 from seatrial.targets.commands import run_command
 from seatrial.targets.opening import open_without_links
 from seatrial.targets.undo import UndoJournal, Undone
@@ -144,5 +145,5 @@ def _require_root(file: Path) -> None:
     raise TargetError(
         seen=f"A loop device for {file} cannot be made",
         cause="Loop devices need root and the kernel's loop module",
-        next_step="Run the command as root (`sudo`), after `modprobe loop` where it is a module",
+        next_step=f"Run it {with_root()}, after `modprobe loop` where it is a module",
     )

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from seatrial.errors import TargetError
+from seatrial.program import with_root
 from seatrial.targets import loop
 from seatrial.targets.commands import run_command
 from seatrial.targets.frozen import freeze
@@ -199,8 +200,8 @@ def require_cuttable(kind: str = "") -> None:
             seen="The power of a file system cannot be cut here",
             cause="That takes a loop device with a file system of our own on it, which needs root "
             "and the kernel's loop module",
-            next_step="Run the command as root (`sudo`), or leave --power-cut out: the server is "
-            "then killed, and what the page cache holds survives",
+            next_step=f"Run it {with_root()}, or leave --power-cut out: the server is then killed, "
+            "and what the page cache holds survives",
         )
     maker = _MAKERS[wanted][0]
     if shutil.which(maker) is None:

@@ -44,8 +44,19 @@ def machines(choice: Choice) -> list[Machine]:
     raise TargetError(
         seen=f"{cache_folder()} holds no packages of the lab",
         cause="They are fetched once, about 40 MB, as no study does without being asked",
-        next_step=f"Run `seatrial lab --setup{option}`, which needs no root",
+        next_step=f"Run it with --setup{option} as well, which needs no root: "
+        f"`seatrial lab --setup{option} STUDY` fetches them, and goes on",
     )
+
+
+def is_fetched(choice: Choice) -> bool:
+    """Tell whether the packages of a machine that may be taken are there.
+
+    Args:
+        choice: Only this one; ``auto`` for any.
+    """
+    kinds = (kind for kind in KINDS if choice in ("auto", kind.name))
+    return any(installed(kind.package_set) is not None for kind in kinds)
 
 
 def set_up_for(choice: Choice, tell: Tell) -> Machine:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from seatrial.context.tree import program_path
 from seatrial.errors import StudyError, TargetError
+from seatrial.program import with_root
 from seatrial.study.layout import LayoutSpec
 from seatrial.targets.layouts import backends as _folder
 from seatrial.targets.layouts.backend import Backend
@@ -101,8 +102,8 @@ def require(spec: LayoutSpec) -> None:
         raise TargetError(
             seen=f"Layout {spec.label!r} cannot be built here: this process is not root's",
             cause="Arrays, loop devices and mounts are made by root",
-            next_step="Run the command as root (`sudo`), or build it of virtual disks with"
-            " `seatrial lab`, which needs no root",
+            next_step=f"Run it {with_root()}, or build it of virtual disks with `seatrial lab`, "
+            "which needs no root",
         )
     # The kernel first: to install programs for one that cannot do it would be in vain.
     wraps = spec.flaky or any(spec.delay_ms)

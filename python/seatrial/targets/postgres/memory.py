@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from seatrial import program
 from seatrial.context.cgroup import own_groups
 from seatrial.context.tree import LIVE
 from seatrial.errors import TargetError, UsageError
+from seatrial.program import with_root
 from seatrial.targets.sizes import size_text
 from seatrial.targets.undo import UndoJournal, Undone
 
@@ -153,6 +155,6 @@ def _cannot(reason: str) -> TargetError:
     return TargetError(
         seen="The server's memory cannot be limited on this machine",
         cause=f"That needs a control group with a memory controller, but {reason}",
-        next_step="Run the command as root, or by `systemd-run --user --scope -p Delegate=yes"
-        " seatrial ...`, or leave the memory limit away and take a larger scale",
+        next_step=f"Run it {with_root()}, or by `systemd-run --user --scope -p Delegate=yes "
+        f"{program.path()} ...`, or leave the memory limit away and take a larger scale",
     )

@@ -1,29 +1,59 @@
 """Signals that ask for the end: which they are, and stretches that they must not cut in two.
 
 SIGINT, SIGTERM and SIGHUP all mean the same: end in order, keep what was measured, undo what was
-made. Each becomes a ``KeyboardInterrupt`` in the main thread.
+made. Each becomes a ``KeyboardInterrupt`` in the main thread, as soon as that may be interrupted.
+A thread of its own says at once that the signal came: Python's own handler writes to a pipe as the
+signal arrives, whatever the main thread is doing (``signal.set_wakeup_fd``).
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_READ_BYTES: Final = 64
+"""At once, of the pipe of signals: each writes its number."""
 
 
-def heed(on_hangup: Callable[[], None]) -> None:
+class _Acknowledgement:
+    """What is said when the first signal comes, once."""
+
+    def __init__(self) -> None:
+        self.sentence = "Stopping."
+        self.say: Callable[[str], None] = lambda _sentence: None
+        self.is_said = False
+        self._lock = threading.Lock()
+
+    def give(self) -> None:
+        """Say it, unless that is done already; returns when it is said."""
+        with self._lock:
+            if not self.is_said:
+                self.is_said = True
+                # Nobody need be able to read it.
+                with suppress(OSError, ValueError):
+                    self.say(self.sentence)
+
+
+_acknowledgement: Final = _Acknowledgement()
+
+
+def heed(on_hangup: Callable[[], None], say: Callable[[str], None]) -> None:
     """Have each of the three raise ``KeyboardInterrupt``, unless it is ignored.
 
     ``nohup`` and shells without job control have some of them ignored, and mean it.
 
     Args:
         on_hangup: Called when the terminal is gone, before the exception is raised.
+        say: Called with a sentence as the first of them arrives, from another thread.
     """
+    _acknowledgement.say = say
+    _listen()
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
@@ -33,6 +63,42 @@ def heed(on_hangup: Callable[[], None]) -> None:
     for number in _SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, interrupt)
+
+
+def _listen() -> None:
+    """Start the thread that says that a signal came."""
+    reading, writing = os.pipe()
+    # Python's handler must never wait for the pipe.
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+
+    def listen() -> None:
+        while numbers := os.read(reading, _READ_BYTES):
+            if any(number in _SIGNALS for number in numbers):
+                _acknowledgement.give()
+
+    threading.Thread(target=listen, name="signals", daemon=True).start()
+
+
+def acknowledge() -> None:
+    """Say that a signal came, unless that was said: before what is said of how it ended."""
+    _acknowledgement.give()
+
+
+def is_stopping() -> bool:
+    """Tell whether a signal has come."""
+    return _acknowledgement.is_said
+
+
+@contextmanager
+def stopping_with(sentence: str) -> Iterator[None]:
+    """Say this, within the block, when a signal comes: what becomes of what is going on."""
+    former = _acknowledgement.sentence
+    _acknowledgement.sentence = sentence
+    try:
+        yield
+    finally:
+        _acknowledgement.sentence = former
 
 
 def ignore() -> None:

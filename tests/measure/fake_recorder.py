@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from analysis.builders import sample_of
+from seatrial.measure.progress import TimeLeft
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell
 from seatrial.study.load import study_from_mapping, study_to_mapping
@@ -34,6 +35,7 @@ class FakeRecorder:
             seatrial_version="0",
         )
         self.samples: list[Sample] = []
+        self.left: list[TimeLeft] = []
         self.now_s = 0.0
         self.probed: list[str] = []
         self.rested_s: list[float] = []
@@ -44,8 +46,9 @@ class FakeRecorder:
     def earlier(self) -> list[Sample]:
         return list(self.samples)
 
-    def measure(self, cell, round_number, position, *, time_left_s, notes=None) -> Sample:
-        assert time_left_s >= 0
+    def measure(self, cell, round_number, position, *, time_left, notes=None) -> Sample:
+        assert time_left.most_s >= time_left.cell_s >= 0
+        self.left.append(time_left)
         sample = self._sample(cell, round_number, position, dict(notes or {}))
         self.samples.append(sample)
         return sample

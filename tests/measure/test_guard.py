@@ -6,8 +6,10 @@ import pytest
 
 from measure.fake_recorder import FakeRecorder
 from seatrial.measure.guard import GUARD_NS, PROBE_RATIO, REST_NS, RESTS_S, Guard
+from seatrial.measure.progress import TimeLeft
 from seatrial.measure.tally import Tally
 
+NOTHING_LEFT = TimeLeft(most_s=0.0, cell_s=0.0, may_end_sooner=False)
 STUDY = {
     "name": "guarded",
     "target": [{"kind": "simulated", "size": "1GiB"}],
@@ -27,7 +29,7 @@ def cell_of(cells, operation):
 
 def measure(recorder, guard, cell, number=0):
     notes = guard.before(cell)
-    guard.after(recorder.measure(cell, number, 0, time_left_s=0.0, notes=notes))
+    guard.after(recorder.measure(cell, number, 0, time_left=NOTHING_LEFT, notes=notes))
     return notes
 
 

@@ -8,7 +8,10 @@ from database_hand import pgbench_cell
 from exports_hand import make_cell, make_sample, make_stall
 
 from seatrial.cli.terminal import PLAIN_EVERY_S, PlainWatcher, live_text
-from seatrial.measure.progress import LiveReading
+from seatrial.measure.progress import LiveReading, TimeLeft
+
+
+MINUTE = TimeLeft(most_s=60.0, cell_s=10.0, may_end_sooner=True)
 
 
 def reading(**changes) -> LiveReading:
@@ -70,7 +73,7 @@ def test_the_watcher_takes_the_words_from_the_cell(capsys: pytest.CaptureFixture
     watcher = PlainWatcher()
     hangs = reading(**NOTHING | {"oldest_in_flight_ns": 700_000_000})
     for cell, told in ((pgbench_cell("hdd", 100, 10), "12k tps, p99"), (make_cell(), "12k IOPS")):
-        watcher.cell_started(cell, 0, 60.0)
+        watcher.cell_started(cell, 0, MINUTE)
         watcher.live(hangs)  # said at once, and the clock starts again
         watcher._said_s -= PLAIN_EVERY_S
         watcher.live(reading())
@@ -81,7 +84,7 @@ def test_the_three_longest_stalls_of_a_sample_are_told_and_how_many_more_there_w
     capsys: pytest.CaptureFixture[str],
 ):
     watcher = PlainWatcher()
-    watcher.cell_started(make_cell(), 0, 60.0)
+    watcher.cell_started(make_cell(), 0, MINUTE)
     stalls = [
         msgspec.structs.replace(make_stall(), length_s=length_s) for length_s in (1, 4, 2, 3, 1)
     ]
@@ -93,3 +96,11 @@ def test_the_three_longest_stalls_of_a_sample_are_told_and_how_many_more_there_w
         *("stall of 4.0 s (device)", "stall of 3.0 s (device)", "stall of 2.0 s (device)"),
         "and 9 more",
     ]
+
+
+def test_of_rounds_that_may_be_left_out_it_says_at_most(capsys: pytest.CaptureFixture[str]):
+    PlainWatcher().cell_started(make_cell(), 0, MINUTE)
+    assert capsys.readouterr().err == "Round 1; at most 1 min left\n"
+    exact = msgspec.structs.replace(MINUTE, may_end_sooner=False)
+    PlainWatcher().cell_started(make_cell(), 2, exact)
+    assert capsys.readouterr().err == "Round 3; about 1 min left\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import Final, NoReturn
 
@@ -114,7 +115,7 @@ def seatrial() -> None:
 def main() -> NoReturn:
     """Run the command line and exit with one of ``errors.EXIT_CODES``."""
     output.install()
-    interrupts.heed(on_hangup=output.leave_terminal)
+    interrupts.heed(on_hangup=output.leave_terminal, say=partial(click.echo, err=True))
     sys.exit(_run(sys.argv[1:]))
 
 
@@ -135,6 +136,7 @@ def _exit_code_after(error: BaseException, arguments: list[str]) -> int:
         case SeatrialError():
             return _tell(error, arguments)
         case click.exceptions.Abort() | KeyboardInterrupt():
+            interrupts.acknowledge()
             click.echo("Interrupted.", err=True)
             return 4
         case click.ClickException() if "--json" not in arguments:

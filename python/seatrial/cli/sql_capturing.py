@@ -16,7 +16,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from seatrial import _core, program
+from seatrial import _core, interrupts, program
 from seatrial.analysis.wording import format_plural
 from seatrial.cli import sql_reading
 from seatrial.cli.files import ROWS, Output, keeping_owner, place_to_write, trace_to_write
@@ -265,7 +265,8 @@ def _heeding_signals() -> Iterator[threading.Event]:
         if signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, lambda *_: asked_to_end.set())
     try:
-        yield asked_to_end
+        with interrupts.stopping_with("Stopping: the trace is completed."):
+            yield asked_to_end
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

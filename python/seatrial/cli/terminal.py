@@ -5,6 +5,7 @@ All of it goes to standard error, so that standard output holds the result and n
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from seatrial import interrupts
 from seatrial.analysis.wording import (
     format_cell,
     format_duration_ns,
@@ -22,12 +24,14 @@ from seatrial.analysis.wording import (
     format_rate_bytes,
     is_on_database,
 )
-from seatrial.measure.progress import LiveReading, Silent, Watcher
+from seatrial.measure.progress import LiveReading, Silent, TimeLeft, Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
+from seatrial.study.units import format_seconds
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, Task, TaskID
+    from rich.text import Text
 
 PLAIN_EVERY_S: Final = 10.0
 STUCK_NS: Final = 500_000_000
@@ -35,26 +39,68 @@ FIRST_READING_S: Final = 1.0
 """Until then the engine may have no whole slice to read a rate from."""
 STALLS_TOLD_MAX: Final = 3
 """Of a sample; the report has all of them."""
+STOPPING: Final = "Stopping: what was measured is kept, and what was made is undone."
 
 
 @contextmanager
 def watcher(*, quiet: bool) -> Iterator[Watcher]:
     """Yield the watcher that suits standard error; a silent one when asked."""
-    if quiet:
-        yield Silent()
-    elif sys.stderr.isatty():
-        with _bar() as progress:
-            yield BarWatcher(progress)
-    else:
-        yield PlainWatcher()
+    with interrupts.stopping_with(STOPPING):
+        if quiet:
+            yield Silent()
+        elif sys.stderr.isatty():
+            countdown = Countdown()
+            with _bar(countdown) as progress:
+                yield BarWatcher(progress, countdown)
+        else:
+            yield PlainWatcher()
 
 
-def _bar() -> Progress:
+class Countdown:
+    """The time that a run will still take, as it passes."""
+
+    def __init__(self) -> None:
+        self._left: TimeLeft | None = None
+        self._since_s = 0.0
+
+    def set(self, left: TimeLeft) -> None:
+        """Count down from now on."""
+        self._left, self._since_s = left, time.monotonic()
+
+    @property
+    def left_s(self) -> float:
+        """What is left now (s); 0 where it is not known yet."""
+        elapsed_s = time.monotonic() - self._since_s
+        return self._left.after_s(elapsed_s) if self._left else 0.0
+
+    def text(self) -> str:
+        """Return what is left now, as words; empty where it is not known yet."""
+        if interrupts.is_stopping():
+            return "stopping"
+        return f"{left_text(self._left, self.left_s)} left" if self._left else ""
+
+
+def left_text(left: TimeLeft, left_s: float) -> str:
+    """Return how long a run will still take: at most, where it may be over before."""
+    told = format_seconds(math.ceil(left_s))
+    return f"at most {told}" if left.may_end_sooner else f"about {told}"
+
+
+def _bar(countdown: Countdown) -> Progress:
     from rich.console import Console  # noqa: PLC0415 - loaded on a terminal only
-    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    class TimeLeftColumn(ProgressColumn):
+        """Shows the time as it passes, whatever is done meanwhile."""
+
+        def render(self, task: Task) -> Text:
+            """Return the words of the moment."""
+            return Text(countdown.text())
 
     return Progress(
         BarColumn(bar_width=24),
+        TimeLeftColumn(),
         TextColumn("{task.description}"),
         console=Console(stderr=True),
         transient=True,
@@ -99,11 +145,11 @@ def _replay_text(reading: LiveReading) -> str:
 class BarWatcher:
     """A bar with the time left and the cell now running, and a live line below it."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, countdown: Countdown) -> None:
         self._progress = progress
+        self._countdown = countdown
         self._bar: TaskID = progress.add_task("Preparing", total=None)
         self._began_s = time.monotonic()
-        self._left_s = 0.0
         self._stalls = 0
         self._title = "Preparing"
         self._on_database = False
@@ -113,16 +159,15 @@ class BarWatcher:
         self._title = sentence
         self._progress.update(self._bar, description=sentence)
 
-    def cell_started(self, cell: Cell, round_number: int, time_left_s: float) -> None:
+    def cell_started(self, cell: Cell, round_number: int, time_left: TimeLeft) -> None:
         """Show the cell and the time left."""
-        self._left_s = time_left_s
+        self._countdown.set(time_left)
         self._on_database = is_on_database(cell.identity())
         spent_s = time.monotonic() - self._began_s
-        left = format_duration_s(time_left_s)
-        self._title = f"{left} left, round {round_number + 1}: {format_cell(cell)}"
+        self._title = f"Round {round_number + 1}: {format_cell(cell)}"
         self._progress.update(
             self._bar,
-            total=max(spent_s + time_left_s, 1e-9),
+            total=max(spent_s + time_left.most_s, 1e-9),
             completed=spent_s,
             description=self._title,
         )
@@ -131,9 +176,7 @@ class BarWatcher:
         """Show the last second."""
         spent_s = time.monotonic() - self._began_s
         line = live_text(reading, self._stalls, on_database=self._on_database)
-        self._progress.update(
-            self._bar, completed=spent_s, description=f"{self._title}\n{'':25}{line}"
-        )
+        self._progress.update(self._bar, completed=spent_s, description=f"{self._title}\n{line}")
 
     def cell_ended(self, sample: Sample) -> None:
         """Count its stalls."""
@@ -156,14 +199,14 @@ class PlainWatcher:
         self._cell = sentence
         click.echo(sentence, err=True)
 
-    def cell_started(self, cell: Cell, round_number: int, time_left_s: float) -> None:
+    def cell_started(self, cell: Cell, round_number: int, time_left: TimeLeft) -> None:
         """Say that a round begins."""
         self._cell = format_cell(cell)
         self._on_database = is_on_database(cell.identity())
         if round_number != self._round:
             self._round = round_number
-            left = format_duration_s(time_left_s)
-            click.echo(f"Round {round_number + 1}; about {left} left", err=True)
+            left = left_text(time_left, time_left.most_s)
+            click.echo(f"Round {round_number + 1}; {left} left", err=True)
 
     def live(self, reading: LiveReading) -> None:
         """Say the last second: at once when a hang begins, else not too often."""

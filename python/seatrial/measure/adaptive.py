@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from seatrial.measure.guard import GUARD_NS, NS_PER_S, Guard
+from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import (
     COMPLETE,
+    FILL,
     Conductor,
     Recorder,
     RoundsEnd,
@@ -23,6 +25,7 @@ from seatrial.results.model import Run, Sample
 from seatrial.study.adaptive import adaptive_cells, predicted_within_share
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import cell_time_s
+from seatrial.study.loadline import LOADLINE
 from seatrial.study.plan import order
 from seatrial.study.units import format_seconds
 
@@ -134,10 +137,8 @@ class Adaptive:
                 if not is_first and (exhausted := self._tally.exhausted(cell)):
                     return exhausted
                 notes = self._guard.before(cell)
-                left_s = self._time_left_s(cells[position:], keys, done)
-                sample = self._tally.measure(
-                    cell, number, position, time_left_s=left_s, notes=notes
-                )
+                left = self._time_left(cells, position, keys, done, is_first=is_first)
+                sample = self._tally.measure(cell, number, position, time_left=left, notes=notes)
                 self._guard.after(sample)
         return ""
 
@@ -148,11 +149,31 @@ class Adaptive:
             return False
         return done < rounds.min or not self._settled(samples, rounds.precision)
 
-    def _time_left_s(self, due: Sequence[Cell], keys: Sequence[str], done: int) -> float:
-        """Return how long the cells chosen so far take; how many follow is not known yet."""
-        passes = max(0, self._plan.study.rounds.min - done - 1)
-        later_s = passes * sum(map(cell_time_s, self._cells(keys)))
-        return self._tally.within_budget_s(sum(map(cell_time_s, due)) + later_s)
+    def _time_left(
+        self,
+        cells: Sequence[Cell],
+        position: int,
+        keys: Sequence[str],
+        done: int,
+        *,
+        is_first: bool,
+    ) -> TimeLeft:
+        """Return how long it takes at most: with every cell, and every round that it may have."""
+        rounds, due = self._plan.study.rounds, cells[position:]
+        now, passing = {cell.key for cell in due}, {cell.key for cell in cells}
+        needed_s = self._tally.load_lines_s()
+        for cell in (each for each in self._plan.cells if each.kind != LOADLINE):
+            measured = len(self._tally.of(cell.key))
+            times = 0
+            if cell.key in passing:
+                times = rounds.max - done - 1 + (cell.key in now)
+            elif not measured or (cell.key in keys and measured > done):
+                # Others may be chosen yet; and of a run that is resumed some were ahead.
+                times = max(0, rounds.max - measured)
+            again = rounds.remeasure if self._odd and cell.kind != FILL else 0
+            needed_s += (times + again) * cell_time_s(cell)
+        certain_s = sum(map(cell_time_s, due)) if is_first else 0.0
+        return self._tally.time_left(due[0], needed_s, certain_s=certain_s, may_end_sooner=True)
 
     def _again(self) -> str:
         rounds = self._plan.study.rounds.remeasure

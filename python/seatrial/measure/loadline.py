@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import (
     COMPLETE,
     Conductor,
@@ -15,7 +16,16 @@ from seatrial.measure.recorder import (
 from seatrial.measure.tally import Tally
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
-from seatrial.study.loadline import LOADLINE, Done, NextStep, Offer, at_rate, template_key
+from seatrial.study.estimate import load_line_s
+from seatrial.study.loadline import (
+    LOADLINE,
+    SAMPLES_MAX,
+    Done,
+    NextStep,
+    Offer,
+    at_rate,
+    template_key,
+)
 from seatrial.study.workloads import Loadline
 
 Decide = Callable[[Sequence[Sample]], NextStep]
@@ -49,22 +59,30 @@ def _all_lines(recorder: Recorder, decider: Decider) -> list[str]:
     templates = [cell for cell in plan.cells if cell.kind == LOADLINE]
     tally = Tally(recorder)
     reasons = []
-    for template in templates:
+    for number, template in enumerate(templates, start=1):
         workload = workloads[template.workload]
         if isinstance(workload, Loadline):
-            line = _Line(recorder, tally, template, workload)
+            later_s = sum(load_line_s(plan, each) for each in templates[number:])
+            line = _Line(recorder, tally, template, workload, later_s=later_s)
             reason = line.measure(decider(workload, plan.study.seed))
             reasons.append(reason if len(templates) == 1 else f"{template.key}: {reason}")
     return reasons
 
 
 class _Line:
-    """Measures one load line and stores each sample as it ends."""
+    """Measures one load line and stores each sample as it ends; ``later_s`` is for those after."""
 
     def __init__(
-        self, recorder: Recorder, tally: Tally, template: Cell, workload: Loadline
+        self,
+        recorder: Recorder,
+        tally: Tally,
+        template: Cell,
+        workload: Loadline,
+        *,
+        later_s: float,
     ) -> None:
         self._tally = tally
+        self._later_s = later_s
         self._template = template
         self._workload = workload
         self._deadline_s = time.monotonic() + workload.budget_s
@@ -95,8 +113,7 @@ class _Line:
             self._measure(cell)
 
     def _exhausted(self, step: Offer, cell: Cell) -> str:
-        is_virtual = cell.spec["target"]["kind"] == "simulated"
-        needed_s = 0.0 if is_virtual else step.rest_s + step.sample_s
+        needed_s = 0.0 if _is_virtual(cell) else step.rest_s + step.sample_s
         if time.monotonic() + needed_s > self._deadline_s:
             return f"Its budget of {self._workload.budget_s:g} s"
         return self._tally.exhausted(cell)
@@ -104,7 +121,16 @@ class _Line:
     def _measure(self, cell: Cell) -> None:
         round_number = self._rounds[cell.key]
         position = sum(sample.round == round_number for sample in self._samples)
-        left_s = max(0.0, self._deadline_s - time.monotonic())
-        sample = self._tally.measure(cell, round_number, position, time_left_s=left_s)
+        expected_s = self._tally.expected_s(cell)
+        own_s = max(expected_s, self._deadline_s - time.monotonic())
+        if _is_virtual(cell):
+            own_s = expected_s * max(1, SAMPLES_MAX - len(self._samples))
+        left = TimeLeft(most_s=own_s + self._later_s, cell_s=expected_s, may_end_sooner=True)
+        sample = self._tally.measure(cell, round_number, position, time_left=left)
         self._samples.append(sample)
         self._rounds[cell.key] += 1
+
+
+def _is_virtual(cell: Cell) -> bool:
+    """Tell whether a cell's clock is that of a simulated device."""
+    return bool(cell.spec["target"]["kind"] == "simulated")

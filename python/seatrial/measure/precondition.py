@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from seatrial.errors import TargetError
+from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import COMPLETE, INTERRUPTED, Interrupted, Recorder, RoundsEnd
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
@@ -100,8 +101,9 @@ class Conditioning:
             notes = {}
             if position == 0 and self._discards:
                 notes["discarded_bytes"] = float(recorder.discard(cell.target))
-            left_s = _left_s(plan, _fills(plan)[position:])
-            sample = recorder.measure(cell, 0, position, time_left_s=left_s, notes=notes)
+            left_s = sum(map(cell_time_s, _fills(plan)[position:])) + _proofs_s(plan)
+            left = _time_left(cell, left_s)
+            sample = recorder.measure(cell, 0, position, time_left=left, notes=notes)
             _require_whole(cell, sample)
 
     def _prove(self, recorder: Recorder) -> str:
@@ -109,10 +111,12 @@ class Conditioning:
         plan = recorder.plan
         proofs = [cell.key for cell in plan.cells if cell.kind != "fill"]
         for number in range(plan.study.rounds.max):
-            for position, cell in enumerate(order(plan, number, proofs)):
-                left_s = max(1, ROUNDS_MIN - number) * cell_time_s(cell)
+            in_order = order(plan, number, proofs)
+            for position, cell in enumerate(in_order):
+                left_s = sum(map(cell_time_s, in_order[position:])) + _proofs_s(plan, number + 1)
+                left = _time_left(cell, left_s)
                 sample = recorder.measure(
-                    cell, number, len(_fills(plan)) + position, time_left_s=left_s
+                    cell, number, len(_fills(plan)) + position, time_left=left
                 )
                 self._rates_per_s.setdefault(cell.key, []).append(_rate_per_s(sample))
             verdicts = {key: self._steady(self._rates_per_s[key]) for key in proofs}
@@ -138,9 +142,14 @@ def _fills(plan: Plan) -> list[Cell]:
     return [cell for cell in plan.cells if cell.kind == "fill"]
 
 
-def _left_s(plan: Plan, fills: Sequence[Cell]) -> float:
+def _proofs_s(plan: Plan, done: int = 0) -> float:
+    """Return what the proof takes at most after so many rounds of it (s)."""
     proofs = [cell for cell in plan.cells if cell.kind != "fill"]
-    return sum(map(cell_time_s, fills)) + ROUNDS_MIN * sum(map(cell_time_s, proofs))
+    return (plan.study.rounds.max - done) * sum(map(cell_time_s, proofs))
+
+
+def _time_left(cell: Cell, most_s: float) -> TimeLeft:
+    return TimeLeft(most_s=most_s, cell_s=cell_time_s(cell), may_end_sooner=True)
 
 
 def _rate_per_s(sample: Sample) -> float:

@@ -38,14 +38,38 @@ class LiveReading(msgspec.Struct, frozen=True, kw_only=True):
     lag_ns: int = 0
 
 
+class TimeLeft(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a run will still take, as it is known when a cell begins.
+
+    Which rounds are needed is decided on the way, so what is told is what it takes at most: that
+    never grows as rounds are added, and falls where cells are known well enough before.
+
+    Attributes:
+        most_s: With every round that may be measured, or until the budget ends.
+        cell_s: What of it the cell takes that begins.
+        may_end_sooner: Whether rounds or cells may be left out.
+    """
+
+    most_s: float
+    cell_s: float
+    may_end_sooner: bool
+
+    def after_s(self, elapsed_s: float) -> float:
+        """Return what is left so long after the cell began.
+
+        A cell that takes longer than it was expected to takes no time from those that follow.
+        """
+        return self.most_s - min(elapsed_s, self.cell_s)
+
+
 class Watcher(Protocol):
     """Told what happens, in order; must return quickly."""
 
     def stage(self, sentence: str) -> None:
         """Preparation has come to a new step, such as filling a file."""
 
-    def cell_started(self, cell: Cell, round_number: int, time_left_s: float) -> None:
-        """A cell begins; the whole run is expected to take ``time_left_s`` more."""
+    def cell_started(self, cell: Cell, round_number: int, time_left: TimeLeft) -> None:
+        """A cell begins."""
 
     def live(self, reading: LiveReading) -> None:
         """About ten times a second while a cell runs."""
@@ -60,7 +84,7 @@ class Silent:
     def stage(self, sentence: str) -> None:
         """Do nothing."""
 
-    def cell_started(self, cell: Cell, round_number: int, time_left_s: float) -> None:
+    def cell_started(self, cell: Cell, round_number: int, time_left: TimeLeft) -> None:
         """Do nothing."""
 
     def live(self, reading: LiveReading) -> None:

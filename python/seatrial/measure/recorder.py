@@ -13,7 +13,7 @@ import msgspec
 from seatrial.errors import SpaceError
 from seatrial.measure.limits import OwnLimits
 from seatrial.measure.neighbours import Neighbours
-from seatrial.measure.progress import Silent, Watcher
+from seatrial.measure.progress import Silent, TimeLeft, Watcher
 from seatrial.measure.quiet import rest
 from seatrial.measure.stage import AnyStage
 from seatrial.results.model import Run, Sample
@@ -86,7 +86,7 @@ class Recorder:
         round_number: int,
         position: int,
         *,
-        time_left_s: float,
+        time_left: TimeLeft,
         notes: Mapping[str, float] | None = None,
     ) -> Sample:
         """Measure one cell and store the sample.
@@ -98,7 +98,7 @@ class Recorder:
             cell: Of the plan, or one like those of the plan.
             round_number: The round, from 0.
             position: Its place in the round's order, from 0.
-            time_left_s: How long the whole run will still take; for whoever watches.
+            time_left: How long the whole run will still take; for whoever watches.
             notes: What is stored among the sample's counters, by name with unit last.
 
         Raises:
@@ -108,7 +108,7 @@ class Recorder:
             TargetError: when a target goes away.
         """
         self._stage.bring_up(cell.target, self.watcher, fills=cell.kind == FILL)
-        self.watcher.cell_started(cell, round_number, time_left_s)
+        self.watcher.cell_started(cell, round_number, time_left)
         spec = self._spec(cell, round_number)
         looks = None if not is_on_storage(cell) else self._neighbours
         if looks:

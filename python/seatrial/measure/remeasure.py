@@ -75,7 +75,7 @@ def measure_again(tally: Tally, keys: Sequence[str], rounds: int) -> str:
                 cell,
                 number,
                 position,
-                time_left_s=tally.within_budget_s(sum(map(tally.expected_s, left))),
+                time_left=tally.time_left(cell, sum(map(tally.expected_s, left))),
                 notes={REMEASURED: 1.0},
             )
     rounds_told = "1 further round" if rounds == 1 else f"{rounds} further rounds"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Final
 
+from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import (
     COMPLETE,
     Conductor,
@@ -15,6 +18,11 @@ from seatrial.measure.tally import Tally
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.plan import is_due, order
+
+KINDS_IN_TABLES: Final = ("matrix", "io")
+"""Kinds of cells that the others of their table tell something of."""
+TABLE_CELLS_MIN: Final = 4
+"""Of fewer no cell is odd, whatever rule tells it."""
 
 Settled = Callable[[Sequence[Sample], float], bool]
 """Tells from a cell's samples whether its interval is within the asked share."""
@@ -70,8 +78,8 @@ class Rounds:
                 # The first round is always finished.
                 if round_number > 0 and (exhausted := self._tally.exhausted(cell)):
                     return f"{exhausted} ended in round {round_number + 1}."
-                left_s = self._time_left_s(round_number)
-                self._tally.measure(cell, round_number, position, time_left_s=left_s)
+                left = self._time_left(cell, round_number, cells)
+                self._tally.measure(cell, round_number, position, time_left=left)
         rounds = self._plan.study.rounds.max
         told = "Its one round was" if rounds == 1 else f"All {rounds} rounds were"
         return f"{told} measured."
@@ -105,16 +113,42 @@ class Rounds:
     def _before(self, cell: Cell, round_number: int) -> list[Sample]:
         return [sample for sample in self._tally.of(cell.key) if sample.round < round_number]
 
-    def _time_left_s(self, round_number: int) -> float:
-        """Return how long the run will take: the fewest rounds, or what is left of the budget."""
-        fewest = max(self._plan.study.rounds.min, round_number + 1)
-        due = [
-            (number, cell)
-            for number in range(round_number, fewest)
-            for cell in self._plan.cells
-            if is_due(self._plan, cell, number) and not self._tally.has(cell.key, number)
+    def _time_left(self, cell: Cell, round_number: int, cells: Sequence[Cell]) -> TimeLeft:
+        """Return how long it takes at most: what is due now may be due in every round to come."""
+        rounds = self._plan.study.rounds
+        now = [
+            each
+            for each in cells
+            if is_due(self._plan, each, round_number)
+            and not self._tally.has(each.key, round_number)
         ]
-        due_s = sum(self._tally.expected_s(cell) for _, cell in due)
-        in_rounds = {(number, self._plan.target(cell.target).group) for number, cell in due}
-        due_s += self._tally.builds_s(group for _, group in in_rounds)
-        return due_s if round_number == 0 else self._tally.within_budget_s(due_s)
+        later_count = rounds.max - round_number - 1
+        later = [each for each in cells if is_due(self._plan, each, round_number + 1)]
+        more_s = self._again_s() + self._tally.load_lines_s()
+        return self._tally.time_left(
+            cell,
+            self._due_s(now, later, later_count) + more_s,
+            certain_s=self._due_s(now) if round_number == 0 else 0.0,
+            may_end_sooner=more_s > 0 or (rounds.min < rounds.max and later_count > 0),
+        )
+
+    def _due_s(self, now: Sequence[Cell], later: Sequence[Cell] = (), times: int = 0) -> float:
+        """Return what a round takes, and others as often, with what they are built on."""
+        cells_s = sum(map(self._tally.expected_s, now))
+        cells_s += times * sum(map(self._tally.expected_s, later))
+        return cells_s + self._tally.builds_s([*self._groups(now), *times * self._groups(later)])
+
+    def _groups(self, cells: Sequence[Cell]) -> list[str]:
+        return [*{self._plan.target(cell.target).group for cell in cells}]
+
+    def _again_s(self) -> float:
+        """Return what measuring odd cells again may take: of those that one round has measured."""
+        rounds = self._plan.study.rounds
+        if self._odd is None or rounds.max > 1:
+            return 0.0
+        in_tables = [cell for cell in self._plan.cells if cell.kind in KINDS_IN_TABLES]
+        sizes = Counter((cell.target, cell.workload) for cell in in_tables)
+        may_be_odd = [
+            cell for cell in in_tables if sizes[cell.target, cell.workload] >= TABLE_CELLS_MIN
+        ]
+        return rounds.remeasure * sum(map(self._tally.expected_s, may_be_odd))

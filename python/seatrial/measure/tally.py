@@ -9,12 +9,13 @@ from typing import Final
 
 import msgspec
 
+from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import Recorder
 from seatrial.results.model import Sample
 from seatrial.study import layout_cost
 from seatrial.study.cell import Cell
 from seatrial.study.database import is_of_database
-from seatrial.study.estimate import cell_time_s, cell_write_bytes, prefill_bytes
+from seatrial.study.estimate import cell_time_s, cell_write_bytes, load_line_s, prefill_bytes
 
 NOTHING: Final[Mapping[str, float]] = {}
 AS_LONG_AS_IT_TAKES: Final = ("batch", "replay")
@@ -48,6 +49,28 @@ class Tally:
         """Return so many seconds, or what is left of the time budget if that is less."""
         budget_s = self.plan.study.budget.time_s
         return needed_s if budget_s is None else min(needed_s, max(0.0, budget_s - self.spent_s))
+
+    def time_left(
+        self, cell: Cell, needed_s: float, *, certain_s: float = 0.0, may_end_sooner: bool = False
+    ) -> TimeLeft:
+        """Return how long the run will still take, for whoever watches.
+
+        Args:
+            cell: That begins.
+            needed_s: What it takes at most, with the cell.
+            certain_s: What it takes of this whatever the budget.
+            may_end_sooner: Whether some of it may be left out.
+        """
+        most_s = max(certain_s, self.within_budget_s(needed_s))
+        return TimeLeft(
+            most_s=most_s,
+            cell_s=min(most_s, self.expected_s(cell)),
+            may_end_sooner=may_end_sooner or most_s < needed_s,
+        )
+
+    def load_lines_s(self) -> float:
+        """Return what the load lines of the plan may take, which follow all rounds (s)."""
+        return sum(load_line_s(self.plan, cell) for cell in self.plan.cells)
 
     @property
     def next_round(self) -> int:
@@ -106,7 +129,7 @@ class Tally:
         round_number: int,
         position: int,
         *,
-        time_left_s: float,
+        time_left: TimeLeft,
         notes: Mapping[str, float] = NOTHING,
     ) -> Sample:
         """Measure a cell, store its sample and count it in.
@@ -115,7 +138,7 @@ class Tally:
             cell: Of the plan.
             round_number: The round, from 0.
             position: Its place in the round's order, from 0.
-            time_left_s: How long the run will still take; for whoever watches.
+            time_left: How long the run will still take; for whoever watches.
             notes: What is stored among the sample's counters, by name with unit last.
 
         Raises:
@@ -123,7 +146,7 @@ class Tally:
             TargetError: when a target goes away.
         """
         sample = self._recorder.measure(
-            cell, round_number, position, time_left_s=time_left_s, notes=notes
+            cell, round_number, position, time_left=time_left, notes=notes
         )
         self._take_in(sample)
         return sample

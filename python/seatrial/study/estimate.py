@@ -158,10 +158,10 @@ def _rounds_s(plan: Plan, rounds: int) -> float:
     in_rounds = [cell for cell in plan.cells if cell.kind != LOADLINE]
     in_rounds_s = sum(cell_time_s(cell) * _times(plan, cell, rounds) for cell in in_rounds)
     in_rounds_s += rounds * building_s(plan)
-    return in_rounds_s + sum(_load_line_s(plan, cell) for cell in plan.cells)
+    return in_rounds_s + sum(load_line_s(plan, cell) for cell in plan.cells)
 
 
-def _load_line_s(plan: Plan, cell: Cell) -> float:
+def load_line_s(plan: Plan, cell: Cell) -> float:
     """Return what a load line may take, which its first cell stands for; 0 for other cells."""
     if cell.spec["target"]["kind"] == "simulated":
         return OVERHEAD_S * SAMPLES_MAX if cell.kind == LOADLINE else 0.0

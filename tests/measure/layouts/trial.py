@@ -27,7 +27,7 @@ class Stages(Silent):
     def stage(self, sentence: str) -> None:
         self.told.append(sentence)
 
-    def cell_started(self, cell, round_number, time_left_s) -> None:
+    def cell_started(self, cell, round_number, time_left) -> None:
         self.told.append(f"cell {cell.key}")
 
 

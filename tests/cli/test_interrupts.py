@@ -1,0 +1,90 @@
+"""What is shown on a terminal while a run goes on, and as it is told to end: in which order."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from cli.command import ended, heed_interrupts, seatrial, start
+from cli.terminal import INTERRUPT, Terminal
+
+STOPPING = "Stopping: what was measured is kept, and what was made is undone."
+BUSY = """
+import hashlib, sys, time
+from seatrial import interrupts
+
+def say(words):
+    print(words, flush=True)
+
+def compute():
+    # Calls in C that no signal breaks off.
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 100_000)
+
+def think():
+    sum(range(1000))
+
+interrupts.heed(on_hangup=lambda: None, say=say)
+try:
+    with interrupts.stopping_with("stopping"), interrupts.uninterrupted():
+        say("busy")
+        until_s = time.monotonic() + 60.0
+        # Here no signal reaches the main thread: another one must be heard to say it.
+        while not interrupts.is_stopping() and time.monotonic() < until_s:
+            {what}()
+        say("said meanwhile" if interrupts.is_stopping() else "not said")
+except KeyboardInterrupt:
+    interrupts.acknowledge()
+    say("interrupted")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("what", ["compute", "think"])
+def test_a_signal_is_acknowledged_whatever_the_main_thread_does(what, number):
+    heed_interrupts()
+    busy = subprocess.Popen(
+        [sys.executable, "-c", BUSY.replace("{what}", what)], stdout=subprocess.PIPE, text=True
+    )
+    assert busy.stdout is not None
+    assert busy.stdout.readline() == "busy\n"
+    busy.send_signal(number)
+    assert busy.stdout.read().split("\n") == ["stopping", "said meanwhile", "interrupted", ""]
+    assert busy.wait() == 0
+
+
+def test_on_a_terminal_the_time_left_counts_down_within_a_sample(tmp_path):
+    with contextlib.closing(Terminal("io", "null", "--seconds", "4", folder=tmp_path)) as terminal:
+        assert terminal.end() == 0
+    left_s = [int(told) for told in re.findall(r"about (\d) s left", terminal.shown)]
+    assert left_s == sorted(left_s, reverse=True)
+    assert len(set(left_s)) >= 3
+
+
+def test_ctrl_c_is_acknowledged_on_the_terminal_before_the_run_ends(tmp_path):
+    with contextlib.closing(Terminal("io", "null", "--seconds", "60", folder=tmp_path)) as terminal:
+        terminal.wait_for("IOPS")
+        terminal.type(INTERRUPT)
+        terminal.wait_for(STOPPING)
+        assert terminal.end() == 4
+    told = terminal.shown
+    assert told.count(STOPPING) == 1
+    assert told.index(STOPPING) < told.index("Again:")
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_what_is_no_terminal_is_told_once_however_often_it_is_asked(tmp_path, options):
+    process = start("io", "null", "--seconds", "60", *options, folder=tmp_path)
+    # With --json nothing is told before, so that only the results file shows that it goes on.
+    while not seatrial("list", "--json", folder=tmp_path).document.get("runs"):
+        assert process.poll() is None
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+    told = ended(process)
+    assert told.err.count(STOPPING) == 1
+    assert told.code == 4

@@ -10,7 +10,6 @@ from exports_hand import make_cell, make_sample, make_stall
 from seatrial.cli.terminal import PLAIN_EVERY_S, PlainWatcher, live_text
 from seatrial.measure.progress import LiveReading, TimeLeft
 
-
 MINUTE = TimeLeft(most_s=60.0, cell_s=10.0, may_end_sooner=True)
 
 

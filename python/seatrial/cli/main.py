@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from contextlib import suppress
@@ -174,7 +175,18 @@ def _usage(error: click.ClickException) -> UsageError:
     )
 
 
+def _too_many_open(error: OSError) -> UsageError:
+    return UsageError(
+        seen=f"No more files can be opened: {error}",
+        cause=f"This process may have {os.sysconf('SC_OPEN_MAX')} file descriptors at once "
+        "(RLIMIT_NOFILE)",
+        next_step="Raise it with `ulimit -n 1024`, and run it again",
+    )
+
+
 def _internal(error: Exception) -> SeatrialError:
+    if isinstance(error, OSError) and error.errno == errno.EMFILE:
+        return _too_many_open(error)
     return SeatrialError(
         seen=f"An internal error: {type(error).__name__}: {error}",
         cause="This is a defect of Seatrial, not of your storage",

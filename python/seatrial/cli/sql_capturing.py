@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import re
-import resource
 import signal
 import sys
 import threading
@@ -23,6 +22,7 @@ from seatrial.cli.files import ROWS, Output, keeping_owner, place_to_write, trac
 from seatrial.cli.sql_errors import native_errors
 from seatrial.cli.sql_model import Reading
 from seatrial.errors import PartialResult, SeatrialError, TargetError, UsageError
+from seatrial.measure.descriptors import allow_all_descriptors
 from seatrial.targets.postgres.row_file import SUFFIX
 from seatrial.targets.postgres.system_identifier import asked_system_identifier
 
@@ -197,7 +197,8 @@ def capture_statements(wanted: Wanted, *, quiet: bool) -> Reading:
     wanted = msgspec.structs.replace(wanted, output=place)
     address = _require_server(wanted)
     _warn(wanted)
-    _allow_many_connections()
+    # Each connection takes two.
+    allow_all_descriptors()
     spec = wanted.as_json(address, _identifier(wanted))
     with _heeding_signals() as asked_to_end, keeping_owner(wanted.output):
         with native_errors():
@@ -338,12 +339,6 @@ def _warn(wanted: Wanted) -> None:
             "as this user: where its pg_hba.conf says trust or peer there, any of them is let in.",
             err=True,
         )
-
-
-def _allow_many_connections() -> None:
-    """Each connection takes two descriptors: as many as this user may have."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _wait(capture: _core.SqlCapture, asked_to_end: threading.Event, *, quiet: bool) -> None:

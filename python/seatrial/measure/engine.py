@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -108,6 +110,13 @@ def _refused(error: ValueError) -> EngineError:
 
 
 def _engine_failed(error: OSError) -> EngineError:
+    if error.errno == errno.EMFILE:
+        return EngineError(
+            seen=str(error.args[-1]),
+            cause=f"This process may have {os.sysconf('SC_OPEN_MAX')} file descriptors at once "
+            "(RLIMIT_NOFILE), and each thread of io_uring takes one",
+            next_step="Raise it with `ulimit -n`, ask for fewer threads, or for --engine psync",
+        )
     return EngineError(
         seen=str(error.args[-1] if error.args else error),
         cause="A limit of this session (threads, locked memory, memory) or the kernel's set-up",

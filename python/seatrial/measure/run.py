@@ -12,6 +12,7 @@ import msgspec
 
 from seatrial import _core, context
 from seatrial.errors import ResultsFileError, SeatrialError, UsageError
+from seatrial.measure.descriptors import require_descriptors
 from seatrial.measure.layouts.stage import LayoutStage
 from seatrial.measure.neighbours import Neighbours
 from seatrial.measure.progress import Watcher
@@ -77,6 +78,7 @@ def execute(
             measured because of what was asked for. When a target is not what it was in the run
             that is gone on with, or another run measures it; nothing is touched then.
     """
+    require_descriptors(request.plan)
     places = list(storage_paths(request.plan).values())
     servers = [target.url for target in request.plan.targets if target.url]
     with RunLock(places, servers=servers, waits=request.waits, tell=watcher.stage) as lock:

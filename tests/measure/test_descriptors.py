@@ -1,0 +1,99 @@
+"""A run that needs more file descriptors than it may have: raised, or refused with the number."""
+
+from __future__ import annotations
+
+import re
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from cli.command import Ended, seatrial
+from seatrial import _core
+from seatrial.measure import descriptors
+from seatrial.results.store import ResultsFile
+from targets.postgres.programs import installed_programs
+
+FORTY = ("--threads", "40", "--depth", "2", "--seconds", "0.2", "--size", "1MiB")
+needs_io_uring = pytest.mark.skipif(
+    bool(_core.io_uring_status()), reason=f"io_uring cannot be used: {_core.io_uring_status()}"
+)
+
+
+def limited(folder, soft: int, hard: int, *arguments: str) -> Ended:
+    (folder / "target").mkdir(exist_ok=True)
+    prefix = ("prlimit", f"--nofile={soft}:{hard}")
+    return seatrial(*arguments, folder=folder, prefix=prefix, timeout_s=120.0)
+
+
+def assert_refused(told: Ended, folder) -> int:
+    """It is refused before anything is made; return the number that it says is needed."""
+    assert told.code == 2, told
+    assert "RLIMIT_NOFILE" in told.err
+    assert "Traceback" not in told.err
+    assert not list((folder / "target").iterdir())
+    if (folder / "results.seatrial").exists():
+        with ResultsFile.open(folder / "results.seatrial", read_only=True) as store:
+            assert not store.runs()
+    (needed,) = re.findall(r"needs (\d+) file descriptors", told.err)
+    return int(needed)
+
+
+@needs_io_uring
+@pytest.mark.parametrize("engine", ["io_uring", "auto"])
+def test_forty_rings_are_refused_with_the_number_that_suffices(tmp_path, engine):
+    asked = ("io", "target", *FORTY, "--engine", engine)
+    needed = assert_refused(limited(tmp_path, 45, 45, *asked), tmp_path)
+    assert 45 < needed < 64
+    assert limited(tmp_path, needed - 1, needed - 1, *asked).code == 2
+    assert limited(tmp_path, needed, needed, *asked).code == 0
+
+
+@needs_io_uring
+def test_a_soft_limit_is_raised_where_that_helps(tmp_path):
+    assert limited(tmp_path, 30, 1024, "io", "target", *FORTY, "--engine", "io_uring").code == 0
+
+
+@pytest.mark.parametrize("target", ["target", "simulated"])
+def test_threads_without_rings_need_none(tmp_path, target):
+    forty = [*FORTY[:2], *FORTY[4:]]
+    assert limited(tmp_path, 30, 30, "io", target, *forty, "--engine", "psync").code == 0
+
+
+@pytest.mark.parametrize(
+    "kind", [("--crash=1",), ("--scale", "1", "--rounds", "1", "--no-commit-truth")]
+)
+def test_clients_of_a_database_are_refused_with_the_number_that_suffices(tmp_path, kind):
+    installed_programs()
+    asked = ("db", "target", *kind, "--clients", "60", "--seconds", "1")
+    needed = assert_refused(limited(tmp_path, 64, 64, *asked), tmp_path)
+    assert needed > 64
+    told = limited(tmp_path, needed, needed, *asked)
+    assert told.code == 0, told
+    assert "Too many open files" not in told.err + told.out
+
+
+def test_a_server_of_ours_needs_some_itself(tmp_path):
+    installed_programs()
+    asked = ("db", "target", "--scale", "1", "--clients", "1", "--seconds", "1")
+    assert assert_refused(limited(tmp_path, 40, 40, *asked), tmp_path) == descriptors.SERVER_MIN
+
+
+def test_what_cannot_be_opened_is_told_by_the_limits_name(tmp_path):
+    """Where even the program's own files are too many."""
+    told = limited(tmp_path, 8, 8, "io", "null", "--seconds", "0.1")
+    assert told.code == 2, told
+    assert "RLIMIT_NOFILE" in told.err
+    assert "nternal error" not in told.err
+
+
+def test_all_that_may_be_had_is_had():
+    code = (
+        "import resource; from seatrial.measure.descriptors import allow_all_descriptors as a; a();"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    limit = ["prlimit", "--nofile=50:200"]
+    told = subprocess.run([*limit, sys.executable, "-c", code], capture_output=True, check=True)
+    assert told.stdout.decode().strip() == "(200, 200)"
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0

@@ -34,10 +34,10 @@ class _Acknowledgement:
         """Say it, unless that is done already; returns when it is said."""
         with self._lock:
             if not self.is_said:
-                self.is_said = True
                 # Nobody need be able to read it.
                 with suppress(OSError, ValueError):
                     self.say(self.sentence)
+                self.is_said = True
 
 
 _acknowledgement: Final = _Acknowledgement()

@@ -32,6 +32,7 @@
 //! | [`in_order`] | sessions that draw several times before they use it |
 //! | [`infer`] | all of it together |
 //! | [`reach`] | ids that may have been drawn at all |
+//! | [`rows`] | rows that statements pick and show |
 //! | [`mentions`] | numbers and UUIDs within texts |
 //! | [`spots`] | which of these are ids |
 //! | [`plan`] | what a playback has to know of it |
@@ -49,6 +50,7 @@ pub mod pattern;
 pub mod plan;
 pub mod proof;
 pub mod reach;
+pub mod rows;
 pub mod scan;
 pub mod spots;
 #[cfg(test)]

@@ -228,6 +228,19 @@ pub struct Ask {
     pub returned: u32,
 }
 
+/// A column of the result that shows a row which the statement picks: the one of a key, or the only
+/// one that its conditions leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shown {
+    /// The column.
+    pub column: ColumnOf,
+    /// Where among the columns of the result.
+    pub returned: u32,
+    /// The unique key that the row has, a place in [`Reading::keys`]; None where other conditions
+    /// pick it.
+    pub key: Option<u16>,
+}
+
 /// What a statement does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
@@ -245,6 +258,10 @@ pub struct Reading {
     pub draws: Vec<Draw>,
     /// What it asks of draws before it.
     pub asks: Vec<Ask>,
+    /// What it shows of rows that it picks.
+    pub shows: Vec<Shown>,
+    /// The unique key of the row that an INSERT ... ON CONFLICT writes or finds there.
+    pub row_key: Option<u16>,
     /// Values that are handed to functions of the database or to prepared statements, which may do
     /// anything with them.
     pub handed: Vec<Place>,
@@ -278,6 +295,7 @@ impl Reading {
             + self.texts.capacity() * size_of::<Use>()
             + self.draws.capacity() * size_of::<Draw>()
             + self.asks.capacity() * size_of::<Ask>()
+            + self.shows.capacity() * size_of::<Shown>()
             + self.handed.capacity() * size_of::<Place>()
             + self.sets.capacity() * size_of::<Option<usize>>()
             + self.volatile.capacity()

@@ -31,7 +31,7 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use super::keeper::Keeper;
-use super::request::{Bound, Column, Prepared, Request};
+use super::request::{Bound, Column, Keeps, Prepared, Request};
 use super::returned::Rows;
 use super::stream::Stream;
 use crate::captured::{Session, SessionId};
@@ -87,8 +87,8 @@ struct Answer {
     is_copy_data: bool,
     results: u32,
     returned: Option<Rows>,
-    /// Whether rows are kept; None while nobody has looked.
-    keeps_rows: Option<bool>,
+    /// Which rows are kept; None while nobody has looked.
+    keeps: Option<Keeps>,
     /// Names that were let go by DEALLOCATE so far.
     deallocated: usize,
 }

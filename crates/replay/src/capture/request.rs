@@ -52,6 +52,17 @@ pub enum Asked {
     Sync,
 }
 
+/// Which rows of a statement are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeps {
+    /// None of them.
+    Nothing,
+    /// The numbers and UUIDs of the only one: what a client asks for by a condition may be an id.
+    OnlyRow,
+    /// All: what the server made.
+    All,
+}
+
 /// A statement's text, and what has to be known of it at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
@@ -59,8 +70,8 @@ pub struct Text {
     pub sql: Vec<u8>,
     /// Whether it is only a beginning.
     pub is_cut: bool,
-    /// Whether rows that it returns are kept.
-    pub keeps_rows: bool,
+    /// Which of the rows that it returns are kept.
+    pub keeps: Keeps,
     /// Whether it may begin or end a transaction.
     pub may_control: bool,
 }
@@ -106,7 +117,7 @@ impl Text {
         Text {
             sql: sql.to_vec(),
             is_cut,
-            keeps_rows: !is_cut && keeps_rows(sql),
+            keeps: if is_cut { Keeps::Nothing } else { keeps(sql) },
             may_control: may_control(sql),
         }
     }
@@ -241,8 +252,21 @@ fn word(rest: &mut &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes))
 }
 
-/// Whether rows are kept: those of RETURNING, and what functions of sequences give.
-fn keeps_rows(sql: &[u8]) -> bool {
+/// Which rows are kept: those of RETURNING, what functions of sequences give, and the only one of
+/// a query with a condition.
+fn keeps(sql: &[u8]) -> Keeps {
+    if makes_rows(sql) {
+        return Keeps::All;
+    }
+    let text = sql.trim_ascii_start();
+    let is_query = [&b"select"[..], b"with"]
+        .iter()
+        .any(|word| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word)));
+    if is_query && may_hold(sql, b'w', b"", b"here") { Keeps::OnlyRow } else { Keeps::Nothing }
+}
+
+/// Whether a text may give back what the server makes for it.
+fn makes_rows(sql: &[u8]) -> bool {
     if !(may_hold(sql, b'u', b"ret", b"rning") || may_hold(sql, b'v', b"", b"al")) {
         return false;
     }
@@ -294,7 +318,7 @@ mod tests {
             "SELECT LASTVAL ( )",
             "select pg_catalog.setval('s', 1)",
         ] {
-            assert!(keeps_rows(sql.as_bytes()), "{sql}");
+            assert_eq!(keeps(sql.as_bytes()), Keeps::All, "{sql}");
         }
         for sql in [
             "select 1",
@@ -303,7 +327,11 @@ mod tests {
             "select nextval from t",
             "update t set interval = 1",
         ] {
-            assert!(!keeps_rows(sql.as_bytes()), "{sql}");
+            assert_eq!(keeps(sql.as_bytes()), Keeps::Nothing, "{sql}");
+        }
+        for sql in [" SELECT id FROM t\nWHERE key = 1", "with a as (select 1) select 2 where true"]
+        {
+            assert_eq!(keeps(sql.as_bytes()), Keeps::OnlyRow, "{sql}");
         }
     }
 

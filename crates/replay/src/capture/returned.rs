@@ -1,7 +1,7 @@
 //! Rows that a statement gives back, as far as they are kept.
 
 use super::binary;
-use super::request::{Bound, Column};
+use super::request::{Bound, Column, Keeps};
 use crate::captured::Returned;
 use crate::playback::wire;
 
@@ -11,10 +11,18 @@ pub const ROWS_MAX: usize = 1_000;
 /// Bytes of a statement's rows that are kept, and of one row that are read.
 pub const BYTES_MAX: usize = 64 << 10;
 
+/// Bytes that are read of a row where only one is kept.
+pub const ONLY_ROW_BYTES_MAX: usize = 4 << 10;
+
+/// Types whose values may be ids: `int2`, `int4`, `int8`, `uuid`.
+const OF_IDS: [u32; 4] = [21, 23, 20, 2950];
+
 /// Rows that are being kept.
 #[derive(Debug, Default)]
 pub struct Rows {
     returned: Returned,
+    /// How many there were, where only one is kept.
+    only_row: Option<u32>,
     types: Vec<u32>,
     are_binary: Vec<bool>,
     bytes: usize,
@@ -26,7 +34,7 @@ pub struct Rows {
 
 impl Rows {
     /// Rows of these columns; those that were never described have no names.
-    pub fn of(columns: &[Column], bound: Option<&Bound>) -> Rows {
+    pub fn of(columns: &[Column], bound: Option<&Bound>, keeps: Keeps) -> Rows {
         let are_binary = |place| bound.is_some_and(|bound| bound.returns_binary(place));
         Rows {
             returned: Returned {
@@ -35,12 +43,21 @@ impl Rows {
             },
             types: columns.iter().map(|column| column.type_oid).collect(),
             are_binary: (0..columns.len()).map(are_binary).collect(),
+            only_row: (keeps == Keeps::OnlyRow).then_some(0),
             ..Rows::default()
         }
     }
 
     /// Takes in a row, as far as it was read.
     pub fn take(&mut self, body: &[u8], bound: Option<&Bound>, is_foreign: bool) {
+        if let Some(count) = &mut self.only_row {
+            *count += 1;
+            // Without its types nobody knows which values may be ids.
+            let is_kept = *count == 1 && self.types.iter().any(|one| OF_IDS.contains(one));
+            let row = is_kept.then(|| self.row(body, bound, is_foreign)).flatten();
+            self.returned.rows.extend(row);
+            return;
+        }
         if self.returned.rows.len() >= ROWS_MAX || self.bytes >= BYTES_MAX || self.is_cut {
             self.is_cut = true;
             return;
@@ -78,6 +95,10 @@ impl Rows {
             };
             let (value, behind) = rest.split_at_checked(length)?;
             rest = behind;
+            if self.only_row.is_some() && !OF_IDS.contains(type_oid) {
+                row.push(None);
+                continue;
+            }
             let told = if *is_binary {
                 let mut out = Vec::new();
                 binary::text(*type_oid, value, &mut out).map(|()| out)
@@ -92,8 +113,16 @@ impl Rows {
         Some(row)
     }
 
-    /// What is kept; None where there are no columns.
+    /// Whether there are several where only one would be kept.
+    pub fn is_not_alone(&self) -> bool {
+        self.only_row.is_some_and(|count| count > 1)
+    }
+
+    /// What is kept; None where there are no columns, or no only row.
     pub fn finish(self) -> Option<Box<Returned>> {
+        if self.only_row.is_some() && self.returned.rows.is_empty() {
+            return None;
+        }
         Some(Box::new(self.returned)).filter(|returned| !returned.columns.is_empty())
     }
 }

@@ -112,7 +112,10 @@ impl Inferred {
             }
         }
         for (used, found) in scan.used.iter().zip(&mut inferred.found) {
-            let Some(&slot) = scan.exact.get(&(used.class, used.id)) else { continue };
+            let exact = scan.exact.get(&(used.class, used.id)).copied();
+            let row = scan.rows.of(used.class, used.id).map(|row| scan.slots + row);
+            let row = row.filter(|_| is_open(scan, *found, exact));
+            let Some(slot) = row.or(exact) else { continue };
             let sequence = match scan.classes.all[used.class as usize].source {
                 Source::Sequence(sequence) => Some(sequence),
                 Source::Random | Source::Time => None,
@@ -129,6 +132,16 @@ impl Inferred {
             };
         }
         inferred
+    }
+}
+
+/// Whether what follows for an id from draws is nothing, or rests on one whose row may be another.
+fn is_open(scan: &Scan, found: Found, exact: Option<u32>) -> bool {
+    let may_conflict = |slot| scan.of_slot(slot).is_some_and(|drawing| drawing.may_conflict);
+    match (exact, found) {
+        (Some(slot), _) | (None, Found::Slot(slot, _)) => may_conflict(slot),
+        (None, Found::Unresolved(..)) => true,
+        (None, Found::NotGenerated) => false,
     }
 }
 

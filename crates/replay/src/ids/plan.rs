@@ -11,12 +11,13 @@ use super::classes::{Class, Classes};
 use super::infer::{Found, Inferred, Stood};
 use super::pattern::{Habit, Pair};
 use super::reach::Reach;
+use super::rows::{Row, Rows};
 use super::scan::{Count, Drawing, Scan, Seen, TextPlace};
 use super::spots::{Gave, Spot};
 use super::values::{Id, Spelled};
 use crate::catalog::Catalog;
 use crate::lexer::form::Parts;
-use crate::reading::{ColumnOf, Place, Reader, Reading, SessionNames};
+use crate::reading::{ColumnOf, Place, Reader, Reading, SessionNames, Source};
 use crate::trace::{Columns, TraceError, TraceReader, Traced};
 
 /// Texts that are kept to be told.
@@ -39,6 +40,23 @@ pub struct Drawn {
     pub column: Option<ColumnOf>,
     /// Where among the columns of the result they come back.
     pub returned: Option<u32>,
+}
+
+/// A row that a statement shows, whose id is used by others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shows {
+    /// The statement's place in the trace.
+    pub number: u64,
+    /// The row's slot.
+    pub slot: u32,
+    /// Its class.
+    pub class: u32,
+    /// Where among the columns of the result.
+    pub returned: u32,
+    /// Whether it was the first to show it.
+    pub is_first: bool,
+    /// Whether the row has its key.
+    pub is_by_key: bool,
 }
 
 /// All that is known of the ids of a trace.
@@ -66,6 +84,12 @@ pub struct Plan {
     pub not_understood: u64,
     /// Places in texts where numbers stand, and whether these are ids.
     pub spots: HashMap<u64, Spot>,
+    /// Rows that statements show, those of slots from `drawn_slots` on.
+    rows: Vec<Row>,
+    /// What statements show of rows whose ids are used, in the order of the trace.
+    shows: Vec<Shows>,
+    /// Slots of draws.
+    drawn_slots: u32,
     places: Vec<HashMap<Id, u32>>,
     found: Vec<Found>,
     reach: Vec<Reach>,
@@ -127,8 +151,24 @@ impl Plan {
         }
     }
 
+    /// Whose statement gives a slot its value, and its place in the trace: that which draws it, or
+    /// that was first to show its row.
+    pub fn giver(&self, slot: u32) -> Option<(u64, u32)> {
+        match slot.checked_sub(self.drawn_slots) {
+            Some(row) => self.rows.get(row as usize).map(|row| (row.first(), row.session)),
+            None => self.of_slot(slot).map(|drawn| (drawn.number, drawn.session)),
+        }
+    }
+
+    /// What a statement shows of rows.
+    pub fn shown_at(&self, number: u64) -> &[Shows] {
+        let begin = self.shows.partition_point(|shows| shows.number < number);
+        let length = self.shows[begin..].partition_point(|shows| shows.number == number);
+        &self.shows[begin..begin + length]
+    }
+
     /// The statement that a slot is of.
-    pub fn of_slot(&self, slot: u32) -> Option<&Drawn> {
+    fn of_slot(&self, slot: u32) -> Option<&Drawn> {
         let place = self.drawn.partition_point(|drawn| drawn.first_slot <= slot);
         let drawn = self.drawn.get(place.checked_sub(1)?)?;
         (slot - drawn.first_slot < drawn.slots).then_some(drawn)
@@ -179,11 +219,20 @@ struct Pass {
 
 impl Pass {
     fn new(catalog: &Catalog, sessions: usize) -> Pass {
+        let classes = Classes::of(catalog);
+        let begin = |class: &Class| match class.source {
+            Source::Sequence(sequence) => {
+                let told = catalog.sequences.get(sequence)?;
+                Some((told.next_value?, told.increment))
+            }
+            Source::Random | Source::Time => None,
+        };
+        let rows = Rows::with_begins(classes.all.iter().map(begin).collect());
         Pass {
             reader: Reader::new(catalog),
             sessions: vec![SessionNames::default(); sessions],
             parts: Parts::default(),
-            scan: Scan::new(Classes::of(catalog), sessions),
+            scan: Scan::of(classes, sessions, rows),
             shown: HashMap::new(),
             takes_returning: HashSet::new(),
             not_understood: HashSet::new(),
@@ -229,6 +278,7 @@ impl Pass {
 
     fn finish(self, catalog: &Catalog) -> Plan {
         let Pass { mut scan, shown, takes_returning, not_understood, .. } = self;
+        scan.rows.finish();
         let mut inferred = Inferred::of(&mut scan, catalog);
         let mut reach = reach_of(&scan, catalog, &inferred);
         let spots = std::mem::take(&mut scan.spots);
@@ -240,7 +290,7 @@ impl Pass {
             reach = reach_of(&scan, catalog, &inferred);
         }
         drop(spots);
-        let mut is_used = vec![false; scan.slots as usize];
+        let mut is_used = vec![false; scan.slots as usize + scan.rows.all.len()];
         for found in &inferred.found {
             if let Found::Slot(slot, _) = found {
                 is_used[*slot as usize] = true;
@@ -249,7 +299,9 @@ impl Pass {
         let mut plan = Plan {
             reach,
             spots: decided,
-            slots: scan.slots,
+            slots: is_used.len() as u32,
+            drawn_slots: scan.slots,
+            shows: shows(&scan, &is_used),
             draws: vec![0; scan.classes.all.len()],
             stood: inferred.stood,
             habits: inferred.habits,
@@ -272,10 +324,30 @@ impl Pass {
             }
         }
         plan.classes = scan.classes;
+        plan.rows = scan.rows.all;
         plan.texts = scan.texts;
         plan.places = scan.places;
         plan
     }
+}
+
+/// What statements show of rows whose slots are used.
+fn shows(scan: &Scan, is_used: &[bool]) -> Vec<Shows> {
+    let rows = (scan.slots..).zip(&scan.rows.all).filter(|(slot, _)| is_used[*slot as usize]);
+    let mut found: Vec<Shows> = rows
+        .flat_map(|(slot, row)| {
+            (0..).zip(&row.by).map(move |(place, by)| Shows {
+                number: by.number,
+                slot,
+                class: row.class,
+                returned: by.returned,
+                is_first: place == 0,
+                is_by_key: by.is_by_key,
+            })
+        })
+        .collect();
+    found.sort_unstable_by_key(|shows| (shows.number, shows.slot));
+    found
 }
 
 fn reach_of(scan: &Scan, catalog: &Catalog, inferred: &Inferred) -> Vec<Reach> {
@@ -303,6 +375,10 @@ fn gave(
         Some(&Found::Slot(slot, _)) => Some(slot),
         Some(Found::Unresolved(..)) | None => scan.exact.get(&(class, id)).copied(),
     };
+    if let Some(row) = slot.and_then(|slot| slot.checked_sub(scan.slots)) {
+        let is_shown = scan.rows.all[row as usize].first() < number;
+        return if is_shown { Gave::Maybe } else { Gave::Never };
+    }
     let Some(drawing) = slot.and_then(|slot| scan.of_slot(slot)) else { return reach.gave(id) };
     // What ON CONFLICT gives back may have been there before.
     if drawing.may_conflict || drawing.number < number { Gave::Maybe } else { Gave::Never }

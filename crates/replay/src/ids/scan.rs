@@ -24,6 +24,7 @@ use crate::reading::{ColumnOf, Draw, How, Place, Reading, Source, Use};
 use super::classes::Classes;
 use super::clock::Clock;
 use super::last_drawn::LastDrawn;
+use super::rows::Rows;
 use super::spots::{At, Entry, Near, Spots, texts_of};
 use super::values::{Id, Kind, Spelled, elements};
 
@@ -225,6 +226,8 @@ pub struct Scan {
     pub texts: Vec<TextPlace>,
     text_places: HashMap<TextPlace, u32>,
     sessions: Vec<Session>,
+    /// Rows that statements showed as they picked them.
+    pub rows: Rows,
     /// Places in texts where ids may stand.
     pub spots: Spots,
     /// When things happened.
@@ -235,8 +238,9 @@ pub struct Scan {
 
 impl Scan {
     /// A pass over what so many sessions did.
-    pub fn new(classes: Classes, sessions: usize) -> Scan {
+    pub fn of(classes: Classes, sessions: usize, rows: Rows) -> Scan {
         Scan {
+            rows,
             places: vec![HashMap::new(); classes.all.len()],
             sessions: vec![Session::default(); sessions],
             classes,
@@ -265,6 +269,7 @@ impl Scan {
                 self.take_named(seen, &spelled);
             }
             self.take_asks(seen);
+            self.take_shows(seen, &spelled);
             self.sets.extend(&seen.reading.sets);
             for draw in &seen.reading.draws {
                 self.take_draw(seen, draw, after, &spelled);
@@ -518,8 +523,27 @@ impl Scan {
         }
     }
 
+    /// Takes in rows that were captured as they were picked.
+    fn take_shows<'a>(&mut self, seen: &Seen<'_>, spelled: &impl Fn(Place) -> Option<Spelled<'a>>) {
+        if seen.error.is_some() {
+            return;
+        }
+        for shown in &seen.reading.shows {
+            let Some(class) = self.classes.of_column(shown.column) else { continue };
+            let kind = self.classes.all[class as usize].kind;
+            let Some(id) = self.rows.take(seen, shown, (class, kind), spelled) else { continue };
+            if kind == Kind::Number {
+                let near = &mut self.sessions[seen.session as usize].near;
+                near.drew(class, std::iter::once(id), seen.number);
+            }
+        }
+    }
+
     /// The statement of a slot.
     pub fn of_slot(&self, slot: u32) -> Option<&Drawing> {
+        if slot >= self.slots {
+            return None;
+        }
         let place = self.drawings.partition_point(|drawing| drawing.first_slot <= slot);
         self.drawings.get(place.checked_sub(1)?)
     }

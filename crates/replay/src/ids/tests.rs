@@ -8,6 +8,7 @@ use simulator::{Capture, Chance, Habit, NEXT_VALUE, Scene, capture};
 
 use super::classes::Classes;
 use super::infer::{Found, Inferred, Level, Reason};
+use super::rows::Rows;
 use super::scan::{Count, Scan, Seen};
 use super::values::Spelled;
 use crate::captured::Returned;
@@ -61,7 +62,7 @@ impl Outcome {
 }
 
 fn infer(capture: &Capture, catalog: &Catalog, sessions: usize) -> (Scan, Inferred) {
-    let mut scan = Scan::new(Classes::of(catalog), sessions);
+    let mut scan = Scan::of(Classes::of(catalog), sessions, Rows::default());
     for (number, statement) in (0..).zip(&capture.statements) {
         let reading = statement.reading();
         let text = statement.used.map(|(id, _)| id.to_string()).unwrap_or_default();
@@ -246,7 +247,7 @@ fn what_is_cut_of_returning_was_drawn_all_the_same() {
     let drawn = |kept: u64, rows: Option<u64>| {
         let rows_kept = (1..=kept).map(|id| vec![Some(id.to_string().into_bytes())]);
         let returned = Returned { columns: vec![b"id".to_vec()], rows: rows_kept.collect() };
-        let mut scan = Scan::new(Classes::of(&catalog), 1);
+        let mut scan = Scan::of(Classes::of(&catalog), 1, Rows::default());
         let seen = Seen {
             number: 0,
             session: 0,

@@ -55,6 +55,10 @@ impl Walk<'_, '_> {
         self.draw_columns(table, &written);
         let scope = self.scope_of_target(table, alias.unwrap_or(name.name), outer);
         self.insert_rows(table, &written, conflict, &scope);
+        if conflict.is_some() {
+            let key = self.key_in_the_way(table, &written, conflict, &scope);
+            self.reading.row_key = key.and_then(|key| self.key(key));
+        }
         let mut returned = self.projection(insert.returning.as_deref().unwrap_or(&[]), &scope);
         for column in &mut returned.columns {
             let of = column.of;
@@ -235,19 +239,30 @@ impl Walk<'_, '_> {
             return self.added(table, written, only, key);
         };
         let set = self.conflict_parts(conflict, scope);
-        let target = match &conflict.conflict_target {
-            Some(ConflictTarget::Columns(names)) => {
-                let found = names.iter().map(|name| scope.column(None, &folded(name))?.column.of);
-                found.collect::<Option<Vec<_>>>()
-            }
-            _ => None,
-        };
+        let target = conflict_columns(conflict, scope);
         let key = match target {
             Some(target) => self.key_written(table, written, Some(&target)),
             None => None,
         };
         self.added(table, written, Only::All, key.clone());
         self.sets(table, Only::All, key.as_ref(), &set);
+    }
+
+    /// The unique key whose values rows have that are written, or that are there and in their way.
+    fn key_in_the_way(
+        &self,
+        table: usize,
+        written: &Written<'_>,
+        conflict: Option<&OnConflict>,
+        scope: &Scope<'_>,
+    ) -> Option<Key> {
+        let target = conflict.and_then(|conflict| conflict_columns(conflict, scope));
+        let has_other = conflict.is_some_and(|one| one.conflict_target.is_some());
+        match target {
+            Some(target) => self.key_written(table, written, Some(&target)),
+            None if has_other => None,
+            None => self.key_written(table, written, None),
+        }
     }
 
     /// Reads what becomes of rows that are there, and returns the columns that are set.
@@ -321,6 +336,13 @@ impl Walk<'_, '_> {
             }
         }
     }
+}
+
+/// The columns that ON CONFLICT names.
+fn conflict_columns(conflict: &OnConflict, scope: &Scope<'_>) -> Option<Vec<ColumnOf>> {
+    let Some(ConflictTarget::Columns(names)) = &conflict.conflict_target else { return None };
+    let found = names.iter().map(|name| scope.column(None, &folded(name))?.column.of);
+    found.collect()
 }
 
 /// Rows of which only the columns are known.

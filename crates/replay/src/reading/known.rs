@@ -266,16 +266,21 @@ impl Known {
         own.iter().filter_map(|&number| Some((number, self.unique.get(number)?)))
     }
 
+    /// The unique keys of a table (a root): columns of it.
+    pub fn unique_keys(&self, table: usize) -> impl Iterator<Item = Vec<ColumnOf>> {
+        let unique = self.table(table).map_or(&[][..], |table| &table.unique_keys);
+        unique.iter().map(move |key| key.iter().map(|&at| self.column(table, at)).collect())
+    }
+
     /// The keys of a table (a root), unique ones first: columns of it.
     pub fn keys(&self, table: usize) -> impl Iterator<Item = Vec<ColumnOf>> {
-        let unique = self.table(table).map_or(&[][..], |table| &table.unique_keys);
-        let unique = unique.iter().map(move |key| (table, key));
         let foreign = self.referring(table).iter();
         let foreign = foreign.filter_map(|&at| self.catalog.foreign_keys.get(at));
         let foreign = foreign.map(|key| (key.table, &key.columns));
-        unique
-            .chain(foreign)
-            .map(move |(table, key)| key.iter().map(|&column| self.column(table, column)).collect())
+        let foreign = foreign.map(move |(table, key)| {
+            key.iter().map(|&column| self.column(table, column)).collect()
+        });
+        self.unique_keys(table).chain(foreign)
     }
 
     /// What values of a column are, where two are the same only if they are written alike, as

@@ -140,6 +140,7 @@ impl Reader {
             reading.takes_returning = false;
             reading.draws.iter_mut().for_each(|draw| draw.returned = None);
             reading.asks.clear();
+            reading.shows.clear();
             effects.retain(|effect| !matches!(effect, Effect::Executes(..)));
         }
         let of_temporary = Arc::new(reading);

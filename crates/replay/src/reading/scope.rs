@@ -38,6 +38,8 @@ pub struct Columns {
     pub rows: Option<u32>,
     /// It is one row for each element of an array.
     pub each_of: Option<Place>,
+    /// Rows are those that fulfil a condition on some column, and none is left out.
+    pub are_picked: bool,
 }
 
 /// Something in FROM.

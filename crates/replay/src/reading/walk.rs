@@ -18,7 +18,9 @@ use super::known::{Known, Name, Named, folded};
 use super::scope::{Column, Columns, Scope};
 use super::session::{Effect, Path};
 use super::text::Literals;
-use super::{Access, Ask, Key, Object, Only, Place, Reading, Source, Use};
+use super::{
+    Access, Ask, ColumnOf, Key, Object, Only, Operand, Place, Reading, Shown, Source, Use,
+};
 
 /// A statement that is being read.
 pub struct Walk<'w, 'l> {
@@ -98,6 +100,7 @@ impl Walk<'_, '_> {
         }
         if query.limit_clause.is_some() || query.fetch.is_some() {
             (columns.rows, columns.each_of) = (None, None);
+            columns.are_picked = false;
         }
         let is_other = query.for_clause.is_some()
             || query.settings.is_some()
@@ -121,6 +124,10 @@ impl Walk<'_, '_> {
             let ask = column.asked.zip(at);
             self.reading.asks.extend(ask.map(|(sequence, returned)| Ask { sequence, returned }));
         }
+        let shown = columns.columns.iter().enumerate();
+        let shown: Vec<Shown> =
+            shown.filter_map(|(at, column)| self.shown_row(columns, at, column.of?)).collect();
+        self.reading.shows.extend(shown);
         for access in self.reading.accesses.clone() {
             let Object::Sequence(sequence) = access.object else { continue };
             let source = Source::Sequence(sequence);
@@ -129,6 +136,34 @@ impl Walk<'_, '_> {
                 self.draws_unseen(sequence);
             }
         }
+    }
+
+    /// What a column of the result shows of a row of a table that the statement picks.
+    fn shown_row(&self, columns: &Columns, at: usize, of: ColumnOf) -> Option<Shown> {
+        let reading = &self.reading;
+        let mut draws = reading.draws.iter().filter(|draw| draw.column == Some(of));
+        if draws.any(|draw| !draw.may_conflict) {
+            return None;
+        }
+        let is_of_rows = |access: &&Access| {
+            access.object == Object::Table(of.table)
+                && !matches!(access.only, Only::Presence | Only::Later)
+        };
+        let mut bound = reading.accesses.iter().filter(is_of_rows).map(|access| access.key);
+        let first = bound.next()?;
+        let is_one = bound.all(|other| other == first);
+        let key = reading.row_key.or(first.filter(|_| is_one));
+        let key = key.filter(|&key| self.is_of_one_row(of.table, &reading.keys[usize::from(key)]));
+        let is_picked = columns.are_picked && is_one && reading.draws.is_empty();
+        let returned = u32::try_from(at).ok()?;
+        (key.is_some() || is_picked).then_some(Shown { column: of, returned, key })
+    }
+
+    /// Whether a key is a unique one of a table, with the values of one row.
+    fn is_of_one_row(&self, table: usize, key: &Key) -> bool {
+        let [row] = key.rows.as_slice() else { return false };
+        row.iter().all(|operand| matches!(operand, Operand::One(_)))
+            && self.known.unique_keys(table).any(|unique| unique == key.columns)
     }
 
     /// What cannot be told may be anything.
@@ -271,6 +306,9 @@ impl Walk<'_, '_> {
             self.lose_order(&mut columns);
         }
         self.read_items(&scope, locks);
+        // SKIP LOCKED and NOWAIT take what is free at the moment.
+        let takes_any = locks.iter().any(|lock| lock.nonblock.is_some());
+        columns.are_picked = !scope.bounds.is_empty() && !takes_any && select.distinct.is_none();
         columns
     }
 
@@ -429,7 +467,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn key(&mut self, key: Key) -> Option<u16> {
+    pub fn key(&mut self, key: Key) -> Option<u16> {
         let known = self.reading.keys.iter().position(|known| *known == key);
         let at = known.unwrap_or_else(|| {
             self.reading.keys.push(key);
@@ -544,5 +582,10 @@ fn union(mut left: Columns, right: Columns) -> Columns {
             column.inside.extend(other.inside.iter().chain(&other.array));
         }
     }
-    Columns { rows: left.rows.zip(right.rows).map(|(a, b)| a + b), each_of: None, ..left }
+    Columns {
+        rows: left.rows.zip(right.rows).map(|(a, b)| a + b),
+        each_of: None,
+        are_picked: false,
+        ..left
+    }
 }

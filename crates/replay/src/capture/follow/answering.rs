@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::keeping::{Done, What};
 use super::{Answer, Follower, Portal, Stage, Unread};
 use crate::capture::keeper::Keeper;
-use crate::capture::request::{Asked, Request, columns, types};
+use crate::capture::request::{Asked, Keeps, Prepared, Request, columns, types};
 use crate::capture::returned::{self, Rows};
 use crate::capture::stream::{Message, Reader};
 use crate::log::sql::for_each_statement;
@@ -35,7 +35,7 @@ impl Reader for Answering<'_> {
     #[inline]
     fn wanted_bytes(&mut self, kind: u8, _: usize) -> usize {
         match kind {
-            b'D' if self.follower.keeps_rows() => returned::BYTES_MAX,
+            b'D' => self.follower.wanted_of_row(),
             b'C' | b'Z' | b'E' | b'S' => READ_BYTES_MAX,
             b'T' | b't' => DESCRIPTION_BYTES_MAX,
             b'K' => PROCESS_BYTES,
@@ -140,7 +140,7 @@ impl Follower {
 
     pub(super) fn open_portal(&mut self, bound: Rc<super::Bound>) {
         let prepared = self.prepared.get(&bound.prepared).cloned();
-        let columns = prepared.as_ref().filter(|known| known.text.keeps_rows);
+        let columns = prepared.as_ref().filter(|known| known.text.keeps != Keeps::Nothing);
         let columns = columns.map_or_else(Vec::new, |known| known.columns.borrow().clone());
         let portal = Portal { prepared, bound: bound.clone(), columns, is_begun: false };
         // One without a name, the most frequent, is put in its predecessor's place.
@@ -154,17 +154,18 @@ impl Follower {
     fn described(&mut self, body: &[u8], keeper: &mut Keeper) {
         if let Some(Asked::Query(text)) = self.requests.front().map(|first| &first.asked) {
             self.answer.results += 1;
-            let is_unclear = self.answer.results == 2 && text.keeps_rows;
+            let is_unclear = self.answer.results == 2 && text.keeps == Keeps::All;
             keeper.tally.seen.returned_unclear += u64::from(is_unclear);
-            let is_first = self.answer.results == 1;
+            let keeps = if self.answer.results == 1 { text.keeps } else { Keeps::Nothing };
             self.answer.returned =
-                (is_first && text.keeps_rows).then(|| Rows::of(&columns(body), None));
-            self.answer.keeps_rows = Some(self.answer.returned.is_some());
+                (keeps != Keeps::Nothing).then(|| Rows::of(&columns(body), None, keeps));
+            self.answer.keeps = Some(keeps);
             return;
         }
         match self.take(keeper, is_describe).map(|request| request.asked) {
             Some(Asked::DescribeStatement(name)) => {
-                let known = self.prepared.get(&name).filter(|known| known.text.keeps_rows);
+                let keeps = |known: &&Rc<Prepared>| known.text.keeps != Keeps::Nothing;
+                let known = self.prepared.get(&name).filter(keeps);
                 known.inspect(|known| *known.columns.borrow_mut() = columns(body));
             }
             Some(Asked::DescribePortal(name)) => {
@@ -187,20 +188,29 @@ impl Follower {
         }
     }
 
-    /// Whether rows of what is answered are kept, which is found at the first of them.
+    /// How much is read of a row of what is answered: whether they are kept is found at the first.
     #[inline]
-    fn keeps_rows(&mut self) -> bool {
-        self.answer.keeps_rows.unwrap_or_else(|| self.look_at_first_row())
+    fn wanted_of_row(&mut self) -> usize {
+        match self.answer.keeps.unwrap_or_else(|| self.look_at_first_row()) {
+            Keeps::Nothing => 0,
+            // Of the second nothing has to be known but that it is there.
+            Keeps::OnlyRow => returned::ONLY_ROW_BYTES_MAX,
+            Keeps::All => returned::BYTES_MAX,
+        }
     }
 
-    fn look_at_first_row(&mut self) -> bool {
+    fn look_at_first_row(&mut self) -> Keeps {
         let portal = match self.requests.front().map(|first| &first.asked) {
-            Some(Asked::Execute(name)) => self.portals.get(name).filter(|open| open.keeps_rows()),
+            Some(Asked::Execute(name)) => self.portals.get(name),
             _ => None,
         };
-        self.answer.returned = portal.map(|portal| Rows::of(&portal.columns, Some(&portal.bound)));
-        self.answer.keeps_rows = Some(portal.is_some());
-        portal.is_some()
+        let portal = portal.filter(|open| open.keeps_rows());
+        let keeps = portal.and_then(|open| open.prepared.as_ref());
+        let keeps = keeps.map_or(Keeps::Nothing, |prepared| prepared.text.keeps);
+        self.answer.returned =
+            portal.map(|portal| Rows::of(&portal.columns, Some(&portal.bound), keeps));
+        self.answer.keeps = Some(keeps);
+        keeps
     }
 
     #[inline]
@@ -215,6 +225,9 @@ impl Follower {
         let bound = portal.map(|portal| &*portal.bound);
         if let Some(rows) = &mut self.answer.returned {
             rows.take(body, bound, self.encodings.is_foreign());
+            if rows.is_not_alone() {
+                (self.answer.returned, self.answer.keeps) = (None, Some(Keeps::Nothing));
+            }
         }
     }
 
@@ -402,7 +415,7 @@ impl Follower {
 
 impl Portal {
     fn keeps_rows(&self) -> bool {
-        self.prepared.as_ref().is_some_and(|prepared| prepared.text.keeps_rows)
+        self.prepared.as_ref().is_some_and(|prepared| prepared.text.keeps != Keeps::Nothing)
     }
 }
 

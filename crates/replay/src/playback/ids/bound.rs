@@ -11,7 +11,7 @@ use super::told::{Example, Levels, Volatiles};
 use crate::catalog::Catalog;
 use crate::ids::infer::{Found, Level, Reason};
 use crate::ids::mentions::Mention;
-use crate::ids::plan::{Drawn, Plan, spelled};
+use crate::ids::plan::{Drawn, Plan, Shows, spelled};
 use crate::ids::values::{Id, elements, ids_in, with_returning};
 use crate::lexer::class::Class;
 use crate::lexer::form::Parts;
@@ -50,6 +50,8 @@ const VALUE_BYTES_MAX: usize = 200;
 pub struct Bound {
     /// What it draws that others use.
     pub draws: Vec<Draws>,
+    /// What it shows of rows whose ids others use.
+    pub shows: Vec<Shows>,
     /// What it uses that others draw, in the order of the places in the text.
     pub uses: Vec<UseNow>,
     /// It was given a RETURNING.
@@ -61,6 +63,7 @@ impl Bound {
     pub fn held_bytes(&self) -> usize {
         size_of::<Bound>()
             + self.draws.capacity() * size_of::<Draws>()
+            + self.shows.capacity() * size_of::<Shows>()
             + self.uses.capacity() * size_of::<UseNow>()
     }
 }
@@ -213,7 +216,8 @@ impl Binder {
             self.count_elsewhere(item, &reading, texts);
         }
         self.bind_draws(item, &reading, &mut bound);
-        let is_any = !bound.uses.is_empty() || !bound.draws.is_empty();
+        bound.shows.extend_from_slice(self.plan.shown_at(item.number));
+        let is_any = !bound.uses.is_empty() || !bound.draws.is_empty() || !bound.shows.is_empty();
         is_any.then(|| Box::new(bound))
     }
 
@@ -303,8 +307,8 @@ impl Binder {
         Some(match self.plan.found(class, id).unwrap_or(not_drawn) {
             Found::Slot(slot, level) => {
                 // What was there before may come back from ON CONFLICT.
-                let drawn = self.plan.of_slot(slot);
-                if drawn.is_none_or(|drawn| drawn.number >= number) {
+                let giver = self.plan.giver(slot);
+                if giver.is_none_or(|(given_at, _)| given_at >= number) {
                     Outcome::Unknown(Reason::NotDrawn.name(), 0)
                 } else {
                     Outcome::Slot(slot, level)

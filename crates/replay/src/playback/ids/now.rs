@@ -7,7 +7,7 @@ use super::bound::{Bound, UseNow};
 use super::told::DrawnNow;
 use crate::ids::infer::Level;
 use crate::ids::mentions::written_as;
-use crate::ids::plan::Plan;
+use crate::ids::plan::{Plan, Shows};
 use crate::ids::values::{Id, Kind, Spelled, replaced};
 use crate::playback::answer::Answer;
 use crate::playback::item::Item;
@@ -93,7 +93,7 @@ impl Now {
 
     /// The session that draws a slot.
     pub fn drawer(&self, slot: u32) -> Option<u32> {
-        self.plan.of_slot(slot).map(|drawn| drawn.session)
+        self.plan.giver(slot).map(|(_, session)| session)
     }
 
     /// Writes what was drawn now into a statement.
@@ -140,7 +140,9 @@ impl Now {
     /// Columns of its rows that a statement is to give back, and how many rows.
     pub fn keeps(bound: &Bound) -> (impl Iterator<Item = u32>, usize) {
         let rows = bound.draws.iter().map(|draw| draw.slots).max().unwrap_or(0);
-        (bound.draws.iter().filter_map(|draw| draw.column), rows as usize)
+        let rows = rows.max(u32::from(!bound.shows.is_empty()));
+        let shown = bound.shows.iter().map(|shows| shows.returned);
+        (bound.draws.iter().filter_map(|draw| draw.column).chain(shown), rows as usize)
     }
 
     /// Takes in what a statement drew; returns the sessions that waited for it.
@@ -148,7 +150,7 @@ impl Now {
         if answer.error.is_some() {
             return self.lose(bound, Missing::Failed);
         }
-        let columns = bound.draws.iter().filter(|draw| draw.column.is_some()).count();
+        let columns = Now::keeps(bound).0.count();
         let mut waited = Vec::new();
         let mut place = 0;
         for draw in &bound.draws {
@@ -169,7 +171,28 @@ impl Now {
             }
             place += usize::from(draw.column.is_some());
         }
+        for (place, shows) in (place..).zip(&bound.shows) {
+            let value = answer.kept.get(place).cloned().flatten();
+            match value.filter(|_| shows.is_by_key || answer.rows == Some(1)) {
+                Some(value) => self.show(*shows, value, &mut waited),
+                None => self.show_not(*shows, Missing::OtherRows, &mut waited),
+            }
+        }
         waited
+    }
+
+    /// A row was shown: who was first to show it says what its id is.
+    fn show(&mut self, shows: Shows, value: Box<[u8]>, waited: &mut Vec<u32>) {
+        if !matches!(self.slots[shows.slot as usize], Slot::Drawn(_)) {
+            self.set(shows.slot, Slot::Drawn(value), waited);
+        }
+    }
+
+    /// A row was not shown; who waits for it, waits for the first statement that should.
+    fn show_not(&mut self, shows: Shows, why: Missing, waited: &mut Vec<u32>) {
+        if shows.is_first && self.slots[shows.slot as usize] == Slot::Open {
+            self.set(shows.slot, Slot::Missing(why), waited);
+        }
     }
 
     /// A statement will never draw; returns the sessions that waited for it.
@@ -181,6 +204,9 @@ impl Now {
                     self.set(slot, Slot::Missing(why), &mut waited);
                 }
             }
+        }
+        for &shows in &bound.shows {
+            self.show_not(shows, why, &mut waited);
         }
         waited
     }

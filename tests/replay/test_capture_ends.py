@@ -17,6 +17,7 @@ from replay import talk
 from replay.capturing import Command, assert_unaltered, capturing, start_capture
 from replay.targets import Target, play
 from seatrial.analysis.replay.judgement import judge
+from seatrial.targets.postgres.row_file import load_content
 
 FILE_BYTES_MAX = 2_000
 
@@ -29,6 +30,35 @@ def _dsn(target: Target, port: int, name: str) -> str:
 def _capture(target: Target, folder: Path, name: str, **how: Any) -> Command:
     to = ("--to", target.url(name))
     return start_capture("--listen", ":0", *to, "-o", "t.trace", folder=folder, **how)
+
+
+def test_the_rows_of_the_end_are_kept_beside_the_trace(target, tmp_path):
+    name = target.make("kept_rows", "CREATE TABLE t (id serial PRIMARY KEY, v int)")
+    to = ("--to", target.url(name))
+    command = start_capture("--listen", ":0", *to, "-o", "t.trace", "--rows", folder=tmp_path)
+    with psycopg.connect(_dsn(target, command.port, name), autocommit=True) as connection:
+        connection.execute("INSERT INTO t (v) VALUES (1), (2)")
+    done = command.end()
+    assert done.code == 0, done.err
+    assert "2 rows of 1 table of kept_rows: t.trace.rows" in done.out
+    held = tmp_path / "t.trace.rows"
+    assert held.stat().st_mode & 0o777 == 0o600
+    assert load_content(held).tables["public.t"].count == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--to", "/nowhere:5432"), "--rows is given, but --to names a folder"),
+        (("--to", "postgresql://127.0.0.1:1/x", "--mask"), "--rows is given with --mask"),
+    ],
+)
+def test_rows_that_cannot_be_had_are_refused_at_once(tmp_path, options, words):
+    done = seatrial(
+        *("sql", "capture", "--listen", ":0", "-o", "t.trace", "--rows", *options), folder=tmp_path
+    )
+    assert done.code == 2
+    assert words in done.err
 
 
 def test_a_second_signal_breaks_nothing_off(target, tmp_path):

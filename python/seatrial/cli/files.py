@@ -37,12 +37,14 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         is_own: Tells by the content whether a file is of this kind; raises OSError.
         can_be_remade: Whether its own may be replaced unasked, as it can be made again.
         needs_own: Whether even ``--force`` replaces its own only.
+        is_private: Whether a new one is for its owner alone.
     """
 
     name: str
     is_own: Callable[[Path], bool]
     can_be_remade: bool = True
     needs_own: bool = False
+    is_private: bool = False
 
 
 def _is_page_or_export(path: Path) -> bool:
@@ -73,7 +75,9 @@ TRACE: Final = Kind(name="trace", is_own=_is_trace, can_be_remade=False, needs_o
 SNAPSHOT: Final = Kind(
     name="snapshot of pg_stat_statements", is_own=_is_snapshot, can_be_remade=False
 )
-ROWS: Final = Kind(name="file of a database's rows", is_own=_is_rows, can_be_remade=False)
+ROWS: Final = Kind(
+    name="file of a database's rows", is_own=_is_rows, can_be_remade=False, is_private=True
+)
 REMADE: Final = Kind(name="report or export of Seatrial", is_own=_is_page_or_export)
 
 
@@ -115,7 +119,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
         assert self.place is not None  # noqa: S101 - a defect of ours, not of a user
         place = place_to_write(self.place, force=self.force, kind=self.kind)
         try:
-            _replace(place, content.encode() if isinstance(content, str) else content)
+            data = content.encode() if isinstance(content, str) else content
+            _replace(place, data, mode=0o600 if self.kind.is_private else 0o666)
         except OSError as error:
             raise _failed(self.place, error, otherwise) from None
 
@@ -341,8 +346,13 @@ def _what(mode: int) -> str:
     return names.get(stat.S_IFMT(mode), "something else")
 
 
-def _replace(place: Path, content: bytes) -> None:
+def _replace(place: Path, content: bytes, *, mode: int) -> None:
     """Put a file in its place as a whole, with the mode and the owner of one that was there.
+
+    Args:
+        place: Of the file.
+        content: Of the file.
+        mode: Of one where none was, less what the user's mask takes off.
 
     Raises:
         OSError: when it cannot be written, or its owner not be kept.
@@ -353,7 +363,7 @@ def _replace(place: Path, content: bytes) -> None:
         kept = None
     part = place.with_name(f".seatrial-{os.urandom(8).hex()}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(part, flags, 0o666 if kept is None else 0o600)
+    descriptor = os.open(part, flags, mode if kept is None else 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

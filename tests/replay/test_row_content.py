@@ -163,6 +163,41 @@ def test_what_is_too_large_is_named(target):
     assert set(found.unread.values()) == {"beyond 0 MiB of tables"}
 
 
+ODD = """
+    CREATE TABLE nothing ();
+    INSERT INTO nothing DEFAULT VALUES;
+    CREATE TABLE parts (id bigint GENERATED ALWAYS AS IDENTITY, day date, twice bigint
+        GENERATED ALWAYS AS (v * 2) STORED, v bigint) PARTITION BY RANGE (v);
+    CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10);
+    CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (10) TO (20);
+    INSERT INTO parts (day, v) SELECT '2024-01-01', n FROM generate_series(1, 19) AS n;
+    CREATE TABLE base (n int);
+    CREATE TABLE child (more text) INHERITS (base);
+    INSERT INTO child VALUES (1, 'x'), (2, NULL);
+    CREATE TABLE empty (t text, j json, x xml, b bytea, i interval, f float4, a text[]);
+    CREATE TYPE mood AS ENUM ('well', '50% {of} it');
+    CREATE TABLE moods ("%s {}" mood, h int4range, c parts_1);
+    INSERT INTO moods VALUES ('50% {of} it', '[1,5)', ROW(1, '2024-01-01', 2, 1));
+    CREATE VIEW seen AS SELECT * FROM base;
+"""
+WIDE = f"CREATE TABLE wide ({', '.join(f'c{n} text' for n in range(300))});"
+INTO_WIDE = "INSERT INTO wide (c0, c299) VALUES ('17', 'order 17');"
+
+
+def test_tables_of_all_kinds_are_read(target):
+    one, other = (
+        content_of(target, target.make(f"odd_{name}", ODD + WIDE + INTO_WIDE + change))
+        for name, change in (("one", ""), ("other", "UPDATE wide SET c299 = 'order 18';"))
+    )
+    assert one.unread == {}
+    assert {name.removeprefix("public."): table.count for name, table in one.tables.items()} == {
+        **{"nothing": 1, "parts": 19, "base": 0, "child": 2, "empty": 0, "moods": 1, "wide": 1}
+    }
+    assert compare_content(one, one, against=CAPTURE, file="").is_same
+    found = compare_content(one, other, against=CAPTURE, file="")
+    assert {each.name: each.columns for each in found.different} == {"public.wide": {"c299": 1}}
+
+
 def test_a_file_holds_all_of_it(captured, target, tmp_path):
     file = tmp_path / "x.rows"
     file.write_bytes(packed(captured))

@@ -26,6 +26,8 @@ READ_S_MAX: Final = 60.0
 """Reading ends by then; what was not read is named."""
 MENTIONS_MAX: Final = 6
 """Numbers of a text that are told apart; further ones are one value."""
+FIELDS_MAX: Final = 1_600
+"""A query gives 1,664 columns at most. Of a table that would give more, texts are read whole."""
 
 VALUES: Final = "values"
 TEXT: Final = "text"
@@ -124,7 +126,7 @@ def read_content(connection: psycopg.Connection, *, bytes_max: int = BYTES_MAX) 
         bytes_max: Of tables that are read; larger ones are named.
 
     Raises:
-        psycopg.Error: when the server refuses, other than by its own patience.
+        psycopg.Error: when the server is lost, or refuses to tell of its tables.
     """
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
@@ -160,6 +162,8 @@ def read_content(connection: psycopg.Connection, *, bytes_max: int = BYTES_MAX) 
                         _fill(connection, known[name], (schema, table), left_ms, only=not is_parent)
                 except psycopg.errors.QueryCanceled:
                     content.unread[name] = f"not read within {READ_S_MAX:.0f} s"
+                except psycopg.DatabaseError as error:
+                    content.unread[name] = f"the server refused: {' '.join(str(error).split())}"
                 else:
                     content.tables[name] = known[name]
     return content
@@ -277,6 +281,12 @@ def _fill(
     """Read the rows of a table."""
     from psycopg import sql  # noqa: PLC0415 - heavy, and only where there is a server
 
+    if len(dict(_asked(table))) > FIELDS_MAX:
+        whole = [
+            msgspec.structs.replace(each, kind=VALUES if each.kind == TEXT else each.kind)
+            for each in table.columns
+        ]
+        table.columns = whole
     asked = dict(_asked(table))
     texts = [each.name for each in table.columns if each.kind == TEXT]
     from_ = sql.SQL("FROM {only} {table} AS t {found}").format(

@@ -46,7 +46,8 @@ def points_of(figure: Figure, view: int = 0) -> dict[tuple[str, str, float], tup
 
 
 def as_point(estimate: Estimate) -> tuple:
-    return (estimate.value, estimate.low, estimate.high, format_estimate(estimate))
+    shown = estimate.shown
+    return (shown.value, shown.low, shown.high, format_estimate(estimate))
 
 
 def test_every_workload_has_its_charts():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import msgspec
@@ -10,12 +11,19 @@ HISTOGRAM_RESOLUTION_SHARE = 1 / 256
 """Half of a bucket's width, as a share of what is in it (docs/engine.md)."""
 
 
+class Range(msgspec.Struct, frozen=True):
+    """The smallest and the largest of the rounds."""
+
+    low: float
+    high: float
+
+
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """A figure with its doubt.
 
     Attributes:
         value: Median or mean over rounds, as the estimator says.
-        low: Lower end of the 95 % interval; None where there is none.
+        low: Lower end of the 95 % interval, which judgements rest on; None where there is none.
         high: Upper end of the 95 % interval; None where there is none.
         rounds: How many rounds it rests on.
         unit: ``IOPS``, ``B/s``, ``ns``, ``commits/s``, ``tps``, ``statements/s``,
@@ -25,7 +33,10 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
             how rounds differ, so it is no ground to compare or to stop on. A figure that is
             ``reported`` was computed by another tool from requests that are not known here: of
             several rounds ``value`` is the largest (of means the mean), ``low`` and ``high`` are
-            the smallest and the largest of them, and there is no interval.
+            the smallest and the largest of them, and there is no interval. A ``range`` is how a
+            figure with ``scatter`` is shown: no interval either.
+        scatter: Of rounds that differ by more than twice, which no one figure stands for: readers
+            are shown these ends and the median, which ``value`` then is, in place of an interval.
     """
 
     value: float
@@ -33,7 +44,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     rounds: int
     unit: str
-    over: Literal["rounds", "timeline", "reported"] = "rounds"
+    over: Literal["rounds", "timeline", "reported", "range"] = "rounds"
+    scatter: Range | None = None
 
     @property
     def half_width_share(self) -> float | None:
@@ -41,6 +53,48 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         if self.low is None or self.high is None or self.value == 0:
             return None
         return (self.high - self.low) / 2 / abs(self.value)
+
+    @property
+    def shown(self) -> Estimate:
+        """The figure as readers are shown it: with its range where its rounds scatter."""
+        if self.scatter is None:
+            return self
+        low, high = self.scatter.low, self.scatter.high
+        return msgspec.structs.replace(self, low=low, high=high, over="range", scatter=None)
+
+    def scaled(self, factor: float, unit: str) -> Estimate:
+        """Return so many times the figure, in another unit."""
+
+        def times(value: float | None) -> float | None:
+            return None if value is None else value * factor
+
+        scatter = self.scatter and Range(self.scatter.low * factor, self.scatter.high * factor)
+        return msgspec.structs.replace(
+            self,
+            value=self.value * factor,
+            low=times(self.low),
+            high=times(self.high),
+            unit=unit,
+            scatter=scatter,
+        )
+
+    def inverse(self, numerator: float, unit: str) -> Estimate:
+        """Return ``numerator`` over the figure, which is not 0; over an end of 0 there is none."""
+
+        def over(value: float | None) -> float | None:
+            return numerator / value if value else None
+
+        scatter = self.scatter and Range(
+            numerator / self.scatter.high, over(self.scatter.low) or math.inf
+        )
+        return msgspec.structs.replace(
+            self,
+            value=numerator / self.value,
+            low=over(self.high),
+            high=over(self.low),
+            unit=unit,
+            scatter=scatter,
+        )
 
 
 class AtLeast(msgspec.Struct, frozen=True, kw_only=True):

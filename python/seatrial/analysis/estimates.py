@@ -2,10 +2,11 @@
 
 A round's figure is that of its running phase (running.py). Intervals are Student-t on the
 logarithms of the rounds, so the value is the geometric mean of the rounds; one round alone has
-the interval that its own timeline gives (within_round.py), and says so. A bootstrap over rounds
-was tried first and dropped: with 3 to 8 rounds its 95 % interval holds the truth in 72 to 88 % of
-cases, percentile or BCa alike, and it is no better with 30 (docs/method.md has the table;
-tests/analysis/test_coverage.py computes it afresh).
+the interval that its own timeline gives (within_round.py), and says so. Where rounds differ by more
+than twice no one figure stands for them: the median and the range are shown instead. A bootstrap
+over rounds was tried first and dropped: with 3 to 8 rounds its 95 % interval holds the truth in 72
+to 88 % of cases, percentile or BCa alike, and it is no better with 30 (docs/method.md has the
+table; tests/analysis/test_coverage.py computes it afresh).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from seatrial._core import Histogram
 from seatrial.analysis.at_least import at_least_of_rounds, percentile_ns_min, unanswered
-from seatrial.analysis.estimate import HISTOGRAM_RESOLUTION_SHARE, AtLeast, Estimate, Spread
+from seatrial.analysis.estimate import HISTOGRAM_RESOLUTION_SHARE, AtLeast, Estimate, Range, Spread
 from seatrial.analysis.running import Running, response_histogram, running
 from seatrial.analysis.student import spread_correction, t_of, variance
 from seatrial.analysis.within_round import with_bandwidth, with_latency, with_rate
@@ -25,6 +26,10 @@ from seatrial.results.model import Sample
 
 ROUNDS_MIN_SETTLED = 3
 ENTRIES_BEYOND_PERCENTILE_MIN = 10
+SCATTER_RATIO_MIN = 2.0
+"""The largest round over the smallest: beyond it the rounds are no repeats of one another."""
+_WITHOUT_SCATTER = ("ratio", "share", "count")
+"""Units of what follows from two figures, or is small by nature, so that its factor says little."""
 FOREIGN_RESOLUTION_SHARE = 1 / 128  # half of a bin's width in fio's JSON+
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9}
 _EXP_ARGUMENT_MAX = 700.0  # exp(709.8) is the largest that a double holds
@@ -41,7 +46,8 @@ def estimate_of_rounds(
     """Return the figure of a cell from one value per round.
 
     The value is the geometric mean with the t interval of the logarithms; where a round measured
-    0, which has no logarithm, the plain mean with the plain t interval, cut off at 0.
+    0, which has no logarithm, the plain mean with the plain t interval, cut off at 0. Of rounds
+    that differ by more than twice the value is the median, and their range is told.
 
     Args:
         values: One per round, at least one, none negative, in ``unit``.
@@ -61,13 +67,25 @@ def estimate_of_rounds(
         value, low, high = _geometric(values)
     else:
         value, low, high = _arithmetic(values)
+    scatter = _scatter(values, unit)
+    if scatter:
+        value = statistics.median(values)
+        low, high = min(low, value), max(high, value)
     return Estimate(
         value=value,
         low=max(0.0, min(low, value * (1 - resolution_share))),
         high=max(high, value * (1 + resolution_share)),
         rounds=rounds,
         unit=unit,
+        scatter=scatter,
     )
+
+
+def _scatter(values: Sequence[float], unit: str) -> Range | None:
+    """Return the range of rounds that differ by more than twice; None of others."""
+    low, high = min(values), max(values)
+    differs = high > SCATTER_RATIO_MIN * low and unit not in _WITHOUT_SCATTER
+    return Range(low, high) if differs else None
 
 
 def _geometric(values: Sequence[float]) -> tuple[float, float, float]:

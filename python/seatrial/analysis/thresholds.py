@@ -67,9 +67,8 @@ def _judged(
     pick = min if lower_is_worse else max
     cell, worst = pick(judged, key=lambda one: one[1].value)
     met = threshold.holds(worst.value)
-    doubtful = any(
-        end is not None and threshold.holds(end) != met for end in (worst.low, worst.high)
-    )
+    ends = (worst.low, worst.high, worst.shown.low, worst.shown.high)
+    doubtful = any(end is not None and threshold.holds(end) != met for end in ends)
     doubt = ", but the interval reaches across the limit" if doubtful else ""
     return ThresholdResult(
         threshold=threshold,

@@ -12,7 +12,7 @@ from seatrial.analysis.replay.content import content_sentence
 from seatrial.analysis.replay.judgement import Judgement
 from seatrial.analysis.replay.model import ReplayCell
 from seatrial.analysis.replay.samples import played
-from seatrial.analysis.wording import format_interval, format_iops, format_value
+from seatrial.analysis.wording import format_estimate, format_interval, format_iops, format_value
 from seatrial.cli.outcome import WIDTH, finding_text
 from seatrial.report.replay_tables import replay_tables
 from seatrial.report.replay_words import replayed, told_of
@@ -125,7 +125,9 @@ def rate_text(cell: ReplayCell) -> str:
     With one round there is no interval, and that is said.
     """
     rate = cell.answered_per_s
-    if rate.low is None or rate.high is None:
+    if rate.scatter:
+        told = format_estimate(rate)
+    elif rate.low is None or rate.high is None:
         told = f"{format_value(rate)} ({format_interval(rate)}: no interval)"
     else:
         low, high = format_iops(rate.low), format_iops(rate.high)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
 from seatrial.analysis.database.crashes import CrashOutcome, crash_outcome
 from seatrial.analysis.estimates import estimate_of_rounds
 from seatrial.analysis.model import CellSummary, Estimate
@@ -74,10 +72,7 @@ def _recovery(samples: Sequence[Sample]) -> str:
 
 
 def _nanoseconds(mean_s: Estimate) -> Estimate:
-    value, low, high = (
-        None if end is None else end * 1e9 for end in (mean_s.value, mean_s.low, mean_s.high)
-    )
-    return msgspec.structs.replace(mean_s, value=value, low=low, high=high, unit="ns")
+    return mean_s.scaled(1e9, "ns")
 
 
 def _answer(outcome: CrashOutcome) -> str:

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import msgspec
-
 from seatrial.analysis.database.crashes import KIND as CRASH
 from seatrial.analysis.database.model import CacheSweep
 from seatrial.analysis.estimates import counted, estimate_of_rounds
 from seatrial.analysis.model import CellSummary, Estimate, Summary
 from seatrial.analysis.wording import (
     format_count,
-    format_duration_ns,
     format_share,
     format_size,
+    format_value,
 )
 from seatrial.report.database_crash_tables import crash_tables
 from seatrial.report.database_time_tables import time_tables
@@ -28,7 +26,6 @@ from seatrial.report.database_words import (
     cell_words,
     database_cells,
     database_spec,
-    half_width,
     label_headers,
     label_names,
     label_texts,
@@ -208,9 +205,8 @@ def _process_texts(part: CellSummary, number: int) -> list[str]:
     rates = [NO_FIGURE] * 2 if rate is None else [rate_text(rate), doubt_text(rate)]
     if mean_ms is None:
         return [*rates, NO_FIGURE, NO_FIGURE]
-    half_ms = half_width(mean_ms)
-    half_ns = None if half_ms is None else half_ms * 1e6
-    return [*rates, format_duration_ns(mean_ms.value * 1e6, half_ns), doubt_text(mean_ms)]
+    mean = mean_ms.scaled(1e6, "ns")
+    return [*rates, format_value(mean), doubt_text(mean)]
 
 
 def _told(part: CellSummary, name: str, unit: str) -> Estimate | None:
@@ -245,7 +241,7 @@ def _kind_rows(part: CellSummary) -> list[list[str]]:
     batch_rows = database_spec(part.cell).batch_rows if "database" in part.cell.spec else 0
     for kind, latency in part.latency.items():
         rate = kind_rate(counted(part.samples), kind)
-        minute = _times(rate, 60.0 * batch_rows)
+        minute = rate.scaled(60.0 * batch_rows, "rows")
         rows.append(
             [
                 kind,
@@ -291,13 +287,6 @@ def latency_table(cells: Sequence[CellSummary]) -> Table:
         labels=3,
         headers=["Workload", "Cell", "Kind", *_ALL_LATENCIES, "Completed", "Failed", "Rounds"],
         rows=rows,
-    )
-
-
-def _times(estimate: Estimate, factor: float) -> Estimate:
-    low, high = (None if end is None else end * factor for end in (estimate.low, estimate.high))
-    return Estimate(
-        value=estimate.value * factor, low=low, high=high, rounds=estimate.rounds, unit="rows"
     )
 
 
@@ -388,11 +377,10 @@ def _sweep_table(sweep: CacheSweep, number: int, words: str) -> Table:
 
 
 def _time_texts(time_s: Estimate) -> list[str]:
-    nanoseconds = msgspec.structs.replace(_times(time_s, 1e9), unit="ns", over=time_s.over)
-    half_ns = half_width(nanoseconds)
+    nanoseconds = time_s.scaled(1e9, "ns")
     rate = inverse(time_s)
     return [
-        format_duration_ns(nanoseconds.value, half_ns),
+        format_value(nanoseconds),
         doubt_text(nanoseconds),
         rate_text(rate),
         doubt_text(rate),
@@ -401,5 +389,4 @@ def _time_texts(time_s: Estimate) -> list[str]:
 
 def inverse(time_s: Estimate) -> Estimate:
     """Return transactions a second of the time for one, with the ends of its interval."""
-    low, high = (None if not end else 1 / end for end in (time_s.high, time_s.low))
-    return Estimate(value=1 / time_s.value, low=low, high=high, rounds=time_s.rounds, unit="tps")
+    return time_s.inverse(1.0, "tps")

@@ -20,11 +20,13 @@ from seatrial.analysis.wording import (
     format_count,
     format_duration_ns,
     format_duration_s,
+    format_interval,
     format_iops,
     format_plural,
     format_rate_bytes,
     format_share,
     format_size,
+    half_width_of,
 )
 from seatrial.report.figures.naming import capitalized, grouped, identity_by
 from seatrial.report.table import NO_FIGURE, doubt_text
@@ -238,7 +240,7 @@ def load_words(spec: DatabaseSpec) -> str:
 
 def figure_value(name: str, estimate: Estimate) -> str:
     """Return a column's figure with its unit and no more digits than its interval allows."""
-    value, half = estimate.value, half_width(estimate)
+    value, half = estimate.value, half_width_of(estimate)
     if name.endswith("_share"):
         return _tenths(value) if _is_fine(estimate) else format_share(value)
     if name.endswith("_bytes_per_s"):
@@ -276,10 +278,7 @@ def _in_shown_unit(name: str, estimate: Estimate) -> Estimate:
     unit = "B/s" if name.endswith("_bytes_per_s") else ""
     if not name.endswith("_ms"):
         return msgspec.structs.replace(estimate, unit=unit)
-    value, low, high = (
-        None if ms is None else ms * 1e6 for ms in (estimate.value, estimate.low, estimate.high)
-    )
-    return msgspec.structs.replace(estimate, value=value, low=low, high=high, unit="ns")
+    return estimate.scaled(1e6, "ns")
 
 
 def _is_fine(share: Estimate) -> bool:
@@ -298,13 +297,6 @@ def _share_ends(share: Estimate, low: float, high: float) -> str:
 def _tenths(share: float) -> str:
     """Return a share in percent with one decimal; of what that would hide, only that it is less."""
     return "< 0.1 %" if 0 < share < 0.0005 else f"{share * 100:.1f} %"
-
-
-def half_width(estimate: Estimate) -> float | None:
-    """Return half of an interval's width; None where there is none."""
-    if estimate.low is None or estimate.high is None:
-        return None
-    return (estimate.high - estimate.low) / 2
 
 
 def plain_number(value: float, half: float | None) -> str:
@@ -329,6 +321,8 @@ def seconds_doubt(estimate: Estimate) -> str:
     """Return the interval of a length: ``33 to 35 min``, ``1.9 s to 2.3 s``, or how often."""
     if estimate.low is None or estimate.high is None:
         return doubt_text(estimate).strip("()")
+    if estimate.scatter:
+        return format_interval(estimate.scaled(1e9, "ns"))
     low_s, high_s = max(estimate.low, 0.0), estimate.high
     if estimate.value >= 600 and high_s - low_s >= 60:
         low_min, high_min = int(low_s // 60), -int(-high_s // 60)

@@ -127,8 +127,10 @@ def doubt_text(estimate: Estimate) -> str:
     """Return how sure a figure is: ``± 3 %``, its two ends, ``over ± 100 %``, ``(1 round)``.
 
     What one round knows of itself alone says so: ``± 3 %, 1 round``; what another tool computed,
-    that it is as reported.
+    that it is as reported; a median of rounds that scatter, their range.
     """
+    if estimate.scatter:
+        return format_interval(estimate)
     if estimate.over == "reported":
         return f"({format_interval(estimate)})"
     if estimate.low is None and estimate.rounds <= 1:

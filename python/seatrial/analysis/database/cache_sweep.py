@@ -143,10 +143,7 @@ def _sweep(
 
 def time_of(rate: Estimate) -> Estimate:
     """Return the time for one transaction (s), which is one over the rate of all clients."""
-    low, high = (None if not end else 1 / end for end in (rate.high, rate.low))
-    return Estimate(
-        value=1 / rate.value, low=low, high=high, rounds=rate.rounds, unit="s", over=rate.over
-    )
+    return rate.inverse(1.0, "s")
 
 
 def _law(

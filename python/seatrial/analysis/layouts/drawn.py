@@ -123,16 +123,11 @@ def _of_point(figure: ArticleFigure, point: SweepPoint) -> Estimate:
 
 def _time_of_gib(bandwidth: Estimate) -> Estimate:
     """Return how long a GiB takes (ns): of as much for each, as files of layouts differ in size."""
-
-    def time_ns(bytes_per_s: float | None) -> float | None:
-        return _GIB / bytes_per_s * _NS_PER_S if bytes_per_s else None
-
-    return msgspec.structs.replace(
-        bandwidth,
-        value=time_ns(bandwidth.value) or 0.0,
-        low=time_ns(bandwidth.high),
-        high=time_ns(bandwidth.low),
-        unit=UNITS["copy_time"],
+    unit = UNITS["copy_time"]
+    return (
+        bandwidth.inverse(_GIB * _NS_PER_S, unit)
+        if bandwidth.value
+        else bandwidth.scaled(0.0, unit)
     )
 
 

@@ -8,5 +8,14 @@ Field = str | int | float | bool | None
 
 
 def interval_columns(name: str, estimate: Estimate) -> dict[str, Field]:
-    """Return a figure and the ends of its interval, by the name of their columns."""
-    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+    """Return a figure and its ends in columns of their own.
+
+    Of rounds that scatter the ends are the range, which one more column says: ``<name>_over``.
+    """
+    shown = estimate.shown
+    columns: dict[str, Field] = {
+        name: shown.value,
+        f"{name}_low": shown.low,
+        f"{name}_high": shown.high,
+    }
+    return columns | ({f"{name}_over": shown.over} if shown.over == "range" else {})

@@ -26,12 +26,25 @@ SCHEMA: Final = 1
 """Rises when a name goes or changes its meaning; a name that is only added leaves it."""
 
 Document = dict[str, Any]
+_ESTIMATE: Final = {"value", "low", "high", "over", "scatter"}
 
 
 def document(kind: str, **content: object) -> Document:
     """Return a document of one kind with its content."""
     head = {"seatrial": _core.__version__, "schema": SCHEMA, "kind": kind}
-    return head | {name: msgspec.to_builtins(value) for name, value in content.items()}
+    return head | {name: _as_shown(msgspec.to_builtins(value)) for name, value in content.items()}
+
+
+def _as_shown(value: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    """Return builtins with each estimate as ``Estimate.shown`` has it: range, or interval."""
+    if isinstance(value, list):
+        return [_as_shown(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    shown = {name: _as_shown(item) for name, item in value.items()}
+    if shown.keys() >= _ESTIMATE and (scatter := shown.pop("scatter")):
+        shown |= {"low": scatter["low"], "high": scatter["high"], "over": "range"}
+    return shown
 
 
 def run_document(summary: Summary) -> Document:

@@ -43,9 +43,9 @@ _FORMATS: dict[str, Callable[[float, float], str]] = {
 
 
 def extent(estimates: Iterable[Estimate]) -> list[float]:
-    """Return all values and interval ends of the estimates."""
+    """Return all values and ends of the estimates, as they are shown."""
     ends: list[float] = []
-    for estimate in estimates:
+    for estimate in (each.shown for each in estimates):
         ends += [end for end in (estimate.low, estimate.value, estimate.high) if end is not None]
     return ends
 

@@ -82,8 +82,8 @@ def _title(cells: Sequence[CellSummary], rows: Sequence[Row], measure: _Measure)
     estimates: list[Estimate] = [attrgetter(measure)(s) for s in cells]
     if any(each.low is None or each.over != "rounds" for each in estimates):
         return f"{figure}; whether it is the highest of {len(rows)} is not known"
-    low = best.points[measure].low or 0.0
-    overlapping = sum((row.points[measure].high or 0.0) >= low for row in rows) - 1
+    low = max(estimates, key=lambda each: each.value).low or 0.0
+    overlapping = sum((each.high or 0.0) >= low for each in estimates) - 1
     if overlapping == 0:
         return f"{figure}, the highest of {len(rows)}"
     others = len(rows) - 1

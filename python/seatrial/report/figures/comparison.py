@@ -18,6 +18,7 @@ from seatrial.report.figures.naming import (
     identity_by,
     varying_among,
 )
+from seatrial.report.figures.notes import scatter_notes
 
 ANSWERS: Final = ("higher", "lower", "undecided", "same")
 _RANKS: Final = {"higher": 0, "lower": 0, "undecided": 1, "same": 2}
@@ -167,7 +168,13 @@ def _pairs(comparison: Comparison, identifier: str) -> list[Figure]:
             id=f"{identifier}-curves",
             kind="lines",
             topic=f"{comparison.a.name} and {comparison.b.name}",
-            notes=["Bands are 95 % intervals of each side.", _margin_note(comparison)],
+            notes=[
+                "Bands are 95 % intervals of each side.",
+                *scatter_notes(
+                    "bands", (side for each in comparison.comparands for side in (each.a, each.b))
+                ),
+                _margin_note(comparison),
+            ],
             views=views,
             table=f"table-{identifier}",
         )

@@ -25,7 +25,7 @@ from seatrial.report.figures.axes import bar_axis, block_size_axis, extent, line
 from seatrial.report.figures.latency import ladder_figure
 from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, Row, View
 from seatrial.report.figures.naming import capitalized, grouped, of_kind
-from seatrial.report.figures.notes import blank_notes, interval_note
+from seatrial.report.figures.notes import blank_notes, interval_note, scatter_notes
 from seatrial.report.published import PGBENCH_SOURCE, PublishedRate, published_rates
 from seatrial.study.cell import Cell
 
@@ -246,7 +246,8 @@ def _sweeps(sweeps: Sequence[CacheSweep], cells: Sequence[CellSummary]) -> list[
             notes=[
                 "The line is the law t = cpu + k * C^-a, fitted to the time of one transaction; "
                 "the hollow mark is what it predicts for twice the largest size. "
-                "Bands and strokes are 95 % intervals."
+                "Bands and strokes are 95 % intervals.",
+                *scatter_notes("strokes", (time for each in sweeps for time in each.time_s)),
             ],
             views=[_sweep_view(sweep, sweep_words(sweep, cells)) for sweep in sweeps],
             table="database",

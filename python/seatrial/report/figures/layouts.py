@@ -58,12 +58,16 @@ def layout_figures(found: LayoutAnalysis) -> list[Figure]:
             id=FIGURE_ID,
             kind="lines",
             topic="The figures of the article “One DVD per second”",
-            notes=[rounds_note("bands and strokes")],
+            notes=[rounds_note("bands and strokes", _estimates(drawn))],
             views=[_view(each) for each in drawn],
             chosen=numbers.index(first),
             table=NUMBERS_ID,
         )
     ]
+
+
+def _estimates(figures: Sequence[DrawnFigure]) -> list[Estimate]:
+    return [point.y for each in figures for line in each.lines for point in line.points]
 
 
 def shown_figures(figures: Sequence[DrawnFigure]) -> list[DrawnFigure]:
@@ -104,7 +108,7 @@ def in_runs(numbers: Sequence[int]) -> str:
 
 
 def _view(figure: DrawnFigure) -> View:
-    estimates = [point.y for line in figure.lines for point in line.points]
+    estimates = _estimates([figure])
     x_axis = _x_axis(figure)
     y_axis = _y_axis(figure, estimates)
     names = line_names(figure)

@@ -180,7 +180,7 @@ def _latency_axis(line: LoadLine) -> Axis:
     ends = [estimate.value for estimate in estimates]
     ends += [
         min(end, highest_ns * _ENDS_FACTOR_MAX)
-        for estimate in estimates
+        for estimate in (each.shown for each in estimates)
         for end in (estimate.low, estimate.high)
         if end is not None
     ]

@@ -42,7 +42,10 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True):
-    """One figure with its doubt; ``low`` and ``high`` are None when it was measured once."""
+    """One figure with its doubt; ``low`` and ``high`` are None when it was measured once.
+
+    Of rounds that scatter they are the smallest and the largest.
+    """
 
     x: float
     y: float
@@ -56,7 +59,8 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
         text = format_estimate(estimate)
         if estimate.over == "reported":
             return cls(x, estimate.value, None, None, text)
-        return cls(x, estimate.value, estimate.low, estimate.high, text)
+        shown = estimate.shown
+        return cls(x, shown.value, shown.low, shown.high, text)
 
 
 Look = Literal["measured", "dots", "thin", "course", "model", "foreseen"]

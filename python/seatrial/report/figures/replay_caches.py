@@ -13,6 +13,7 @@ from seatrial.analysis.wording import format_count, format_estimate, format_size
 from seatrial.report.figures.axes import block_size_axis, extent, linear_axis, log_axis
 from seatrial.report.figures.model import Axis, Figure, Guide, Line, Panel, Point, View
 from seatrial.report.figures.naming import grouped
+from seatrial.report.figures.notes import scatter_notes
 from seatrial.report.published import LINES_SOURCE, PublishedLines, published_lines
 from seatrial.report.replay_caches import (
     CacheLine,
@@ -46,6 +47,7 @@ def cache_figures(summary: Summary, *, with_published: bool) -> list[Figure]:
                 "Bands and strokes are 95 % intervals over the rounds. A thin line without marks "
                 "is the law t = cpu + k * C^-a, fitted to the time of one statement; a hollow mark "
                 "is what it predicts for twice the largest size.",
+                *scatter_notes("bands and strokes", sizes.measured),
             ],
             views=_views(sizes),
             chosen=-1 % len(_views(sizes)) if with_published else 0,

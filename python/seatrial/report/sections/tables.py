@@ -17,6 +17,10 @@ from seatrial.report.table import Table, doubt_text, latency_text
 from seatrial.report.tables import TITLES, start_bytes
 
 _ON_ONE_LINE_MAX = 26
+_WITH_DOUBT = (
+    "every figure, with its 95 % interval over the rounds, or the median and the range of rounds "
+    "that differ by more than twice"
+)
 _PERCENTILES = ("p50", "p90", "p99", "p99.9")
 
 
@@ -108,7 +112,7 @@ def _all_figures(title: str, cells: Sequence[CellSummary]) -> Markup:
     rows = [row for summary in cells for row in _cell_rows(summary, factors)]
     table = element(
         "table",
-        element("caption", f"{title}: every figure, with its 95 % interval over the rounds"),
+        element("caption", f"{title}: {_WITH_DOUBT}"),
         element("thead", _row(headers, "th", scope="col")),
         element("tbody", *rows),
         class_="figures",

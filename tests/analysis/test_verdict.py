@@ -50,8 +50,10 @@ def database_cells(**rest):
 def test_the_units_of_a_database():
     told = verdict(database_cells(latency_ns=int(2.1 * MS_NS)), [STALL])
     assert told == (
-        "Reads 8 KiB at random at 74k IOPS (± 3 %) and writes at 41k IOPS (± 3 %); "
-        "reads 1,200 MB/s (± 3 %) and writes 800 MB/s (± 3 %) in sequence; "
+        "Reads 8 KiB at random at 74k IOPS (± 3 %) and writes at 41k IOPS (± 3 %), both with "
+        "10 threads (workload matrix); "
+        "reads 1,200 MB/s (± 3 %) and writes 800 MB/s (± 3 %) in sequence, both with 977 KiB, "
+        "1 thread (workload sequential); "
         "commits 1,240/s (± 3 %) with p99 2.10 ms (± 0.4 %) at 1 committer; "
         "froze for 3.1 s once (device)."
     )
@@ -59,7 +61,7 @@ def test_the_units_of_a_database():
 
 def test_measured_once_is_said():
     told = verdict([rounds_of(cell_of(), [74_000])], [])
-    assert told == "Reads 8 KiB at random at 74k IOPS (measured once)."
+    assert told == "Reads 8 KiB at random at 74k IOPS (measured once) with 1 thread."
 
 
 def test_without_8_kib_the_nearest_page_size_is_told():
@@ -70,7 +72,8 @@ def test_other_cells_are_told_as_they_are():
     told = verdict([rounds_of(cell_of(workload="io", address="zipf"), [1000])], [])
     assert told == "1,000 IOPS (measured once), 8.2 MB/s in io: read 8 KiB, 1 thread."
     cells = [rounds_of(cell_of(workload="io", address="zipf", threads=n), [n]) for n in (1, 9)]
-    assert verdict(cells, []).endswith("in io: read 8 KiB, 9 threads, the fastest of 2 cells.")
+    told = verdict(cells, [])
+    assert told.endswith("in io: read 8 KiB, 9 threads, the highest bandwidth of 2 cells.")
 
 
 def test_each_of_several_targets_has_its_own_figures():
@@ -81,8 +84,9 @@ def test_each_of_several_targets_has_its_own_figures():
         rounds_of(cell_of(target="dead"), [0]),
     ]
     assert verdict(cells, []) == (
-        "On old, reads 8 KiB at random at 500 IOPS (measured once); "
-        "on new, reads 8 KiB at random at 9,000 IOPS (measured once); "
+        "On old, reads 8 KiB at random at 500 IOPS (measured once) with 1 thread; "
+        "on new, reads 8 KiB at random at 9,000 IOPS (measured once) with 1 thread "
+        "(workload matrix); "
         "on dead, nothing completed in any cell."
     )
 
@@ -140,7 +144,7 @@ def test_cells_that_a_cache_served_are_not_the_best():
 
 def test_notes_are_not_worth_the_verdict():
     assert verdict([rounds_of(cell_of(), [100])], [finding_of("virtualised", "note")]).endswith(
-        "(measured once)."
+        "(measured once) with 1 thread."
     )
 
 
@@ -161,4 +165,4 @@ def test_the_worst_is_told_in_a_few_words(finding, told):
 
 def test_the_worst_without_few_words_is_a_sentence_of_its_own():
     told = verdict([rounds_of(cell_of(), [100])], [finding_of("drive_health")])
-    assert told.endswith("IOPS (measured once). It was seen.")
+    assert told.endswith("IOPS (measured once) with 1 thread. It was seen.")

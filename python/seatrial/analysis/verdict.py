@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from seatrial.analysis.broken import is_broken
 from seatrial.analysis.database.headline import headline, headline_cell
+from seatrial.analysis.fastest import Figure, Served, fastest, served_by_caches, settings_words
 from seatrial.analysis.findings.context import entries, lookup
 from seatrial.analysis.layouts.model import LayoutAnalysis
 from seatrial.analysis.layouts.telling import best_words, recovery_words
 from seatrial.analysis.loadline.model import LoadLine
-from seatrial.analysis.model import CellSummary, Finding
+from seatrial.analysis.model import CellSummary, Estimate, Finding
 from seatrial.analysis.wording import (
     format_cell,
     format_count,
@@ -33,7 +34,6 @@ SEQUENTIAL_BYTES_MIN = 64 * 1024
 """Smaller requests, one at a time, do not show what a device transfers."""
 LATENCIES_OF_COMMITS = ("p99", "p90", "p50")
 """The highest percentile that is known is told."""
-NOT_THE_DEVICES = ("page_cache_served", "device_cache_served")
 UNTRUSTED = {
     "corruption": "data came back wrong",
     "errors": "requests failed",
@@ -93,12 +93,12 @@ def verdict(
             return f"{answers} {verdict(others, findings, bounds=bounds, layouts=layouts)}"
         worst = _worst([each for each in findings if each.kind != "knee"], []).lstrip("; .")
         return f"{answers} {worst[0].upper()}{worst[1:]}." if worst else answers
-    tainted = [c for finding in findings if finding.kind in NOT_THE_DEVICES for c in finding.cells]
+    served = served_by_caches(findings)
     told = _of_layouts(cells, layouts) if layouts else []
     shown_keys = {part.cell.key for each in told for part in each.cells}
     rest = [] if layouts and layouts.best else _sound(cells, shown_keys)
     if rest or not told:
-        told = [*_speed_by_target(rest or cells, tainted, bounds or {}), *told]
+        told = [*_speed_by_target(rest or cells, served, bounds or {}), *told]
     speed = "; ".join(part.words for part in told)
     shown = [cell.cell.identity() for part in told for cell in part.cells]
     doubts = _first_causes([finding for finding in findings if _is_doubt(finding, shown)])
@@ -159,26 +159,26 @@ def _is_doubt(finding: Finding, shown: Sequence[dict[str, FactorValue]]) -> bool
 
 def _speed_by_target(
     cells: Sequence[CellSummary],
-    tainted: Sequence[dict[str, FactorValue]],
+    served: Served,
     bounds: Mapping[str, str],
 ) -> list[Told]:
     """Return the parts of the first sentence; of several targets one each, with its name."""
     told = {}
     for label in dict.fromkeys(c.cell.target for c in cells):
         own = [c for c in cells if c.cell.target == label and not c.blank]
-        told[label] = _database(own, cells, bounds) + _speed(own, tainted)
+        told[label] = _database(own, cells, bounds) + _speed(own, served)
     if len(told) == 1:
         return next(iter(told.values()))
     return [Told(f"on {label}, {parts[0].words}", parts[0].cells) for label, parts in told.items()]
 
 
-def _speed(cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]) -> list[Told]:
+def _speed(cells: Sequence[CellSummary], served: Served) -> list[Told]:
     """Return the parts of the first sentence that tell of I/O; at least one if there is any."""
-    usual = (_random(cells, tainted), _sequential(cells, tainted), _commits(cells, tainted))
+    usual = (_random(cells, served), _sequential(cells, served), _commits(cells, served))
     found = [part for part in usual if part]
     if found or any(is_of_database(each.cell) for each in cells):
         return found
-    return [_any(cells)]
+    return [_any(cells, served)]
 
 
 def _database(
@@ -186,18 +186,7 @@ def _database(
 ) -> list[Told]:
     """Tell what a database did there, where one was measured and did anything."""
     best = headline_cell(cells, everywhere)
-    return [Told(headline(best, bounds), (best,))] if best else []
-
-
-def _best(
-    cells: Iterable[CellSummary],
-    tainted: Sequence[dict[str, FactorValue]],
-    figure: Callable[[CellSummary], float],
-) -> CellSummary | None:
-    """Return the fastest cell, of those that a cache did not serve where there are any."""
-    candidates = list(cells)
-    clean = [c for c in candidates if c.cell.identity() not in tainted]
-    return max(clean or candidates, key=figure, default=None)
+    return [Told(headline(best, bounds, cells), (best,))] if best else []
 
 
 def _addresses(summary: CellSummary) -> set[object]:
@@ -210,63 +199,106 @@ def _addresses(summary: CellSummary) -> set[object]:
     return told or {summary.cell.factors.get("pattern")}
 
 
-def _random(cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]) -> Told | None:
-    """Tell ``reads 8 KiB at random at 74k IOPS (± 3 %) and writes at 40k IOPS (± 5 %)``."""
+def _random(cells: Sequence[CellSummary], served: Served) -> Told | None:
+    """Tell ``reads 8 KiB at random at 74k IOPS (± 3 %) and writes at 40k IOPS (± 5 %) ...``."""
     for size_bytes in BLOCK_SIZES_BYTES:
         fitting = [
             c
             for c in cells
-            if c.cell.block_size_bytes == size_bytes and _addresses(c) == {"random"}
+            if c.cell.block_size_bytes == size_bytes
+            and _addresses(c) == {"random"}
+            and c.cell.kind != _MAP
         ]
-        best = [_best(_of(fitting, name), tainted, lambda c: c.iops.value) for name in _BOTH]
-        found = [cell for cell in best if cell]
+        found = _fastest_of_both(fitting, _rate, served)
         if found:
             words = [f"{c.cell.operation}s at {format_estimate(c.iops)}" for c in found]
             words[0] = words[0].replace(" at ", f" {format_size(size_bytes)} at random at ", 1)
-            return Told(" and ".join(words), tuple(found))
+            where = [_where(c, cells, told=("block_size_bytes",)) for c in found]
+            return Told(_joined(words, where), tuple(found))
     return None
 
 
 _BOTH = ("read", "write")
+_MAP, _SEQUENTIAL = "map", "sequential"
+
+
+def _rate(summary: CellSummary) -> Estimate:
+    return summary.iops
+
+
+def _bandwidth(summary: CellSummary) -> Estimate:
+    return summary.bandwidth
 
 
 def _of(cells: Iterable[CellSummary], operation: str) -> Iterable[CellSummary]:
     return (c for c in cells if c.cell.operation == operation)
 
 
-def _sequential(
-    cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]
-) -> Told | None:
-    """Tell ``reads 1,200 MB/s (± 2 %) and writes 810 MB/s (± 4 %) in sequence``."""
-    fitting = [c for c in cells if _addresses(c) == {"sequential"} and c.cell.kind != "map"]
-    best = [_best(_of(fitting, name), tainted, lambda c: c.bandwidth.value) for name in _BOTH]
-    found = [cell for cell in best if cell]
+def _fastest_of_both(
+    cells: Sequence[CellSummary], figure: Figure, served: Served
+) -> list[CellSummary]:
+    """Return the fastest of the reads and the fastest of the writes, of those that there are."""
+    best = [fastest(_of(cells, operation), figure, served) for operation in _BOTH]
+    return [cell for cell in best if cell]
+
+
+def _where(summary: CellSummary, among: Sequence[CellSummary], *, told: Sequence[str] = ()) -> str:
+    """Return which cell it is: ``with 10 threads (workload matrix)``; the workload among several.
+
+    Args:
+        summary: The cell.
+        among: The cells of its target.
+        told: Factors that were told already.
+    """
+    several = len({each.cell.workload for each in among}) > 1
+    name = f" (workload {summary.cell.workload})" if several else ""
+    return f"with {settings_words(summary, leave_out=told)}{name}"
+
+
+def _joined(words: Sequence[str], where: Sequence[str], ending: str = "") -> str:
+    """Return one or two figures with their cells, which are told once where they are the same."""
+    if len(words) > 1 and len(set(where)) == 1:
+        return f"{' and '.join(words)}{ending}, both {where[0]}"
+    first, *others = zip(words, where, strict=True)
+    return " and ".join([f"{first[0]}{ending} {first[1]}", *(" ".join(each) for each in others)])
+
+
+def sequential_cells(cells: Sequence[CellSummary]) -> list[CellSummary]:
+    """Return the cells that tell what goes in sequence: those made for it, where there are any."""
+    fitting = [c for c in cells if _addresses(c) == {"sequential"} and c.cell.kind != _MAP]
+    return [c for c in fitting if c.cell.kind == _SEQUENTIAL] or fitting
+
+
+def _sequential(cells: Sequence[CellSummary], served: Served) -> Told | None:
+    """Tell ``reads 1,200 MB/s (± 2 %) and writes 810 MB/s (± 4 %) in sequence, both with ...``."""
+    found = _fastest_of_both(sequential_cells(cells), _bandwidth, served)
     # One small request at a time tells of latency: beside a database it is there for its commits.
     of_database = any(is_of_database(c.cell) for c in cells)
     if not found or (of_database and all(_is_small(c.cell) for c in found)):
         return None
     words = [f"{c.cell.operation}s {format_estimate(c.bandwidth)}" for c in found]
-    return Told(f"{' and '.join(words)} in sequence", tuple(found))
+    return Told(_joined(words, [_where(c, cells) for c in found], " in sequence"), tuple(found))
 
 
 def _is_small(cell: Cell) -> bool:
     return cell.block_size_bytes < SEQUENTIAL_BYTES_MIN and cell.threads * cell.depth == 1
 
 
-def _commits(
-    cells: Sequence[CellSummary], tainted: Sequence[dict[str, FactorValue]]
-) -> Told | None:
+def _commits(cells: Sequence[CellSummary], served: Served) -> Told | None:
     """Tell ``commits 1,240/s (± 4 %) with p99 2.1 ms (± 9 %) at 1 committer``.
 
     The fewest committers that were measured: a single session waits for each of its commits.
     """
     commits = list(_of(cells, "commit"))
     fewest = min((c.cell.threads for c in commits), default=0)
-    best = _best((c for c in commits if c.cell.threads == fewest), tainted, lambda c: c.iops.value)
+    best = fastest((c for c in commits if c.cell.threads == fewest), _rate, served)
     if best is None:
         return None
     rate = f"commits {format_value(best.iops).replace(' commits/s', '/s')}"
     at = format_plural(best.cell.threads, "committer")
+    names = ("block_size_bytes", "threads")
+    method = settings_words(best, leave_out=names)
+    at += f", {method}" if method else ""
     words = f"{rate} ({format_interval(best.iops)}){_tail_of_commits(best)} at {at}"
     return Told(words, (best,))
 
@@ -277,14 +309,14 @@ def _tail_of_commits(best: CellSummary) -> str:
     return f" with {name} {format_estimate(known[name])}" if name else ""
 
 
-def _any(cells: Sequence[CellSummary]) -> Told:
-    """Tell the fastest cell of a run that has none of the usual ones."""
-    best = max(cells, key=lambda c: c.bandwidth.value, default=None)
+def _any(cells: Sequence[CellSummary], served: Served) -> Told:
+    """Tell the cell that moves most of a run that has none of the usual ones."""
+    best = fastest(cells, _bandwidth, served)
     if best is None:
         return Told("nothing completed in any cell", ())
-    fastest = "" if len(cells) == 1 else f", the fastest of {len(cells)} cells"
+    most = "" if len(cells) == 1 else f", the highest bandwidth of {len(cells)} cells"
     figures = f"{format_estimate(best.iops)}, {format_value(best.bandwidth)}"
-    return Told(f"{figures} in {format_cell(best.cell)}{fastest}", (best,))
+    return Told(f"{figures} in {format_cell(best.cell)}{most}", (best,))
 
 
 def _worst(findings: Sequence[Finding], already_told: Sequence[Finding]) -> str:

@@ -125,7 +125,7 @@ def rate_text(cell: ReplayCell) -> str:
     With one round there is no interval, and that is said.
     """
     rate = cell.answered_per_s
-    if rate.scatter:
+    if rate.scatter or rate.over == "timeline":
         told = format_estimate(rate)
     elif rate.low is None or rate.high is None:
         told = f"{format_value(rate)} ({format_interval(rate)}: no interval)"

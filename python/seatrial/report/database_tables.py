@@ -11,6 +11,7 @@ from typing import Final
 
 from seatrial.analysis.database.crashes import KIND as CRASH
 from seatrial.analysis.database.model import CacheSweep
+from seatrial.analysis.database.samples import batch_length
 from seatrial.analysis.estimates import counted, estimate_of_rounds
 from seatrial.analysis.model import CellSummary, Estimate, Summary
 from seatrial.analysis.wording import (
@@ -317,23 +318,16 @@ def _batches(workload: str, cells: Sequence[CellSummary]) -> list[Table]:
 def _batch_texts(part: CellSummary) -> list[str]:
     if part.blank:
         return [part.blank, *[NO_FIGURE] * 4]
-    real = batch_length(part, "real")
+    real = batch_length(part.samples, "real")
     if real is None:
         return [NO_FIGURE] * 5
-    others = (batch_length(part, name) for name in ("user", "sys"))
+    others = (batch_length(part.samples, name) for name in ("user", "sys"))
     return [
         seconds_text(real.value),
         seconds_doubt(real),
         *(NO_FIGURE if other is None else seconds_text(other.value) for other in others),
         str(real.rounds),
     ]
-
-
-def batch_length(part: CellSummary, name: str) -> Estimate | None:
-    """Return ``real``, ``user`` or ``sys`` of a batch over its repeats, in s; None if not told."""
-    records = [sample.database for sample in counted(part.samples)]
-    values = [record.batch_s[name] for record in records if record and name in record.batch_s]
-    return estimate_of_rounds(values, "s") if values and len(values) == len(records) else None
 
 
 def _repeat_texts(sample: Sample) -> list[str]:

@@ -169,9 +169,7 @@ def _answered(told: ReplayCell, part: CellSummary) -> list[str]:
     """Return statements answered a second, errors included, and the doubt."""
     if part.blank and not told.answered_per_s.value:
         return ["0", part.blank]
-    # Where nothing failed the cell's own rate is the same, and one round knows its interval.
-    rate = told.answered_per_s if part.failed else part.iops
-    return [rate_text(rate), doubt_text(rate)]
+    return [rate_text(told.answered_per_s), doubt_text(told.answered_per_s)]
 
 
 def _tells(name: str, cells: Sequence[CellSummary]) -> bool:

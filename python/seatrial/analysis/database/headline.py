@@ -7,14 +7,16 @@ from pathlib import PurePath
 
 from seatrial.analysis.compare.durability import KEPT
 from seatrial.analysis.database.crashes import crash_outcome, crash_words, is_crash_trial
-from seatrial.analysis.database.samples import specification
+from seatrial.analysis.database.samples import batch_length, specification
 from seatrial.analysis.estimates import counted
 from seatrial.analysis.model import CellSummary
-from seatrial.analysis.replay.pace import ratio_to_capture
-from seatrial.analysis.replay.samples import is_of_replay
+from seatrial.analysis.replay.pace import answered_per_s, ratio_to_capture
+from seatrial.analysis.replay.samples import is_of_replay, replays
 from seatrial.analysis.wording import (
     format_duration_s,
     format_estimate,
+    format_identity,
+    format_interval,
     format_plural,
     format_value,
 )
@@ -63,22 +65,26 @@ def _order(summary: CellSummary) -> tuple[bool, bool, bool, bool, int]:
     return is_load, summary.cell.operation != "batch", writes, durable, data
 
 
-def headline(summary: CellSummary, bounds: Mapping[str, str]) -> str:
+def headline(
+    summary: CellSummary, bounds: Mapping[str, str], beside: Sequence[CellSummary] = ()
+) -> str:
     """Return a cell's figures: ``2,200 tps (± 3 %) with p99 12 ms (± 4 %) at scale 1000 ...``.
 
     Args:
         summary: Of a database.
         bounds: What bounds a cell, by its key.
+        beside: The cells of its target, none of which may be taken for it.
     """
+    apart = _apart(summary, beside)
     if is_crash_trial(summary.cell):
         return crash_words(crash_outcome(summary.samples))
     if is_of_replay(summary.cell):
-        return _of_replay(summary, bounds.get(summary.cell.key, "inconclusive"))
+        return _of_replay(summary, bounds.get(summary.cell.key, "inconclusive"), apart)
     bound = bounds.get(summary.cell.key, "inconclusive")
     ending = "" if bound == "inconclusive" else f", {_BOUND_WORDS.get(bound, bound)}-bound"
     if summary.cell.operation == "batch":
         return f"{_of_batch(summary)}{ending}"
-    return f"{format_estimate(summary.iops)}{_tail(summary)} {_where(summary)}{ending}"
+    return f"{format_estimate(summary.iops)}{_tail(summary)} {_where(summary)}{apart}{ending}"
 
 
 _BOUND_WORDS = {"cpu": "CPU"}
@@ -98,7 +104,7 @@ _REPLAY_ENDINGS = {
 }
 
 
-def _of_replay(summary: CellSummary, bound: str) -> str:
+def _of_replay(summary: CellSummary, bound: str, apart: str) -> str:
     """Return ``replays prod.trace at 880 statements/s (± 3 %), 4.5x the capture, ...``."""
     samples = counted(summary.samples)
     # Errors were answered, too, and count beside the capture; not where they make up the rate.
@@ -106,14 +112,18 @@ def _of_replay(summary: CellSummary, bound: str) -> str:
     ratio = None if has_errors else ratio_to_capture(samples)
     beside = f", {format_value(ratio)} the capture's rate" if ratio else ""
     name = PurePath(str(summary.cell.factors.get("trace", "a trace"))).name
-    rate = format_estimate(summary.iops)
-    return f"replays {name} at {rate}{_tail(summary)}{beside}{_REPLAY_ENDINGS.get(bound, '')}"
+    rate = answered_per_s(samples) if replays(samples) else summary.iops
+    told = f"replays {name}{apart} at {format_estimate(rate)}{_tail(summary)}{beside}"
+    return f"{told}{_REPLAY_ENDINGS.get(bound, '')}"
 
 
 def _of_batch(summary: CellSummary) -> str:
     file = summary.cell.factors.get("file", summary.cell.workload)
-    mean = summary.latency.get("batch", {}).get("mean")
-    return f"runs {file}" + (f" in {format_duration_s(mean.value / 1e9)}" if mean else "")
+    real = batch_length(summary.samples, "real")
+    if real is None:
+        return f"runs {file}"
+    doubt = format_interval(real.scaled(1e9, "ns"))
+    return f"runs {file} in {format_duration_s(real.value)} ({doubt})"
 
 
 def _tail(summary: CellSummary) -> str:
@@ -130,6 +140,22 @@ def _tail(summary: CellSummary) -> str:
     name = next((name for name in PERCENTILES if name in known), None)
     of = f" of {kind}" if len(kinds) > 1 else ""
     return f" with {name}{of} {format_estimate(known[name])}" if name else ""
+
+
+def _apart(summary: CellSummary, beside: Sequence[CellSummary]) -> str:
+    """Return what tells a cell from others that the same words would name; empty for none."""
+    own = summary.cell.identity()
+    others = [
+        each.cell.identity()
+        for each in beside
+        if each.cell.key != summary.cell.key
+        and is_of_database(each.cell)
+        and _where(each) == _where(summary)
+    ]
+    names = [name for name in own if any(other.get(name) != own[name] for other in others)]
+    told = {name: own[name] for name in names if name not in ("threads", "trace")}
+    words = format_identity({**told, "operation": summary.cell.operation}) if told else ""
+    return f" ({words})" if words else ""
 
 
 def _where(summary: CellSummary) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from seatrial.analysis.estimate import Estimate
+from seatrial.analysis.estimates import counted, estimate_of_rounds
 from seatrial.results.model import DatabaseRecord, Sample
 from seatrial.study.cell import Cell
 from seatrial.study.database import DatabaseSpec, spec_of
@@ -32,3 +34,10 @@ def ceiling_share(rate_per_s: float, ceiling_per_s: float | None) -> float | Non
     if not ceiling_per_s or rate_per_s > CEILING_PASSED_RATIO * ceiling_per_s:
         return None
     return rate_per_s / ceiling_per_s
+
+
+def batch_length(samples: Sequence[Sample], name: str) -> Estimate | None:
+    """Return ``real``, ``user`` or ``sys`` of a batch over its repeats, in s; None if not told."""
+    records = [sample.database for sample in counted(samples)]
+    values = [record.batch_s[name] for record in records if record and name in record.batch_s]
+    return estimate_of_rounds(values, "s") if values and len(values) == len(records) else None

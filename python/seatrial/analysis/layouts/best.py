@@ -18,6 +18,8 @@ from seatrial.study.cell import Cell
 
 BLOCK_SIZES_BYTES: Final = (8192, 4096, 16384)
 """What a database asks for: pages of 8 KiB, else the nearest that was measured."""
+_OF_PARTS: Final = ("fill", "map")
+"""Kinds that tell of the making of a file, or of a part of one."""
 Among = Literal["all", "redundant"]
 
 
@@ -118,6 +120,11 @@ def _sequential(operation: str) -> Callable[[Cell], bool]:
     return lambda cell: cell.operation == operation and _addresses(cell) == {"sequential"}
 
 
+def _made_for(cell: Cell) -> bool:
+    """Tell whether a cell is there to tell what goes in sequence; others happen to go so."""
+    return cell.kind == "sequential"
+
+
 def _operation(operation: str) -> Callable[[Cell], bool]:
     return lambda cell: cell.operation == operation
 
@@ -130,14 +137,17 @@ def _use(measured: Measured, wanted: Callable[[Cell], bool], words: str) -> Use 
     found: dict[str, list[CellSummary]] = {}
     for own in measured.by_target.values():
         for key, summary in own.items():
-            if summary.cell.kind != "fill" and wanted(summary.cell):
+            if summary.cell.kind not in _OF_PARTS and wanted(summary.cell):
                 found.setdefault(key, []).append(summary)
     shared = {key: cells for key, cells in found.items() if len(cells) > 1}
     if not shared:
         return None
+    made_for = {key: cells for key, cells in shared.items() if _made_for(cells[0].cell)}
+    shared = made_for or shared
     key = max(shared, key=lambda each: _weight(shared[each]))
     cell = shared[key][0].cell
-    return Use(f"{words}{_concurrency(cell)}", key)
+    size = f" of {format_size(cell.block_size_bytes)}" if words.startswith("sequential") else ""
+    return Use(f"{words}{size}{_concurrency(cell)}", key)
 
 
 def _weight(cells: Sequence[CellSummary]) -> tuple[float, ...]:

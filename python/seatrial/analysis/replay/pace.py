@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from seatrial.analysis.estimate import Estimate
-from seatrial.analysis.estimates import estimate_of_rounds
+from seatrial.analysis.estimates import estimate_of_rounds, rate_estimate
 from seatrial.analysis.replay.model import Lateness
 from seatrial.analysis.replay.samples import has_clock, played, replays
 from seatrial.results.model import Sample
@@ -37,9 +37,14 @@ def to_be_sent(record: ReplayRecord) -> int:
 
 
 def answered_per_s(samples: Sequence[Sample]) -> Estimate:
-    """Return statements answered per second over whole samples, at least one with a record."""
-    rates = [_rate_per_s(sample, record) for sample, record in replays(samples)]
-    return estimate_of_rounds(rates, UNIT)
+    """Return statements answered per second over whole samples, at least one with a record.
+
+    Where nothing failed that is the cell's own rate, of which one round knows its interval.
+    """
+    played = replays(samples)
+    if all(answered(record) == sample.outcome.completed for sample, record in played):
+        return rate_estimate([sample for sample, _ in played])
+    return estimate_of_rounds([_rate_per_s(*each) for each in played], UNIT)
 
 
 def captured_per_s(samples: Sequence[Sample]) -> float | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from seatrial.analysis.audit.model import TableAudit
+from seatrial.analysis.fastest import Served, served_by_caches
 from seatrial.analysis.model import CellSummary, Summary
 from seatrial.analysis.steady.model import SteadyState
 from seatrial.report.figures.addresses import address_figures
@@ -20,8 +21,6 @@ from seatrial.report.figures.rates import matrix_figures, sequential_figures
 from seatrial.report.figures.steady import steady_figures
 
 _AFTER = (
-    commit_figures,
-    sequential_figures,
     address_figures,
     four_figures,
     mix_figures,
@@ -39,7 +38,13 @@ def figures_of_run(summary: Summary, heat_views_max: int = COLUMNS_MAX) -> list[
     """
     return [
         *load_line_figures(summary.load_lines),
-        *figures_of(summary.cells, heat_views_max, summary.audits, summary.steady),
+        *figures_of(
+            summary.cells,
+            heat_views_max,
+            summary.audits,
+            summary.steady,
+            served_by_caches(summary.findings),
+        ),
     ]
 
 
@@ -85,6 +90,7 @@ def figures_of(
     heat_views_max: int = COLUMNS_MAX,
     audits: Sequence[TableAudit] = (),
     steady: Sequence[SteadyState] = (),
+    served: Served = (),
 ) -> list[Figure]:
     """Return the charts that these cells give, in the page's order; none is ever empty.
 
@@ -93,11 +99,14 @@ def figures_of(
         heat_views_max: How many cells may have their latency over time drawn.
         audits: Of the tables among the cells.
         steady: Of the cells that were measured for long enough to tell.
+        served: What a cache served, by identity; no title tells it as the device's.
     """
     return [
-        *matrix_figures(cells, audits),
+        *matrix_figures(cells, audits, served),
         *matrix_latency(cells),
         *steady_figures(steady, cells),
         *heat_figures(cells, views_max=heat_views_max),
+        *commit_figures(cells),
+        *sequential_figures(cells, served),
         *(figure for make in _AFTER for figure in make(cells)),
     ]

@@ -8,8 +8,9 @@ from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from seatrial.analysis.audit.model import TableAudit
+from seatrial.analysis.fastest import Served, fastest, least_within, settings_words
 from seatrial.analysis.model import CellSummary, Estimate
-from seatrial.analysis.wording import format_estimate, format_plural, format_size
+from seatrial.analysis.wording import format_estimate, format_plural
 from seatrial.report.figures.axes import block_size_axis, extent, log_axis, value_axis
 from seatrial.report.figures.model import Axis, Figure, Line, Look, Panel, Point, View
 from seatrial.report.figures.naming import (
@@ -18,10 +19,8 @@ from seatrial.report.figures.naming import (
     grouped,
     identity_by,
     line_style_of,
-    name_by,
     of_kind,
     requests_word,
-    varying,
     varying_among,
 )
 from seatrial.report.figures.notes import blank_notes, interval_note
@@ -43,22 +42,35 @@ class _Sort(NamedTuple):
     measure: _Measure
     topic: str
     scale: Literal["log", "linear"]
+    served: Served
 
 
-def matrix_figures(cells: Sequence[CellSummary], audits: Sequence[TableAudit] = ()) -> list[Figure]:
+def matrix_figures(
+    cells: Sequence[CellSummary], audits: Sequence[TableAudit] = (), served: Served = ()
+) -> list[Figure]:
     """Return IOPS and bandwidth of the random matrix against block size, log-log.
 
     Where its tables were audited, the model's lines and the gaps are drawn too.
+
+    Args:
+        cells: Of a run.
+        audits: Of its tables.
+        served: What a cache served, by identity; no title tells it as the device's.
     """
-    return [
-        *_figure(cells, _Sort("matrix", "iops", "Random access: requests", "log"), audits),
-        *_figure(cells, _Sort("matrix", "bandwidth", "Random access: bandwidth", "log"), audits),
-    ]
+    rates = _Sort("matrix", "iops", "Random access: requests", "log", served)
+    bandwidths = _Sort("matrix", "bandwidth", "Random access: bandwidth", "log", served)
+    return [*_figure(cells, rates, audits), *_figure(cells, bandwidths, audits)]
 
 
-def sequential_figures(cells: Sequence[CellSummary]) -> list[Figure]:
-    """Return the rate of the sequential sweep against block size, from 0."""
-    return _figure(cells, _Sort("sequential", "bandwidth", "Sequential access", "linear"), ())
+def sequential_figures(cells: Sequence[CellSummary], served: Served = ()) -> list[Figure]:
+    """Return the rate of the sequential sweep against block size, from 0.
+
+    Args:
+        cells: Of a run.
+        served: What a cache served, by identity; no title tells it as the device's.
+    """
+    sort = _Sort("sequential", "bandwidth", "Sequential access", "linear", served)
+    return _figure(cells, sort, ())
 
 
 def _figure(
@@ -86,9 +98,22 @@ def _figure(
                 ),
                 *_views_of_all_targets(drawn, sort),
             ],
+            chosen=_first_shown(workloads, sort),
             table=f"table-{sort.kind}",
         )
     ]
+
+
+def _first_shown(workloads: Mapping[tuple[str, str], Sequence[CellSummary]], sort: _Sort) -> int:
+    """Return the place of the workload whose figure the verdict tells: the first target's best."""
+    (target, _), first = next(iter(workloads.items()))
+    operation = first[0].cell.operation
+    own = [s for (on, _), members in workloads.items() for s in members if on == target]
+    best = fastest(
+        (s for s in own if s.cell.operation == operation), attrgetter(sort.measure), sort.served
+    )
+    places = [where for where, members in workloads.items() if best in members]
+    return list(workloads).index(places[0])
 
 
 def _views_of_all_targets(cells: Sequence[CellSummary], sort: _Sort) -> list[View]:
@@ -130,7 +155,7 @@ def _view(
                 feet=more.feet,
             )
         )
-    title = _title(cells, measure)
+    title = _title(cells, measure, sort.served)
     gaps = overlay.gaps
     if gaps:
         title = f"{title}; {format_plural(len(gaps), 'gap is', 'gaps are')} circled"
@@ -176,24 +201,29 @@ def _lines(
     ]
 
 
-def _title(cells: Sequence[CellSummary], measure: _Measure) -> str:
-    """Return where each operation first reaches its best rate, as one sentence.
+def _title(cells: Sequence[CellSummary], measure: _Measure, served: Served) -> str:
+    """Return the fastest cell of each operation, and with how little one does as much.
 
-    Cells whose rate lies inside the best one's interval are as good as it; of those, the smallest
-    blocks say where more no longer helps.
+    The verdict tells the same cells: what a cache served is left out of both.
     """
-    factors = varying(cells, leave_out=("operation", "block_size_bytes"))
+    figure = attrgetter(measure)
     parts: list[str] = []
     for operation, members in grouped(cells, lambda s: s.cell.operation).items():
-        best = max((attrgetter(measure)(s) for s in members), key=lambda e: e.value)
-        enough = best.value if best.low is None else best.low
-        first = min(
-            (s for s in members if attrgetter(measure)(s).value >= enough),
-            key=lambda s: (s.cell.block_size_bytes, s.cell.threads * s.cell.depth),
-        )
-        figure = format_estimate(attrgetter(measure)(first))
-        where = ", ".join(
-            filter(None, [format_size(first.cell.block_size_bytes), name_by(first, factors)])
-        )
-        parts.append(f"{requests_word(operation)} reach {figure} with {where}")
+        best = fastest(members, figure, served)
+        if best is None:
+            continue
+        where = _where(best, cells)
+        parts.append(f"{requests_word(operation)} reach {format_estimate(figure(best))} {where}")
+        least = least_within(members, figure, best)
+        if least:
+            parts.append(f"within that interval {_where(least, cells)}")
+        if any(figure(each).value > figure(best).value for each in members):
+            parts.append("what is faster was served by a cache")
     return capitalized("; ".join(parts))
+
+
+def _where(summary: CellSummary, cells: Sequence[CellSummary]) -> str:
+    """Return which cell it is; with its target where there are several."""
+    several = len({each.cell.target for each in cells}) > 1
+    target = f" on {summary.cell.target}" if several else ""
+    return f"with {settings_words(summary)}{target}"

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from seatrial.analysis.database.crashes import is_crash_trial
 from seatrial.analysis.database.model import DatabaseCell
+from seatrial.analysis.database.samples import batch_length
 from seatrial.analysis.model import CellSummary, Summary
 from seatrial.analysis.replay.samples import is_of_replay
 from seatrial.analysis.wording import (
@@ -15,7 +16,6 @@ from seatrial.analysis.wording import (
     format_plural,
 )
 from seatrial.report.database_tables import (
-    batch_length,
     latency_table,
     rate_tables,
     sweep_tables,
@@ -202,7 +202,7 @@ def _cell_heading(
     name = ": ".join(filter(None, words)) or part.cell.workload
     # The name of a target is spelt as the user spells it.
     name = name if several or "target" in label_names(same) else capitalized(name)
-    real = batch_length(part, "real")
+    real = batch_length(part.samples, "real")
     rate = seconds_interval(real) if real else format_estimate(part.iops)
     known = told.get(part.cell.key)
     bound = f", bound by: {known.verdict.bound}" if known else ""

@@ -1,0 +1,214 @@
+"""Figures at the top: one name has one figure, on the page, on the terminal and in the exports."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NamedTuple
+
+from exports_hand import make_cell, make_run, make_sample
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from page_reader import read
+
+from seatrial.analysis.fastest import settings_words
+from seatrial.analysis.model import CellSummary, Finding, Summary
+from seatrial.analysis.summary import summarise
+from seatrial.analysis.verdict import verdict
+from seatrial.analysis.wording import format_estimate
+from seatrial.cli.outcome import run_text
+from seatrial.report.exports import export
+from seatrial.report.figures.page_order import figures_of, figures_of_run
+from seatrial.report.markup import NO_BREAK_SPACE
+from seatrial.report.page import render
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Headline(NamedTuple):
+    """A figure that is told alone, and of which cell it says that it is."""
+
+    operation: str
+    figure: str
+    settings: str
+    workload: str
+
+
+class Shape(NamedTuple):
+    """What a drawn cell does."""
+
+    kind: str
+    operation: str
+    size_bytes: int
+    threads: int
+    pattern: str
+
+
+def run_of(rounds_by_shape: dict[Shape, tuple[int, ...]]) -> Summary:
+    samples = []
+    for shape, rounds in rounds_by_shape.items():
+        cell = make_cell(
+            shape.operation, shape.size_bytes, shape.threads, kind=shape.kind, pattern=shape.pattern
+        )
+        samples += [make_sample(cell, {shape.operation: n}, index=i) for i, n in enumerate(rounds)]
+    return summarise(make_run(), samples)
+
+
+def cell_of(summary: Summary, named: Headline) -> CellSummary:
+    """The only cell that a headline can be of."""
+    workloads = {each.cell.workload for each in summary.cells}
+    [found] = [
+        each
+        for each in summary.cells
+        if each.cell.operation == named.operation
+        and named.settings in (settings_words(each), _without_size(each))
+        and each.cell.workload in ({named.workload} if named.workload else workloads)
+        and named.figure in (format_estimate(each.iops), format_estimate(each.bandwidth))
+    ]
+    return found
+
+
+def _without_size(each: CellSummary) -> str:
+    return settings_words(each, leave_out=("block_size_bytes",))
+
+
+FIGURE = r"[\d.,kM]+ (?:IOPS|MB/s) \([^)]*\)"
+WITH = r"with ([^(;]*?)(?: \(workload (\w+)\))?(?= and |[;.]|$)"
+
+
+def of_title(title: str, workload: str) -> list[Headline]:
+    found = re.findall(rf"(read|write)s reach ({FIGURE}) with ([^;]+)", title, re.IGNORECASE)
+    return [Headline(operation.lower(), *rest, workload) for operation, *rest in found]
+
+
+def of_verdict(sentence: str, *, ending: str) -> list[Headline]:
+    """What a verdict tells of reads and writes, at random or in sequence."""
+    part = next((each for each in sentence.split("; ") if ending in each), "").rstrip(".")
+    told = re.findall(rf"(read|write)s (?:[^;]*?at random )?(?:at )?({FIGURE})", part, re.I)
+    where = re.findall(WITH, part)
+    where *= len(told) if "both with" in part else 1
+    return [
+        Headline(operation.lower(), figure, *named)
+        for (operation, figure), named in zip(told, where, strict=True)
+    ]
+
+
+def test_what_goes_in_sequence_is_one_figure_and_names_its_cell():
+    """The verdict told 1,100 and 3,000 MB/s and the chart 850 and 1,400, of other workloads."""
+    summary = run_of(
+        {
+            Shape("sequential", "read", 64 * KIB, 1, "sequential"): (8000, 8010, 8020),
+            Shape("sequential", "read", MIB, 1, "sequential"): (850, 851, 852),
+            Shape("sequential", "write", MIB, 1, "sequential"): (1400, 1410, 1390),
+            Shape("matrix", "read", MIB, 10, "sequential"): (1100, 1110, 1090),
+            Shape("fill", "write", MIB, 4, "sequential"): (3000, 3010, 2990),
+        }
+    )
+    chart = next(each for each in figures_of_run(summary) if each.id == "sequential-bandwidth")
+    [reads, writes] = of_title(chart.title, "sequential")
+    assert (reads.figure, writes.figure) == ("892 MB/s (± 0.3 %)", "1,470 MB/s (± 2 %)")
+    assert of_verdict(summary.verdict, ending="in sequence") == [reads, writes]
+    assert summary.verdict.startswith(
+        "Reads 892 MB/s (± 0.3 %) and writes 1,470 MB/s (± 2 %) in sequence, both with 1 MiB, "
+        "1 thread (workload sequential)"
+    )
+
+
+def test_the_title_leaves_out_what_a_cache_served_as_the_verdict_does():
+    summary = run_of(
+        {
+            Shape("sequential", "read", MIB, 1, "sequential"): (500, 501, 502),
+            Shape("sequential", "read", MIB, 8, "sequential"): (9000, 9001, 9002),
+        }
+    )
+    fast = max(summary.cells, key=lambda each: each.iops.value)
+    served = Finding(
+        kind="page_cache_served", severity="warning", cells=[fast.cell.identity()], sentence="So.",
+        cause="", evidence={}, next="",
+    )  # fmt: skip
+    told = of_verdict(verdict(summary.cells, [served]), ending="in sequence")
+    [chart] = [
+        each
+        for each in figures_of(summary.cells, served=[fast.cell.identity()])
+        if each.id == "sequential-bandwidth"
+    ]
+    assert [each.settings for each in told] == ["1 MiB, 1 thread"]
+    assert chart.title.endswith("with 1 MiB, 1 thread; what is faster was served by a cache")
+
+
+def test_the_fastest_of_equals_is_that_of_the_least_effort():
+    shapes = {
+        Shape("sequential", "read", size, threads, "sequential"): (100 * MIB // size,) * 3
+        for size in (4 * MIB, MIB)
+        for threads in (8, 2)
+    }
+    [told] = of_verdict(run_of(shapes).verdict, ending="in sequence")
+    assert told.settings == "1 MiB, 2 threads"
+
+
+SHAPES = st.one_of(
+    st.builds(
+        Shape,
+        st.just("sequential"),
+        st.sampled_from(("read", "write")),
+        st.sampled_from((64 * KIB, MIB)),
+        st.sampled_from((1, 4)),
+        st.just("sequential"),
+    ),
+    st.builds(
+        Shape,
+        st.sampled_from(("matrix", "four", "io")),
+        st.sampled_from(("read", "write")),
+        st.sampled_from((4 * KIB, 8 * KIB, MIB)),
+        st.sampled_from((1, 10)),
+        st.sampled_from(("random", "sequential")),
+    ),
+    st.just(Shape("fill", "write", MIB, 1, "sequential")),
+)
+ROUNDS = st.one_of(
+    st.integers(500, 30_000).map(lambda n: (n, n + n // 90, n - n // 80)),
+    st.lists(st.integers(1, 30_000), min_size=1, max_size=4).map(tuple),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawn=st.dictionaries(SHAPES, ROUNDS, min_size=1, max_size=9))
+def test_every_headline_with_one_name_has_one_figure(drawn: dict[Shape, tuple[int, ...]]):
+    summary = run_of(drawn)
+    told = [
+        *of_verdict(summary.verdict, ending="at random"),
+        *of_verdict(summary.verdict, ending="in sequence"),
+    ]
+    figures = figures_of_run(summary)
+    titles = [
+        headline
+        for each in figures
+        if each.id in ("matrix-iops", "matrix-bandwidth", "sequential-bandwidth")
+        for view in each.views
+        for headline in of_title(view.title, each.id.partition("-")[0])
+    ]
+    goes_in_sequence = any(shape.pattern == "sequential" for shape in drawn)
+    assert bool(of_verdict(summary.verdict, ending="in sequence")) is goes_in_sequence
+    for headline in [*told, *titles]:
+        assert cell_of(summary, headline), "each figure is that of the cell that it names"
+    for headline in of_verdict(summary.verdict, ending="in sequence"):
+        named = headline.workload or summary.cells[0].cell.workload
+        if any(shape.kind == "sequential" for shape in drawn):
+            assert named == "sequential"
+            assert headline._replace(workload=named) in titles
+    assert json.loads(export(summary, "json"))["verdict"] == summary.verdict
+    assert summary.verdict in " ".join(run_text(summary).split())
+
+
+def test_page_terminal_and_exports_open_with_the_same_sentence():
+    summary = run_of(
+        {
+            Shape("matrix", "read", 8 * KIB, 1, "random"): (500, 501, 502),
+            Shape("sequential", "read", MIB, 8, "sequential"): (657, 1967, 11_150),
+        }
+    )
+    page = read(render(summary))
+    assert page.one("h1").text.replace(NO_BREAK_SPACE, " ") == summary.verdict
+    assert "2,100 MB/s (median of 3 rounds: 690 to 12,000 MB/s) in sequence" in summary.verdict
+    assert summary.verdict in " ".join(run_text(summary).split())

@@ -18,7 +18,7 @@ EXIT_CODES: Final[dict[int, str]] = {
     5: "refused for safety: data would be lost or the target is in use",
     6: "the target cannot be used: missing, not writable or of the wrong kind",
     7: "the results file cannot be used: corrupt, locked, not one of ours, or removed in mid-run",
-    8: "too little space on the target, before or during the run",
+    8: "too little space, on the target or for the results, before or during the run",
     9: "a size or offset is not a multiple of the target's logical block",
     10: "the file system does not support O_DIRECT",
     11: "the results file was written by a newer version",
@@ -99,6 +99,12 @@ class ResultsFileError(SeatrialError):
     """The results file cannot be used: corrupt, locked or not one of ours; it is left as it is."""
 
     exit_code = 7
+
+
+class FullResultsFileError(ResultsFileError):
+    """The file system that holds the results file has no space left."""
+
+    exit_code = 8
 
 
 class NewerResultsFileError(ResultsFileError):

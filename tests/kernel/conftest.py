@@ -16,7 +16,11 @@ import pytest
 from kernel.injections import Group, thaw
 
 IMAGE_BYTES = 400 << 20  # mkfs.xfs wants 300 MiB at least; the image is sparse
-MKFS = {"xfs": ("mkfs.xfs", "-q"), "ext4": ("mkfs.ext4", "-q", "-E", "lazy_itable_init=0")}
+MKFS = {
+    "xfs": ("mkfs.xfs", "-q"),
+    "ext4": ("mkfs.ext4", "-q", "-E", "lazy_itable_init=0"),
+    "btrfs": ("mkfs.btrfs", "-q"),
+}
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ def memory(tmp_path) -> Iterator[Path]:
 
 
 def kind_package(kind: str) -> str:
-    return "xfsprogs" if kind == "xfs" else "e2fsprogs"
+    return {"xfs": "xfsprogs", "ext4": "e2fsprogs", "btrfs": "btrfs-progs"}[kind]
 
 
 def make(kind: str, base: Path) -> Place:

@@ -138,7 +138,7 @@ def test_telemetry_tells_ingest_and_query_apart():
 
 def test_a_batch_is_told_with_its_interval_and_every_repeat():
     part = batch_summary()
-    real = batch_length(part, "real")
+    real = batch_length(part.samples, "real")
     assert real is not None
     assert column(table_of(made(), "database-batch"), "real") == ["34 min 3 s"]
     repeats = table_of(made(), "database-repeats")

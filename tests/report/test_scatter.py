@@ -35,9 +35,9 @@ SHOWN = "1,300 IOPS (median of 4 rounds: 660 to 11k)"
 RANGE = "median of 4 rounds: 660 to 11k"
 
 
-def cell_of_rounds(rates: tuple[int, ...], **which) -> CellSummary:
+def cell_of_rounds(rates_per_s: tuple[int, ...], **which) -> CellSummary:
     cell = make_cell(**which)
-    return summarised([make_sample(cell, {"read": n}, index=i) for i, n in enumerate(rates)])
+    return summarised([make_sample(cell, {"read": n}, index=i) for i, n in enumerate(rates_per_s)])
 
 
 def run_of(*cells: CellSummary) -> Summary:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -99,17 +101,21 @@ def told_if_it_fails(request: RunRequest, store: ResultsFile, *, as_json: bool) 
         with suppress(SeatrialError):
             for run in store.runs():
                 if run.id not in earlier and not as_json:
-                    _tell_failed(run, store.samples(run.id), store.path)
+                    _tell_failed(run, store)
         raise
 
 
-def _tell_failed(run: Run, samples: Sequence[Sample], results: Path) -> None:
+def _tell_failed(run: Run, store: ResultsFile) -> None:
+    samples = store.samples(run.id)
     if not samples:
         return
     click.echo(run_text(summarise(run, samples)))
     if is_resumable(run.command):
-        click.echo(f"Go on:  {repeated(resuming(run.command))}")
-    click.echo(f"Again:  {next_command('show', run.id, results=results)}")
+        moved = shlex.quote(os.fsdecode(store.path.absolute())) if store.is_moved else ""
+        click.echo(f"Go on:  {repeated(resuming(run.command, moved))}")
+    else:
+        click.echo(f"Repeat: {repeated(run.command)}")
+    click.echo(f"Again:  {next_command('show', run.id, results=store.path)}")
 
 
 def tell(

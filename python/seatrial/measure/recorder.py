@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from seatrial.errors import SpaceError
+from seatrial.errors import SpaceError, TargetError
 from seatrial.measure.limits import OwnLimits
 from seatrial.measure.neighbours import Neighbours
 from seatrial.measure.progress import Silent, TimeLeft, Watcher
@@ -107,16 +108,17 @@ class Recorder:
                 run's only cell, so that a resumed run measures the cell again.
             TargetError: when a target goes away.
         """
-        self._stage.bring_up(cell.target, self.watcher, fills=cell.kind == FILL)
-        self.watcher.cell_started(cell, round_number, time_left)
-        spec = self._spec(cell, round_number)
-        looks = None if not is_on_storage(cell) else self._neighbours
-        if looks:
-            looks.before()
-        sample = self._stage.measure(
-            cell, spec, round_number=round_number, position=position, watcher=self.watcher
-        )
-        others = looks.after() if looks else {}
+        with self._full_drives_named(cell.target):
+            self._stage.bring_up(cell.target, self.watcher, fills=cell.kind == FILL)
+            self.watcher.cell_started(cell, round_number, time_left)
+            spec = self._spec(cell, round_number)
+            looks = None if not is_on_storage(cell) else self._neighbours
+            if looks:
+                looks.before()
+            sample = self._stage.measure(
+                cell, spec, round_number=round_number, position=position, watcher=self.watcher
+            )
+            others = looks.after() if looks else {}
         is_only_cell = len(self.plan.cells) == 1 and cell.kind != LOADLINE
         if sample.status == INTERRUPTED and not is_only_cell:
             raise Interrupted
@@ -140,22 +142,48 @@ class Recorder:
         return stored
 
     def _full(self, sample: Sample) -> SpaceError | None:
-        """Return the error of a file system that ran full under a sample; None where none did.
-
-        The files of loop devices are files of holes: where their own file system has no room, the
-        kernel fails the requests of the device with EIO.
-        """
+        """Return the error of a file system that ran full under a sample; None where none did."""
         names = {error.name for error in sample.errors}
         what = f"{sample.cell.key} failed with {', '.join(sorted(names))}"
         if FULL_NAMES & names:
             path = self._stage.spec(sample.cell, 0)["target"].get("path")
             return no_space(Path(path or sample.cell.target), what)
+        return self._full_drives(sample.cell.target, what) if names else None
+
+    def _full_drives(self, label: str, what: str) -> SpaceError | None:
+        """Return the error of a file system without room for the drives of a layout, if that is so.
+
+        The files of loop devices are files of holes: where their own file system has no room, the
+        kernel fails the requests of the device, and an array or file system on it may fail at
+        anything.
+
+        Args:
+            label: Of the target.
+            what: What failed, as a phrase.
+        """
         drives = self.plan.study.drives
-        if "EIO" in names and self.plan.target(sample.cell.target).layout and drives.loop:
-            folder = Path(drives.folder or ".").resolve()
-            if free := free_text(folder):
-                return no_space(folder, f"{what}; its drives are files there, and {free}")
-        return None
+        if not (self.plan.target(label).layout and drives.loop):
+            return None
+        folder = Path(drives.folder or ".").resolve()
+        free = free_text(folder)
+        return no_space(folder, f"{what}; its drives are files there, and {free}") if free else None
+
+    @contextmanager
+    def _full_drives_named(self, label: str) -> Iterator[None]:
+        """Name the full file system below a layout that fails within the block.
+
+        Raises:
+            SpaceError: when that is why it fails.
+        """
+        try:
+            yield
+        except TargetError as error:
+            full = None
+            if not isinstance(error, SpaceError):
+                full = self._full_drives(label, error.seen.rstrip("."))
+            if full is None:
+                raise
+            raise full from error
 
     def probe(self, cell: Cell, number: int) -> Sample:
         """Measure a cell without storing or telling of it.

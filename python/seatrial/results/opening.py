@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from seatrial.errors import NewerResultsFileError, ResultsFileError
+from seatrial.errors import FullResultsFileError, NewerResultsFileError, ResultsFileError
 from seatrial.results import schema
 
 LOCK_TIMEOUT_S = 10.0
@@ -21,6 +21,8 @@ _APPLICATION_ID_AT = 68
 
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _UNWRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+_PIECE_BYTES = 64 * 1024
+"""SQLite lets the files beside a results file grow by less than that at a time."""
 _DEVICE = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 
 
@@ -126,8 +128,8 @@ def _explanation(
             "opened for reading.",
             next_step="Name a results file in a directory of your own: --results FILE",
         )
-    if code == sqlite3.SQLITE_FULL or (code in _DEVICE and _free_bytes(path.parent) == 0):
-        return ResultsFileError(
+    if code == sqlite3.SQLITE_FULL or (code in _DEVICE and _is_full(path.parent)):
+        return FullResultsFileError(
             seen=f"No space left on {path.parent}, which holds the results file {path.name}: "
             f"{error}.",
             cause="The file system of the results file is full, which need not be the one under "
@@ -144,13 +146,13 @@ def _explanation(
     return damaged(path, _damage(error, connection))
 
 
-def _free_bytes(folder: Path) -> int | None:
-    """Return what is free on the file system of a folder; None where that is not known."""
+def _is_full(folder: Path) -> bool:
+    """Tell whether the file system of a folder has no room for the next piece of a file."""
     try:
         status = os.statvfs(folder)
     except OSError:
-        return None
-    return status.f_bavail * status.f_frsize if status.f_blocks else None
+        return False
+    return bool(status.f_blocks) and status.f_bavail * status.f_frsize < _PIECE_BYTES
 
 
 def _damage(error: sqlite3.Error, connection: sqlite3.Connection | None) -> str:

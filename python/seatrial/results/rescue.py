@@ -1,6 +1,7 @@
-"""A results file that somebody removes while it is written to: seen, and written anew elsewhere.
+"""A results file that somebody removes, or that fills its disk: written anew elsewhere.
 
-An open file lives on without its name until it is closed: what was stored can still be read.
+An open file lives on without its name until it is closed: what was stored can still be read. Of a
+file that has no room for the next sample all that was stored can be read, too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from seatrial.errors import ResultsFileError
+from seatrial.errors import FullResultsFileError, ResultsFileError
 
 Identity = tuple[int, int]
 """Device and inode of a file."""
@@ -43,24 +44,63 @@ def rescue(path: Path, connection: sqlite3.Connection) -> Path:
     reason = ""
     for folder in (path.parent, Path.cwd(), Path(tempfile.gettempdir())):
         try:
-            new = _new_file(folder, path)
-        except OSError as error:
-            reason = f"{folder}: {error.strerror}"
-            continue
-        try:
-            copy = sqlite3.connect(new)
-            connection.backup(copy)
-            copy.close()
-        except sqlite3.Error as error:
-            reason = f"{folder}: {error}"
-            with suppress(OSError):
-                new.unlink()
-        else:
-            return new
+            return copy_to(folder, path, connection)
+        except (OSError, sqlite3.Error) as error:
+            reason = f"{folder}: {getattr(error, 'strerror', None) or error}"
     raise ResultsFileError(
         seen=f"The results file {path} was removed in mid-run and cannot be written anew: {reason}",
         cause="Another process removed, moved or replaced it; no folder takes what it held",
         next_step="Look for it under another name, then measure again",
+    )
+
+
+def copy_to(folder: Path, path: Path, connection: sqlite3.Connection) -> Path:
+    """Copy all that an open file holds into a new one in a folder; return where that is.
+
+    Raises:
+        OSError: No file can be made there.
+        sqlite3.Error: It cannot be written.
+    """
+    new = _new_file(folder, path)
+    try:
+        copy = sqlite3.connect(new)
+        connection.backup(copy)
+        copy.close()
+    except BaseException:
+        with suppress(OSError):
+            new.unlink()
+        raise
+    return new
+
+
+def folders_elsewhere(path: Path) -> list[Path]:
+    """Return folders on other file systems than that of a file, which may have room for it."""
+    found = []
+    full = path.parent.stat().st_dev
+    for folder in (Path.cwd(), Path.home(), Path(tempfile.gettempdir())):
+        with suppress(OSError):
+            if folder.stat().st_dev != full:
+                found.append(folder)
+    return found
+
+
+def full(path: Path, now: Path | None) -> FullResultsFileError:
+    """Return the error of a file that had no room for a sample.
+
+    Args:
+        path: The file.
+        now: The file that holds all, with the sample; None where no folder took it.
+    """
+    where = (
+        f"All that was measured is in {now}"
+        if now
+        else ("The last sample is lost, for no other folder takes it; all before it is whole")
+    )
+    resume = f', or go on in the new file: `--results "{now}" --resume`' if now else ""
+    return FullResultsFileError(
+        seen=f"No space left on {path.parent}, which holds the results file {path.name}. {where}",
+        cause="The file system of the results file is full, which need not be the one under trial",
+        next_step=f'Free some space (`df -h "{path.parent}"`) and resume the run{resume}',
     )
 
 

@@ -17,11 +17,19 @@ from typing import Any
 
 import msgspec
 
-from seatrial.errors import RefusedError, ResultsFileError, UsageError
+from seatrial.errors import FullResultsFileError, RefusedError, ResultsFileError, UsageError
 from seatrial.processes import Owner
 from seatrial.results import opening, rows
 from seatrial.results.model import Run, Sample
-from seatrial.results.rescue import Identity, identity_of, lost, rescue
+from seatrial.results.rescue import (
+    Identity,
+    copy_to,
+    folders_elsewhere,
+    full,
+    identity_of,
+    lost,
+    rescue,
+)
 from seatrial.study.cell import Cell
 
 # The columns of a cell beside those of its sample: results/rows.py takes them apart again.
@@ -55,13 +63,15 @@ class ResultsFile:
 
     Attributes:
         path: Where it is. A file that somebody removes, moves or replaces while it is written to
-            goes on under another name, with all that it held.
+            goes on under another name, with all that it held; so does one that has no room for a
+            sample.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, *, is_new: bool = False) -> None:
         self.path = path
         self._connection = connection
         self._is_new = is_new
+        self._first_path = path
         self._lost: list[tuple[Path, sqlite3.Connection]] = []
         self._identity: Identity | None = None
 
@@ -87,6 +97,11 @@ class ResultsFile:
         store = cls(place, opening.writer(place, create=create), is_new=is_new)
         store._identity = identity_of(place)
         return store
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether it goes on under another name than that by which it was opened."""
+        return self.path != self._first_path
 
     def close(self) -> None:
         """Close the file; the last to close it leaves one file with nothing beside it.
@@ -237,11 +252,42 @@ class ResultsFile:
 
         Raises:
             ResultsFileError: The run is not stored, or this cell and round are there already.
+            FullResultsFileError: Its file system is full. The sample is stored in a file elsewhere
+                with all that this one held, and whatever is stored next goes there, too.
         """
+        try:
+            sample_id = self._add_sample(run_id, sample)
+        except FullResultsFileError:
+            former = self.path
+            is_kept = self._add_elsewhere(run_id, sample)
+            raise full(former, self.path if is_kept else None) from None
+        return msgspec.structs.replace(sample, id=sample_id, run_id=run_id)
+
+    def _add_sample(self, run_id: str, sample: Sample) -> int:
         with self._writing():
             self._require_run(run_id)
-            sample_id = self._insert_sample(run_id, sample)
-        return msgspec.structs.replace(sample, id=sample_id, run_id=run_id)
+            return self._insert_sample(run_id, sample)
+
+    def _add_elsewhere(self, run_id: str, sample: Sample) -> bool:
+        """Store a sample and all before it where there is room; tell whether there is any."""
+        former, former_path = self._connection, self.path
+        for folder in folders_elsewhere(former_path):
+            new = None
+            try:
+                new = copy_to(folder, former_path, former)
+                self._go_on_in(new)
+                self._add_sample(run_id, sample)
+            except (OSError, sqlite3.Error, ResultsFileError):
+                if self._connection is not former:
+                    opening.close(self._connection)
+                self._connection, self.path = former, former_path
+                self._identity = identity_of(former_path)
+                if new:
+                    new.unlink(missing_ok=True)
+            else:
+                opening.close(former)
+                return True
+        return False
 
     def runs(self) -> list[Run]:
         """Return all runs, the newest first."""
@@ -337,12 +383,16 @@ class ResultsFile:
         """Go on in a new file where the one that is written to is not at its path any more."""
         if self._identity is None or identity_of(self.path) == self._identity:
             return
-        former = self.path
-        self.path = rescue(former, self._connection)
+        new = rescue(self.path, self._connection)
         # It stays open: to close it would be to remove files of its name that may be another's.
-        self._lost.append((former, self._connection))
-        self._connection = opening.writer(self.path, create=False)
-        self._identity = identity_of(self.path)
+        self._lost.append((self.path, self._connection))
+        self._go_on_in(new)
+
+    def _go_on_in(self, path: Path) -> None:
+        """Write to another file from now on, which holds all that this one held."""
+        self._connection = opening.writer(path, create=False)
+        self.path = path
+        self._identity = identity_of(path)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -43,9 +43,15 @@ def is_resumable(command: str) -> bool:
     return any(word in RESUMABLE for word in command.split()[1:2])
 
 
-def resuming(command: str) -> str:
-    """Return the command line that goes on with the unfinished run of another."""
-    return command if command.endswith(" --resume") else f"{command} --resume"
+def resuming(command: str, results: str = "") -> str:
+    """Return the command line that goes on with the unfinished run of another.
+
+    Args:
+        command: Of the run.
+        results: The results file, quoted, where it is not the one that the command wrote to.
+    """
+    moved = f" --results {results}" if results else ""
+    return f"{command.removesuffix(' --resume')}{moved} --resume"
 
 
 def _next(command: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import SEATRIAL, Ended, ended, start
+from cli.command import SEATRIAL, Ended, ended, own, start
 from measure.layouts.test_stage import devices_of, require_btrfs
 from measure.studies import wait_until
 from seatrial.errors import ResultsFileError
@@ -87,9 +87,8 @@ def wait_for(process: subprocess.Popen[str], condition: Callable[[], object]) ->
 def goes_on(told: Ended, folder: Path) -> Ended:
     """Run the line that a command printed for going on."""
     (line,) = re.findall(r"^Go on:  \S*seatrial (.*)$", told.out, re.MULTILINE)
-    own = {"SEATRIAL_STATE_DIR": str(folder / "state"), "SEATRIAL_RESULTS": "results.seatrial"}
     done = subprocess.run(
-        [SEATRIAL, *shlex.split(line)], cwd=folder, env=os.environ | own, check=False,
+        [SEATRIAL, *shlex.split(line)], cwd=folder, env=os.environ | own(folder), check=False,
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     return Ended(done.returncode, done.stdout, done.stderr)

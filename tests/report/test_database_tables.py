@@ -21,10 +21,10 @@ from database_hand import (
 from sample_run import sample_summary
 
 from seatrial.analysis.database.model import DatabaseAnalysis
+from seatrial.analysis.database.samples import batch_length
 from seatrial.analysis.model import Estimate, Summary
 from seatrial.report.database_tables import (
     WIDTH_MAX,
-    batch_length,
     database_tables,
     inverse,
     kind_rate,

@@ -127,5 +127,14 @@ def noisy_sample(cell, spread, seed, place, number):
     return timed_sample(counts, cell, round=number, position=place, started_at=1000.0 + number)
 
 
+def test_a_target_that_stops_in_mid_sample_has_no_credit_and_ends_no_report():
+    """As a disk does that fills up: every request fails from then on."""
+    samples = [
+        timed_sample([*noisy_counts(40, level=90, seed=place), *[0] * 40], cell, position=place)
+        for place, (cell, _) in enumerate(cells_of(90, 90))
+    ]
+    assert not found([summarise_cell([sample]) for sample in samples])
+
+
 def test_short_samples_alone_tell_nothing():
     assert found(run_on_credit(cells_of(150, 120, 100, 130), values=10)) == []

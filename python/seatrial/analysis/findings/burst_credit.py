@@ -157,7 +157,8 @@ def _bases(stretches: Sequence[Stretch]) -> list[float]:
     for _, own in groupby(stretches, key=lambda stretch: _order(stretch.sample)):
         levels = list(own)
         last = levels[-1]
-        is_held = last.scatter_share <= SCATTER_SHARE_MAX  # what meters out holds its rate
+        # What meters out holds its rate; a rate of 0 is a target that stopped.
+        is_held = last.per_s > 0 and last.scatter_share <= SCATTER_SHARE_MAX
         if is_held and len(levels) > 1 and levels[-2].per_s >= BURST_RATIO_MIN * last.per_s:
             bases.append(last.per_s)
     return bases

@@ -223,7 +223,9 @@ def _title(cells: Sequence[CellSummary], measure: _Measure, served: Served) -> s
 
 
 def _where(summary: CellSummary, cells: Sequence[CellSummary]) -> str:
-    """Return which cell it is; with its target where there are several."""
+    """Return which cell it is; with its target and its pattern where there are several."""
     several = len({each.cell.target for each in cells}) > 1
     target = f" on {summary.cell.target}" if several else ""
-    return f"with {settings_words(summary)}{target}"
+    patterns = {each.cell.factors.get("pattern") for each in cells}
+    pattern = f", {summary.cell.factors.get('pattern')}" if len(patterns) > 1 else ""
+    return f"with {settings_words(summary)}{pattern}{target}"

@@ -128,6 +128,7 @@ class TestOptions:
         assert len(mapping(place, "--no-commit-truth")["workload"]) == 1
 
     def test_crashes_are_rounds(self, place):
+        assert workload(place, "--crash=7", "--scale", "2,20")["scale"] == [2, 20]
         study = mapping(place, "--crash=7", "--power-cut", "--set", "fsync=off")
         assert study["rounds"] == {"min": 7, "max": 7}
         (own,) = study["workload"]

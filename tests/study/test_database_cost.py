@@ -109,6 +109,16 @@ def test_a_crash_trial_copies_nothing() -> None:
     assert cell_write_bytes(cell) == 3 * database_cost.ASSUMED_BYTES_PER_S
 
 
+def test_the_scale_of_a_crash_trial_has_an_effect_and_tells_cells_apart() -> None:
+    plan = plan_of('[[workload]]\nkind = "crash"\nscale = [2, 20]')
+    small, large = (spec_of(cell.spec).load for cell in plan.cells)
+    assert (small.scale, large.scale) == (2, 20)
+    assert database_cost.data_bytes(large) == 10 * database_cost.data_bytes(small)
+    assert [cell.factors for cell in plan.cells] == [{"scale": 2}, {"scale": 20}]
+    (usual,) = plan_of('[[workload]]\nkind = "crash"').cells
+    assert (usual.factors, spec_of(usual.spec).load.scale) == ({}, 0)
+
+
 def test_prewarming_takes_the_time_of_reading() -> None:
     (cold,) = plan_of(PGBENCH + "scale = 100").cells
     (warm,) = plan_of(PGBENCH + 'scale = 100\nstart = "prewarmed"').cells

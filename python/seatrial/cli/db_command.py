@@ -90,7 +90,10 @@ def _settings(
     "--database", metavar="NAME", help="An empty database there to use; unless given, one is made."
 )
 @click.option(
-    "--scale", metavar="N,...", callback=_INTEGERS, help="Of pgbench's tables: 16 MB each."
+    "--scale",
+    metavar="N,...",
+    callback=_INTEGERS,
+    help="Of pgbench's or --crash's tables: 16 MB each.",
 )
 @click.option(
     "--clients", metavar="N,...", callback=_INTEGERS, help="Connections of each process; 10."

@@ -45,7 +45,7 @@ OPTIONS_OF: Final[Mapping[str, frozenset[str]]] = {
         | {"start", "clone"}
     ),
     "batch": frozenset({"processes", "scale", "prepare", "start", "clone"}),
-    "crash": frozenset({"clients", "power_cut"}),
+    "crash": frozenset({"clients", "scale", "power_cut"}),
 }
 """Options that only some kinds of workload have."""
 

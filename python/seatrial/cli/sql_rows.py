@@ -49,6 +49,7 @@ def keep_rows(url: str, output: Output, *, quiet: bool = False) -> int:
         UsageError: when the address cannot be read, or the file not be written.
     """
     from seatrial.analysis.wording import format_count, format_plural  # noqa: PLC0415 - likewise
+    from seatrial.cli.repeating import this_command  # noqa: PLC0415 - not for --help
     from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
     from seatrial.measure.database.asked import Asked  # noqa: PLC0415 - needs libpq
     from seatrial.measure.database.driven import Way  # noqa: PLC0415 - likewise
@@ -67,7 +68,8 @@ def keep_rows(url: str, output: Output, *, quiet: bool = False) -> int:
     none = Binaries(folder=Path(), version=0, version_text="", origin="installed")
     with Asked(Way(addresses=[address], secret=secret, binaries=none)) as asked:
         content = read_content(asked.connection)
-    output.write(packed(content), otherwise="seatrial sql rows URL -o FILE")
+    again = this_command("--output", "FILE", without=["--output", "-o"])
+    output.write(packed(content), otherwise=again)
     count = sum(table.count for table in content.tables.values())
     tables = format_plural(len(content.tables), "table")
     place = click.format_filename(output.place or "")

@@ -55,7 +55,8 @@ def _trial_texts(samples: Sequence[Sample]) -> list[str]:
 
 def _labels(part: CellSummary) -> list[str]:
     kind = str(part.cell.factors.get("power_cut", "none"))
-    return [part.cell.target, _POWER.get(kind, kind)]
+    scale = f", scale {part.cell.factors['scale']}" if "scale" in part.cell.factors else ""
+    return [part.cell.target, _POWER.get(kind, kind) + scale]
 
 
 def _recovery(samples: Sequence[Sample]) -> str:

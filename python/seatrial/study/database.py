@@ -184,6 +184,8 @@ class Crash(OnDatabase, frozen=True, kw_only=True, tag="crash"):
         duration_s: The longest time until the kill, which comes at a moment of chance
             (``seconds``).
         clients: Connections that each have a transaction open at any time.
+        scale: Of its own tables: 16 MB for each unit, as of pgbench's; a few hundred KB unless
+            given.
         processes: Always 1.
         power_cut: ``none``: the server's processes are killed, and what the page cache holds
             survives. ``honest``: the power of its storage fails as well, which keeps what it was
@@ -192,6 +194,7 @@ class Crash(OnDatabase, frozen=True, kw_only=True, tag="crash"):
 
     duration_s: Seconds = field(default=3.0, name="seconds")
     clients: ManyThreads = 4
+    scale: Counts | None = None
     power_cut: PowerCuts = "none"
 
 
@@ -290,7 +293,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kind: ``pgbench``, ``telemetry``, ``sql``, ``archive`` (of pg_dump), ``ledger`` of a crash
             trial, or ``nothing``.
-        scale: Of pgbench's tables.
+        scale: Of the tables of pgbench, or of a crash trial; there 0 stands for the smallest.
         devices: Of the telemetry.
         history_hours: Of the telemetry.
         file: Of ``sql`` and ``archive``.

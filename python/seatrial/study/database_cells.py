@@ -156,10 +156,11 @@ def _variants(workload: OnDatabase, *, on_server: bool) -> Iterator[_Variant]:
     elif isinstance(workload, Batch):
         yield from _batch(workload)
     elif isinstance(workload, Crash):
-        for power_cut in many(workload.power_cut):
+        scales = (0,) if workload.scale is None else many(workload.scale)
+        for scale, power_cut in itertools.product(scales, many(workload.power_cut)):
             yield _Variant(
-                load=LoadSpec(kind="ledger"),
-                factors={"power_cut": power_cut},
+                load=LoadSpec(kind="ledger", scale=scale),
+                factors={**({"scale": scale} if scale else {}), "power_cut": power_cut},
                 script="ledger",
                 power_cut=power_cut,
             )

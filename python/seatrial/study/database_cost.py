@@ -23,6 +23,8 @@ SCALE_BYTES: Final = 15 << 20
 """pgbench's tables with their indexes, for each unit of scale: 100,000 accounts."""
 TELEMETRY_ROW_BYTES: Final = 140
 """A row and its entries in two indexes: measured at 1,000 devices and 24 hours."""
+LEDGER_SCALE_BYTES: Final = 17 << 20
+"""The two tables of a crash trial with their indexes, for each unit of scale."""
 SQL_GROWTH: Final = 6.0
 """A file of SQL grows by at most so much, as tables, indexes and log of it, when it is loaded."""
 ARCHIVE_GROWTH: Final = 20.0
@@ -63,6 +65,8 @@ def data_bytes(load: LoadSpec) -> int:
     """
     if load.kind == "pgbench":
         return load.scale * SCALE_BYTES
+    if load.kind == "ledger":
+        return load.scale * LEDGER_SCALE_BYTES
     if load.kind == "telemetry":
         return history_rows(load) * TELEMETRY_ROW_BYTES
     growth = ARCHIVE_GROWTH if load.kind == "archive" else SQL_GROWTH

@@ -9,6 +9,7 @@ import pytest
 from seatrial.errors import TargetError
 from seatrial.measure.database.crash import CrashTrial
 from seatrial.measure.database.crash_check import found_in
+from seatrial.measure.database.crash_ledger import ROWS, rows_of
 from seatrial.measure.progress import Silent
 from seatrial.study.database import DatabaseSpec, LoadSpec
 from seatrial.targets.file import TrialFolder
@@ -29,10 +30,9 @@ def make_trial(tmp_path, monkeypatch):
     with UndoJournal("crash1") as journal:
         folder = TrialFolder(tmp_path, "crash1", journal).open(0, direct=False)
 
-        def make(**settings):
-            spec = DatabaseSpec(
-                load=LoadSpec(kind="ledger"), clients=3, settings=settings, start="warm"
-            )
+        def make(scale=0, **settings):
+            load = LoadSpec(kind="ledger", scale=scale)
+            spec = DatabaseSpec(load=load, clients=3, settings=settings, start="warm")
             trial = CrashTrial(
                 folder.path, "crash", spec, binaries=binaries, journal=journal, seed=11
             )
@@ -46,8 +46,9 @@ def make_trial(tmp_path, monkeypatch):
         assert folder.files() == []
 
 
-def test_nothing_is_lost_when_a_server_is_killed(make_trial):
-    trial = make_trial()
+@pytest.mark.parametrize("scale", [0, 2])
+def test_nothing_is_lost_when_a_server_is_killed(make_trial, scale):
+    trial = make_trial(scale)
     first, second = (trial.crash(SECONDS, Silent()) for _ in range(2))
     for crashed in (first, second):
         assert crashed.came_back
@@ -57,6 +58,18 @@ def test_nothing_is_lost_when_a_server_is_killed(make_trial):
     # The second check covers what the first crash had left.
     assert second.verdict.checked >= first.verdict.checked + len(second.load.answers)
     assert first.settings.get("data_checksums") == "on"
+    # Each unit is 16 MB; without it there is little but what every database has.
+    assert 16_000_000 * scale < second.database_bytes < 16_000_000 * (scale + 1)
+
+
+def test_the_rows_that_are_changed_are_those_of_the_whole_scale(make_trial):
+    trial = make_trial(scale=2)
+    crashed = trial.crash(SECONDS, Silent())
+    assert crashed.verdict.is_well
+    found = found_in(trial._address(trial._server))
+    assert max(found.left) > ROWS
+    assert max(found.left) <= rows_of(2) == 8000
+    assert all(value or changed for value, changed in found.left.values())
 
 
 def test_without_synchronous_commit_a_kill_loses_what_was_acknowledged(make_trial):

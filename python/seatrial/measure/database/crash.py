@@ -18,18 +18,19 @@ import msgspec
 from seatrial.errors import SeatrialError, TargetError
 from seatrial.measure.database.asked import Asked
 from seatrial.measure.database.crash_check import can_check_indexes, found_in, index_faults
-from seatrial.measure.database.crash_ledger import Ledger, Verdict
+from seatrial.measure.database.crash_ledger import Ledger, Verdict, rows_of
 from seatrial.measure.database.crash_load import CrashLoad, make_tables
 from seatrial.measure.database.driven import Way
 from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.study.database import DatabaseSpec
+from seatrial.study.database_cost import data_bytes
 from seatrial.targets.postgres.account import account_for
 from seatrial.targets.postgres.binaries import Binaries
 from seatrial.targets.postgres.cluster import Cluster, create_cluster
 from seatrial.targets.postgres.connection import Address
 from seatrial.targets.postgres.processes import end_server
 from seatrial.targets.postgres.server import Server
-from seatrial.targets.power_cut import CuttableFilesystem
+from seatrial.targets.power_cut import SIZE_BYTES, CuttableFilesystem
 from seatrial.targets.undo import UndoJournal
 
 DATABASE: Final = "trial"
@@ -45,6 +46,11 @@ _LOG_SETTINGS: Final = {"max_wal_size": "128MB", "min_wal_size": "32MB"}
 _TICK_S: Final = 0.1
 _TELL_S: Final = 1.0
 _CHECKSUMS_TIMEOUT_S: Final = 300.0
+
+
+def drive_bytes(spec: DatabaseSpec) -> int:
+    """Return how large the file system is whose power is cut: each row may be there twice."""
+    return SIZE_BYTES + 2 * data_bytes(spec.load)
 
 
 class Crashed(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,11 +109,14 @@ class CrashTrial:
         self._binaries = binaries
         self._journal = journal
         self._moments = random.Random(seed)
-        self._ledger = Ledger(seed)
+        self._ledger = Ledger(seed, rows_of(spec.load.scale))
         self._server: Server | None = None
         self._notes: list[str] = []
         cuts = spec.power_cut != "none"
-        self._drive = CuttableFilesystem(folder, name, journal) if cuts else None
+        size_bytes = drive_bytes(spec)
+        self._drive = (
+            CuttableFilesystem(folder, name, journal, size_bytes=size_bytes) if cuts else None
+        )
         # Outside of the file system whose power is cut, a file survives whatever happens there.
         self.place = self._drive.point / DATA_FOLDER if self._drive else folder / name
         self._settings = {**_LOG_SETTINGS, **spec.settings} if cuts else spec.settings
@@ -182,7 +191,7 @@ class CrashTrial:
         with self._asked(self._server.address) as asked:
             asked.connection.execute(f"CREATE DATABASE {DATABASE}".encode())
         with self._asked(self._address(self._server)) as asked:
-            make_tables(asked.connection)
+            make_tables(asked.connection, self._spec.load.scale)
         checks = can_check_indexes(self._binaries)
         if checks:
             try:

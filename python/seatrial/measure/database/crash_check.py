@@ -14,8 +14,9 @@ from seatrial.targets.postgres.binaries import Binaries
 from seatrial.targets.postgres.connection import Address, connect
 
 _LEDGER: Final = "SELECT worker, sequence, source, target, amount FROM crash_ledger"
-_LEFT: Final = "SELECT id, value, changed FROM crash_left"
-_RIGHT: Final = "SELECT id, value, changed FROM crash_right"
+_CHANGED: Final = "SELECT id, value, changed FROM {} WHERE value <> 0 OR changed <> 0"
+_LEFT: Final = _CHANGED.format("crash_left")
+_RIGHT: Final = _CHANGED.format("crash_right")
 
 AMCHECK_SOUND: Final = 0
 AMCHECK_FAULTS: Final = 2
@@ -24,6 +25,8 @@ AMCHECK_FAULTS: Final = 2
 
 def found_in(address: Address) -> Found:
     """Read all of a crash trial's tables; where pages have checksums, they are checked by it.
+
+    Rows that no transaction changed are read by the server, and not handed over.
 
     Raises:
         TargetError: when a table cannot be read.

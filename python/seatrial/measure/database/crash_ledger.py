@@ -14,12 +14,22 @@ import random
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
-ROWS = 1000
-"""Of each of the two tables."""
+ROWS: Final = 1000
+"""Of each of the two tables, unless they have a scale."""
+SCALE_ROWS: Final = 4000
+"""For each unit of scale; as each page holds four, these are 8 MB."""
+FILLER_BYTES: Final = 1500
+"""Of a row of a table with a scale: less than what PostgreSQL would compress or move elsewhere."""
 AMOUNT_MAX = 1_000_000
+
+
+def rows_of(scale: int) -> int:
+    """Return how many rows each of the two tables has."""
+    return scale * SCALE_ROWS or ROWS
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -45,7 +55,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         entries: The rows of the ledger.
-        left: Of each row of the first table: its value, and how often it was changed.
+        left: Of each changed row of the first table: its value, and how often it was changed.
         right: The same of the second table.
     """
 
@@ -86,10 +96,12 @@ class Ledger:
 
     Args:
         seed: Decides what each transaction moves.
+        rows: Of each table.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, rows: int = ROWS) -> None:
         self._seed = seed
+        self._rows = rows
         self._lock = threading.Lock()
         self._sent: Counter[int] = Counter()
         self._acknowledged: set[tuple[int, int]] = set()
@@ -162,8 +174,8 @@ class Ledger:
         return Entry(
             worker,
             sequence,
-            draw.randint(1, ROWS),
-            draw.randint(1, ROWS),
+            draw.randint(1, self._rows),
+            draw.randint(1, self._rows),
             draw.randint(1, AMOUNT_MAX),
         )
 

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial.errors import SeatrialError
-from seatrial.measure.database.crash_ledger import ROWS, Entry, Ledger
+from seatrial.measure.database.crash_ledger import FILLER_BYTES, Entry, Ledger, rows_of
 from seatrial.targets.postgres.connection import Address, connect
 
 if TYPE_CHECKING:
     import psycopg
 
 _TABLES: Final = """
-    CREATE TABLE crash_left AS SELECT id, 0::bigint AS value, 0 AS changed
+    CREATE TABLE crash_left WITH (fillfactor = 80) AS
+        SELECT id, 0::bigint AS value, 0 AS changed, repeat(' ', {filler}) AS filler
         FROM generate_series(1, {rows}) AS id;
-    CREATE TABLE crash_right AS TABLE crash_left;
+    CREATE TABLE crash_right WITH (fillfactor = 80) AS TABLE crash_left;
     ALTER TABLE crash_left ADD PRIMARY KEY (id);
     ALTER TABLE crash_right ADD PRIMARY KEY (id);
     CREATE TABLE crash_ledger (
@@ -49,13 +50,18 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     took_ns: int
 
 
-def make_tables(connection: psycopg.Connection) -> None:
+def make_tables(connection: psycopg.Connection, scale: int) -> None:
     """Make the tables of a crash trial, and fill the two that amounts are moved between.
+
+    Args:
+        connection: To the database.
+        scale: 16 MB for each unit; 0 for tables without a filler.
 
     Raises:
         psycopg.Error: when the server does not let it.
     """
-    connection.execute(_TABLES.format(rows=ROWS).encode())
+    filler = FILLER_BYTES if scale else 0
+    connection.execute(_TABLES.format(rows=rows_of(scale), filler=filler).encode())
 
 
 class CrashLoad:

@@ -12,7 +12,7 @@ import msgspec
 
 from seatrial import _core
 from seatrial.errors import TargetError
-from seatrial.measure.database.crash import DATA_FOLDER, Crashed, CrashTrial
+from seatrial.measure.database.crash import DATA_FOLDER, Crashed, CrashTrial, drive_bytes
 from seatrial.measure.database.crash_load import Answer
 from seatrial.measure.progress import Watcher
 from seatrial.measure.surroundings import Surroundings
@@ -26,12 +26,13 @@ from seatrial.results.model import (
 )
 from seatrial.study.cell import Cell
 from seatrial.study.database import DatabaseSpec, spec_of
+from seatrial.study.database_cost import data_bytes
 from seatrial.study.model import Plan
 from seatrial.targets.file import TrialFolder
 from seatrial.targets.postgres.binaries import Binaries, find_binaries
 from seatrial.targets.postgres.processes import end_server
 from seatrial.targets.postgres.settings import check_settings
-from seatrial.targets.power_cut import SIZE_BYTES, require_cuttable
+from seatrial.targets.power_cut import require_cuttable
 from seatrial.targets.undo import UndoJournal
 
 KIND: Final = "crash"
@@ -197,9 +198,10 @@ class CrashTrials:
 
 def _needed_bytes(spec: DatabaseSpec) -> int:
     if spec.power_cut == "none":
-        return CLUSTER_BYTES
+        # Each row may be there twice.
+        return CLUSTER_BYTES + 2 * data_bytes(spec.load)
     # A lying drive keeps what it held before, beside what it holds.
-    return SIZE_BYTES * (2 if spec.power_cut == "lying" else 1)
+    return drive_bytes(spec) * (2 if spec.power_cut == "lying" else 1)
 
 
 def _counters(crashed: Crashed) -> dict[str, float]:

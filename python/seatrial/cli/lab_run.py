@@ -19,8 +19,10 @@ from typing import Final
 import click
 import msgspec
 
+from seatrial import interrupts
 from seatrial.analysis.findings.lab import is_of_lab
 from seatrial.cli.lab_inside import RESULTS, End, Order
+from seatrial.cli.terminal import STOPPING
 from seatrial.errors import ResultsFileError, TargetError, UsageError
 from seatrial.results.copying import bring_run, copy_run
 from seatrial.results.model import Run
@@ -133,7 +135,10 @@ def _way_out(tried: Sequence[str]) -> str:
 
 def _run(request: LabRequest, machine: Machine, folder: Path) -> bool:
     count, size_bytes = parse_drives(request.study.drives.lab)
-    with open_lab(machine, new_run_id(), disks=count, disk_bytes=size_bytes) as lab:
+    with (
+        interrupts.stopping_with(STOPPING),
+        open_lab(machine, new_run_id(), disks=count, disk_bytes=size_bytes) as lab,
+    ):
         if not request.is_quiet:
             disks = f"{count} disks of {size_bytes >> 20} MiB"
             click.echo(f"Starting {machine.label} with {disks}; {machine.limits}.", err=True)

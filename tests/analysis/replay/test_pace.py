@@ -17,6 +17,9 @@ from seatrial.analysis.replay.pace import (
 )
 from seatrial.analysis.replay.samples import worst_of
 from seatrial.analysis.summary import summarise
+from seatrial.analysis.wording import format_estimate
+from seatrial.report.replay_tables import rates_table
+from seatrial.report.table import rate_text
 
 from .hand import Play, rounds_of, sample_of
 
@@ -116,3 +119,21 @@ def test_a_start_up_phase_is_never_cut_off_a_replay():
     assert cell.running_from_s == 0.0
     assert cell.iops.unit == "statements/s"
     assert cell.iops.value == pytest.approx(11_760 / 60, rel=0.01)
+
+
+@pytest.mark.parametrize("failed", [0, 400])
+def test_verdict_and_tables_tell_one_rate_of_a_replay(failed):
+    """Where statements failed, the verdict told the rate of the others alone."""
+    samples = rounds_of(Play(failed=failed, captured_s=20.0))
+    summary = summarise(run_of(before=MACHINE), samples)
+    (told,) = summary.replays
+    assert told.answered_per_s == answered_per_s(samples)
+    assert f" at {format_estimate(told.answered_per_s)}" in summary.verdict
+    (row,) = rates_table([(told, summary.cells[0])]).rows
+    assert rate_text(told.answered_per_s) in row
+
+
+def test_one_round_without_failures_knows_its_interval_in_every_place():
+    sample = sample_of(Play(captured_s=20.0))
+    summary = summarise(run_of(before=MACHINE), [sample])
+    assert summary.replays[0].answered_per_s == summary.cells[0].iops

@@ -101,6 +101,20 @@ def test_the_best_of_equal_layouts_is_hardly_ever_surely_best():
     assert false <= 6  # 5 % are promised; the pick of the best is paid for
 
 
+def test_what_goes_in_sequence_is_told_of_the_workload_for_it_with_its_block_size():
+    """As in the verdict of one target: a larger figure of another workload is not it."""
+    samples = []
+    for label in ("a", "b"):
+        spec = spec_of("raid0", 4, label=label)
+        for workload, rate in (("sequential", 500), ("map", 900), ("matrix", 800)):
+            samples += rounds(
+                spec, rate, workload=workload, address="sequential", block_size_bytes=1 << 20
+            )
+    best = of_best(samples)
+    assert best.use == "sequential reads of 1 MiB"
+    assert best.figure.value == pytest.approx(500 * (1 << 20), rel=0.05)
+
+
 def of_best(samples):
     from seatrial.analysis.layouts.best import best_layouts
     from seatrial.analysis.layouts.ratios import Measured

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,10 @@ class Kind:
     play: Play
     held: str
     is_whole: bool = True
+
+
+_KEPT: defaultdict[psycopg.Connection, list[tuple[int, int]]] = defaultdict(list)
+"""Ids with their keys that a session has yet to use."""
 
 
 def _rows(table: str, key: int) -> str:
@@ -132,6 +137,14 @@ def _handed_over(session: psycopg.Connection, key: int, handed: Handed) -> None:
         session.execute(_touch("handed", own, id_))
 
 
+def _used_later(session: psycopg.Connection, key: int, _: Handed) -> None:
+    kept = _KEPT[session]
+    kept.append((_one(session, _rows("later", key) + " RETURNING id"), key))
+    if len(kept) > 3:
+        id_, own = kept.pop(key % 3)
+        session.execute(_touch("later", own, id_))
+
+
 def _by_chance(session: psycopg.Connection, key: int, _: Handed) -> None:
     token = _one(session, _rows("tokens", key) + " RETURNING id")
     session.execute(_touch("tokens", key, token))
@@ -177,6 +190,7 @@ KINDS = {
     ),
     "parameters": Kind("prepared.id", _table("prepared"), _parameters, _held("prepared")),
     "handed over": Kind("handed.id", _table("handed"), _handed_over, _held("handed"), False),
+    "used later": Kind("later.id", _table("later"), _used_later, _held("later"), False),
     "by chance": Kind(
         "tokens.id",
         _table("tokens", "id uuid PRIMARY KEY DEFAULT gen_random_uuid()"),

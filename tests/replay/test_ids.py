@@ -145,6 +145,18 @@ def test_every_row_is_the_right_one_or_the_statement_is_told(kinds, kinds_played
         assert (wrong, found.unresolved) == (0, {})
 
 
+@pytest.mark.parametrize("name", ["handed over", "used later"])
+def test_ids_that_no_session_uses_at_once_are_traced_as_all_of_them_are_used(kinds_played, name):
+    found = of_column(kinds_played.ids, f"public.{KINDS[name].column}")
+    assert found.next_value_log == found.next_value_target
+    assert found.proved > 0
+
+
+def test_a_foreign_key_proves_whose_row_was_found(kinds_played):
+    found = of_column(kinds_played.ids, "public.parents.id")
+    assert found.proved > found.by_pattern
+
+
 @pytest.fixture(scope="module")
 def captured_played(target, tmp_path_factory) -> ReplayRecord:
     """All kinds, captured on the wire and played again to another database."""

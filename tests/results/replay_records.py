@@ -91,6 +91,7 @@ IDS = ReplayIds(
             source="public.orders_id_seq",
             referring=["public.lines.order_id"],
             draws=16_000,
+            draws_given_back=8_000,
             drawn_now=16_010,
             uses=16_020,
             exact=0,

@@ -29,6 +29,7 @@
 //! | [`proof`] | what follows by elimination |
 //! | [`cases`] | uses by sessions that had drawn |
 //! | [`pattern`] | what sessions do with what they drew |
+//! | [`in_time`] | what times say of uses by sessions that had drawn |
 //! | [`in_order`] | sessions that draw several times before they use it |
 //! | [`infer`] | all of it together |
 //! | [`reach`] | ids that may have been drawn at all |
@@ -43,6 +44,7 @@ pub mod classes;
 pub mod clock;
 pub mod evidence;
 pub mod in_order;
+pub mod in_time;
 pub mod infer;
 pub mod last_drawn;
 pub mod mentions;

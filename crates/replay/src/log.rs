@@ -265,6 +265,7 @@ fn read_known<S: Sink>(
     notes.extend(notes_of_zones(&met.zones));
     notes.extend(met.overlap.map(note_of_overlap));
     notes.extend(notes_of_sessions(assembler.forgotten));
+    notes.extend(note_of_ends(assembler.ended_idle));
     let has_times = !is_raw && prefixes.iter().all(prefix::Prefix::has_time);
     let sessions = assembler.session_count();
     let span = assembler.span.filter(|_| has_times);
@@ -331,6 +332,15 @@ fn note_of_overlap((before, after): (PathBuf, PathBuf)) -> String {
         after.display(),
         before.display()
     )
+}
+
+fn note_of_ends(ended_idle: u64) -> Option<String> {
+    (ended_idle > 0).then(|| {
+        format!(
+            "Sessions that the server ended (57P01, 57P02) while it ran no statement of theirs: \
+             {ended_idle}. What was on its way to them was never run, and is in no log."
+        )
+    })
 }
 
 fn notes_of_sessions(forgotten: u64) -> Option<String> {

@@ -254,6 +254,9 @@ pub struct Reading {
     pub uses: Vec<Use>,
     /// Values of columns of texts in it, where ids may stand inside.
     pub texts: Vec<Use>,
+    /// Values of columns that other tables' rows have when it succeeds: those that foreign keys of
+    /// the rows that it adds refer to, checked as they are added.
+    pub parents: Vec<(ColumnOf, Place)>,
     /// Values that the server makes for it.
     pub draws: Vec<Draw>,
     /// What it asks of draws before it.
@@ -293,6 +296,7 @@ impl Reading {
             + self.keys.iter().map(of_key).sum::<usize>()
             + self.uses.capacity() * size_of::<Use>()
             + self.texts.capacity() * size_of::<Use>()
+            + self.parents.capacity() * size_of::<(ColumnOf, Place)>()
             + self.draws.capacity() * size_of::<Draw>()
             + self.asks.capacity() * size_of::<Ask>()
             + self.shows.capacity() * size_of::<Shown>()

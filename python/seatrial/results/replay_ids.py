@@ -18,6 +18,8 @@ class ReplayIdClass(msgspec.Struct, frozen=True, kw_only=True):
         source: The sequence that gives its values, or ``random``.
         referring: Columns that refer to it by foreign keys.
         draws: Values that the capture drew, as far as is known.
+        draws_given_back: Of these, those that clients were given (``RETURNING``, ``nextval``,
+            ``lastval``), so that a capture on the wire has them; None where that was not counted.
         drawn_now: Values that the replay drew.
         uses: Values of these columns in statements.
         exact: Of these, traced by what came back when captured.
@@ -35,6 +37,7 @@ class ReplayIdClass(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     referring: list[str] = []
     draws: int = 0
+    draws_given_back: int | None = None
     drawn_now: int = 0
     uses: int = 0
     exact: int = 0

@@ -224,6 +224,21 @@ def test_ids_that_were_left_alone_are_told_by_reason_with_the_first_of_them():
     assert many.severity == "warning"
 
 
+def test_the_next_step_says_what_a_capture_on_the_wire_would_have_resolved():
+    left = {"several_draws": 30, "spelling": 10}
+
+    def next_step(**parts):
+        ids = mapped(unresolved=left, **parts)
+        return only(with_parts(Play(), ids=ids), "replay_ids_unresolved").next
+
+    # Of 40 ids, 30 are not known for want of what 3 of 4 draws gave back.
+    some = next_step(draws=1_000, draws_given_back=750)
+    assert "it would have resolved 56 % of these ids" in some
+    assert "0 % of these ids" in next_step(draws=1_000, draws_given_back=0)
+    assert "would have resolved" not in next_step(draws=1_000)
+    assert "sql capture" not in next_step(draws=1_000, draws_given_back=750, exact=100)
+
+
 def test_values_that_may_be_ids_where_these_are_not_followed_are_told():
     handed = msgspec.structs.replace(mapped(), not_followed={"function": 12, "unknown_table": 3})
     found = only(with_parts(Play(), ids=handed), "replay_ids_unresolved")

@@ -5,7 +5,7 @@
 //! captured database was when the log begins, the log's first draw gave that, and each later one
 //! as much more as there were draws before it. Both has to be shown by the log, for nothing else
 //! would show that it is not so. By how much ids are **ahead** of the draws that were counted is
-//! seen in two ways:
+//! seen in three ways:
 //!
 //! - Most sessions use what they drew themselves, soon after. Such an id, and how many draws there
 //!   were before its own at least and at most, bound by how much it is ahead; what some of them in
@@ -13,6 +13,12 @@
 //!   before, and by no more than it is later.
 //! - Nobody uses an id before it was drawn. Ids that are used as soon as they can be, and none
 //!   sooner, show the same where sessions that do not draw use what others drew.
+//!
+//! - Where sessions use what others drew, or what they drew long ago, neither shows. But where
+//!   every id is used once, the used ids are all that was drawn: none are used of those before the
+//!   first one, all are of the first ones, and each that somebody drew of whom the log does not
+//!   tell would be missing among them. As many ids are less than a draw's own as were drawn before
+//!   it, so it is at most the id that has as many used ones before it.
 //!
 //! Where ids are ahead by another number than none when the log begins, the target stands
 //! elsewhere; where they are ahead by more later, somebody drew whom the log does not tell of.
@@ -64,6 +70,12 @@ pub struct Use {
     pub ahead_min: i64,
 }
 
+/// Ids that have to be used behind where the sequence stood, all of them, and not one before it.
+const EDGE: i64 = 24;
+
+/// Ids of which fewer than these show nothing by being whole.
+const WHOLE_MIN: usize = 64;
+
 /// How the catalogue's next value fits the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
@@ -76,7 +88,7 @@ pub enum Fit {
 }
 
 /// By how much ids are ahead of the draws that the log tells of.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchor {
     /// How the catalogue fits.
     pub fit: Fit,
@@ -84,6 +96,39 @@ pub struct Anchor {
     pub least: Vec<i64>,
     /// At most; None where nobody knows.
     pub most: Vec<Option<i64>>,
+    /// It follows from which ids are used; so it is as at the beginning unless there are more of
+    /// whom the log does not tell, and how many of these there may be is an upper bound.
+    pub is_by_use: bool,
+}
+
+impl Anchor {
+    /// Takes in by how much ids were ahead at most when something was drawn that was drawn at that
+    /// time at the earliest: before it they were ahead by no more. `befores` are the latest times
+    /// of all drawings. Whether that says anything new.
+    pub fn limit(&mut self, mut shown: Vec<(u64, i64)>, befores: &[u64]) -> bool {
+        shown.sort_unstable();
+        for place in (1..shown.len()).rev() {
+            shown[place - 1].1 = shown[place - 1].1.min(shown[place].1);
+        }
+        let mut is_new = false;
+        for (drawing, &before) in befores.iter().enumerate() {
+            let behind = shown.partition_point(|&(after, _)| after < before);
+            let Some(&(_, limit)) = shown.get(behind) else { continue };
+            let limit = limit.max(self.least[drawing]);
+            if self.most[drawing].is_none_or(|most| limit < most) {
+                self.most[drawing] = Some(limit);
+                is_new = true;
+            }
+        }
+        is_new
+    }
+
+    /// By how much ids are ahead where a drawing drew; None where nobody knows.
+    pub fn ahead(&self, drawing: usize) -> Option<i64> {
+        let least = self.least[drawing];
+        let is_known = self.is_by_use || self.most[drawing] == Some(least);
+        is_known.then_some(least)
+    }
 }
 
 /// Values that may have been drawn beside those that are counted.
@@ -117,14 +162,25 @@ pub struct Evidence<'a> {
     pub befores: &'a [u64],
     /// Whether the catalogue tells where the sequence stood.
     pub is_told: bool,
+    /// Ranks of all ids that may be the sequence's, in order, and those before it began.
+    pub ranks: &'a [i64],
+    /// By drawing: values that may have been drawn before its last one, at most, of those that are
+    /// counted.
+    pub before_last: &'a [i64],
 }
 
 impl Anchor {
     /// What the log shows.
     pub fn of(evidence: &Evidence<'_>) -> Anchor {
-        by_own(evidence).or_else(|| by_prompt(evidence)).unwrap_or_else(|| {
+        let found = by_own(evidence).or_else(|| by_prompt(evidence));
+        found.or_else(|| by_whole(evidence)).unwrap_or_else(|| {
             let drawings = evidence.uncounted.len();
-            Anchor { fit: Fit::NotShown, least: vec![0; drawings], most: vec![None; drawings] }
+            Anchor {
+                fit: Fit::NotShown,
+                least: vec![0; drawings],
+                most: vec![None; drawings],
+                is_by_use: false,
+            }
         })
     }
 }
@@ -151,7 +207,12 @@ fn by_own(evidence: &Evidence<'_>) -> Option<Anchor> {
         Ahead { .. } => Fit::NotShown,
     };
     let drawings = uncounted.len();
-    let mut anchor = Anchor { fit, least: vec![first.least; drawings], most: vec![None; drawings] };
+    let mut anchor = Anchor {
+        fit,
+        least: vec![first.least; drawings],
+        most: vec![None; drawings],
+        is_by_use: false,
+    };
     // Each drawing is ahead by no less than the stretch of ids before it...
     for (place, ahead) in (0..).zip(&stretches) {
         let last: &Pair = &pairs[place + together - 1];
@@ -232,7 +293,31 @@ fn by_prompt(evidence: &Evidence<'_>) -> Option<Anchor> {
     let shown = |drawing: usize| *is_told && is_counted(drawing) && befores[drawing] <= until;
     let drawings = uncounted.len();
     let most = (0..drawings).map(|drawing| shown(drawing).then_some(0)).collect();
-    Some(Anchor { fit: Fit::Same, least: vec![0; drawings], most })
+    Some(Anchor { fit: Fit::Same, least: vec![0; drawings], most, is_by_use: false })
+}
+
+/// What it shows that ids are used from the first one on.
+fn by_whole(evidence: &Evidence<'_>) -> Option<Anchor> {
+    let Evidence { uses, uncounted, ranks, before_last, is_told, .. } = evidence;
+    let is_sooner = uses.iter().any(|one| one.ahead_min > 0);
+    let new = ranks.partition_point(|&rank| rank < 0);
+    let edge = &ranks[ranks.partition_point(|&rank| rank < -EDGE)..];
+    let is_edge = edge.iter().copied().take(EDGE as usize).eq(0..EDGE);
+    let used = &ranks[new..];
+    if !is_told || is_sooner || !is_edge || used.len() < WHOLE_MIN {
+        return None;
+    }
+    let most = |(&before, uncounted): (&i64, &Uncounted)| {
+        // What nobody knows the number of may be used as well.
+        let before = usize::try_from(before).ok().filter(|_| uncounted.unknown == 0)?;
+        Some(used.get(before)? - before as i64)
+    };
+    Some(Anchor {
+        fit: Fit::Same,
+        least: vec![0; uncounted.len()],
+        most: before_last.iter().zip(*uncounted).map(most).collect(),
+        is_by_use: true,
+    })
 }
 
 /// By how much ids are ahead, as some pairs say alike.
@@ -301,6 +386,8 @@ mod tests {
             uncounted: &vec![Uncounted { failed, unknown: 0 }; ranks.len()],
             befores: &vec![0; ranks.len()],
             is_told: true,
+            ranks: &[],
+            before_last: &[],
         })
     }
 
@@ -345,6 +432,49 @@ mod tests {
     }
 
     #[test]
+    fn ids_that_are_all_used_show_it_whoever_uses_them() {
+        let uses: Vec<Use> = vec![Use { deadline: 1_000, ahead_min: -3 }; 100];
+        let before_last: Vec<i64> = (0..100).map(|drawing| drawing + 7).collect();
+        let befores = vec![0; 100];
+        let anchor = |ranks: &[i64], unknown: i64| {
+            Anchor::of(&Evidence {
+                pairs: &[],
+                uses: &uses,
+                drew_before: 100,
+                uncounted: &[Uncounted { failed: 0, unknown }; 100],
+                befores: &befores,
+                is_told: true,
+                ranks,
+                before_last: &before_last,
+            })
+        };
+        let all: Vec<i64> = (0..100).collect();
+        let found = anchor(&all, 0);
+        assert_eq!((found.fit, found.least[40], found.most[40]), (Fit::Same, 0, Some(0)));
+        // What comes last may be of others, as nobody has used it yet.
+        assert_eq!((found.most[92], found.most[93]), (Some(0), None));
+        // One that is not used may be of somebody of whom the log does not tell.
+        let one_less: Vec<i64> = all.iter().copied().filter(|&rank| rank != 50).collect();
+        let found = anchor(&one_less, 0);
+        assert_eq!((found.most[30], found.most[42], found.most[60]), (Some(0), Some(0), Some(1)));
+        // The sequence stood elsewhere, or that cannot be seen.
+        for other in [&all[1..], &[&[-1], &all[..]].concat(), &[&all[..9], &all[10..]].concat()] {
+            assert_eq!(anchor(other, 0).fit, Fit::NotShown);
+        }
+        assert_eq!(anchor(&all, 1).most[10], None);
+    }
+
+    #[test]
+    fn what_is_proved_later_limits_what_was_before() {
+        let befores: Vec<u64> = (0..5).map(|drawing| drawing * 2 + 1).collect();
+        let most = vec![Some(0), Some(3), Some(4), None, None];
+        let mut anchor = Anchor { fit: Fit::Same, least: vec![0; 5], most, is_by_use: true };
+        assert!(anchor.limit(vec![(2, 3), (6, 1)], &befores));
+        assert_eq!(anchor.most, [Some(0), Some(1), Some(1), None, None]);
+        assert!(!anchor.limit(vec![(6, 1)], &befores));
+    }
+
+    #[test]
     fn ids_of_others_show_it_if_they_are_used_as_soon_as_they_can_be() {
         let uses = |sooner: Option<usize>| {
             let one = |place: usize| Use {
@@ -362,6 +492,8 @@ mod tests {
                 uncounted: &[Uncounted::default(); 80],
                 befores: &befores,
                 is_told: true,
+                ranks: &[],
+                before_last: &[],
             })
         };
         let found = anchor(&uses(None));

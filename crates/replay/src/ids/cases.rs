@@ -1,9 +1,11 @@
 //! Uses of ids by sessions that had drawn, held against the order of the draws.
 
 use super::anchor::Anchor;
+use super::in_time::{AtWork, in_time};
 use super::infer::OfSequence;
 use super::pattern::{Case, Pair};
 use super::scan::{Count, Drawing, NONE};
+use super::windows::Windows;
 
 impl OfSequence<'_> {
     /// What sessions used after they had drawn, in the order of the trace: by whatever order of the
@@ -24,9 +26,33 @@ impl OfSequence<'_> {
         at_end * 2 >= self.drawings.len()
     }
 
-    /// Values before each drawing, in the order of the records that tell of them.
+    /// Values before each drawing, in the order that the log tells best: of the records, or of the
+    /// times at which they began, where records are written at the end. It is the one in which more
+    /// neighbours are as far ahead of the draws as each other.
     pub(super) fn counted(&self) -> &[i64] {
-        if self.is_told_at_end() { &self.windows.by_end } else { &self.windows.by_start }
+        self.counted.get_or_init(|| {
+            let Windows { by_start, by_end, by_time, .. } = &self.windows;
+            if !self.is_told_at_end() {
+                by_start.clone()
+            } else if self.neighbours(by_time) > self.neighbours(by_end) {
+                by_time.clone()
+            } else {
+                by_end.clone()
+            }
+        })
+    }
+
+    /// How many ids that sessions used after they had drawn are as far ahead of the draws as the
+    /// one before them, if all drew in this order.
+    fn neighbours(&self, counted: &[i64]) -> usize {
+        let places = self.places();
+        let ahead = self.ids.iter().filter_map(|&(rank, id)| {
+            let mut latest = self.scan.used[id as usize].uses().map(|at| at.latest);
+            let drawing = places.get(&latest.find(|&latest| latest != NONE)?)?;
+            Some(rank - counted[*drawing])
+        });
+        let ahead: Vec<i64> = ahead.collect();
+        ahead.windows(2).filter(|two| two[0] == two[1]).count()
     }
 
     fn cases_by(&self, counted: &[i64], anchor: &Anchor, first_slots: &[u32]) -> Vec<Case> {
@@ -44,7 +70,7 @@ impl OfSequence<'_> {
                 if about.count != Count::Known {
                     continue;
                 }
-                let is_sure = anchor.most[drawing] == Some(anchor.least[drawing]);
+                let is_sure = anchor.ahead(drawing).is_some();
                 let own = rank - anchor.least[drawing];
                 let turn = in_order.partition_point(|&(before, _)| before <= own);
                 let expected = turn.checked_sub(1).map(|turn| self.drawings[in_order[turn].1]);
@@ -58,6 +84,7 @@ impl OfSequence<'_> {
                     shift: is_sure.then(|| shift(own - counted[drawing], about.slots)),
                     is_expected: false,
                     apart_us: expected.map_or(0, apart),
+                    in_time: None,
                     is_first,
                 };
                 cases.push((at.number, (counted[drawing], drawing), case));
@@ -67,7 +94,19 @@ impl OfSequence<'_> {
         cases.sort_by_key(|&(_, order, case)| (order, case.id));
         expect(&mut cases);
         cases.sort_by_key(|&(number, ..)| number);
-        cases.into_iter().map(|(.., case)| case).collect()
+        let at_work = |(_, (_, drawing), _): &(u64, (i64, usize), Case)| {
+            let Drawing { begun_us, done_us, .. } = *self.drawings[*drawing];
+            AtWork { begun_us, done_us }
+        };
+        let at_work: Vec<AtWork> = cases.iter().map(at_work).collect();
+        let mut cases: Vec<Case> = cases.into_iter().map(|(.., case)| case).collect();
+        if !self.scan.clock.is_cut_to_seconds() {
+            let told = in_time(&cases, &at_work);
+            for (case, told) in cases.iter_mut().zip(told) {
+                case.in_time = told;
+            }
+        }
+        cases
     }
 }
 

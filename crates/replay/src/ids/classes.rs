@@ -17,7 +17,9 @@ pub struct Class {
     pub source: Source,
     /// How they are written.
     pub kind: Kind,
-    /// The column that they are made for, as `schema.table.column`.
+    /// The column that they are made for.
+    pub column: ColumnOf,
+    /// Its name, as `schema.table.column`.
     pub name: String,
     /// The sequence's name, or `random`.
     pub source_name: String,
@@ -82,6 +84,7 @@ impl Classes {
         self.all.push(Class {
             source,
             kind,
+            column: at,
             name: full_name(catalog, at),
             source_name,
             referring: Vec::new(),

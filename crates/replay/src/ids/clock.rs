@@ -89,6 +89,11 @@ impl Clock {
         self.disordered * 100 <= self.timed * DISORDER_PERCENT
     }
 
+    /// Whether times are in whole seconds.
+    pub fn is_cut_to_seconds(&self) -> bool {
+        self.is_cut_to_seconds
+    }
+
     /// A place such that all before it had been told when a statement began at this time.
     pub fn told_before(&self, start_us: i64) -> u64 {
         let cut_us = if self.is_cut_to_seconds { SECOND_US } else { 0 };

@@ -37,6 +37,8 @@ impl OfSequence<'_> {
             befores: &self.drawings.iter().map(|drawing| drawing.before()).collect::<Vec<_>>(),
             drew_before,
             is_told: self.told.next_value.is_some(),
+            ranks: &self.ids.iter().map(|&(rank, _)| rank).collect::<Vec<_>>(),
+            before_last: &self.before_last(),
         })
     }
 
@@ -94,6 +96,12 @@ impl OfSequence<'_> {
         let rank = rank - row;
         let ahead = (rank - most - rows_behind, rank - least);
         Pair { drawing, ahead, by_order: rank - self.counted()[drawing] }
+    }
+
+    /// Values that may have been drawn before the last of each drawing, at most, of those counted.
+    fn before_last(&self) -> Vec<i64> {
+        let own = self.drawings.iter().map(|drawing| i64::from(drawing.slots.max(1)) - 1);
+        self.windows.most.iter().zip(own).map(|(most, own)| most + own).collect()
     }
 
     /// By how much ids are ahead at least, as each had been drawn when it was used.

@@ -92,11 +92,12 @@ impl InOrder {
                 habit.proved_other += 1;
             }
             let Some(slot) = first.filter(|_| first == last) else { continue };
+            habit.placed += 1;
             // One draw that came late puts those before it that overtook it off by one.
             let off = expected[slot as usize].map(|rank| (rank - proof.rank(own.id)).abs());
             let is_expected = off.is_some_and(|off| off <= 1);
             habit.agreeing += u64::from(is_expected);
-            if given == NONE {
+            if given == NONE && proof.may_give(slot, own.id) {
                 habit.used += 1;
                 self.claims.push((slot, own.id));
             }
@@ -115,7 +116,7 @@ fn matched<'a>(
         let given = proof.given[own.id as usize];
         let mut ahead = rest.clone();
         let may_give = |slot: &u32| {
-            if given == NONE { proof.may_give(*slot, own.id) } else { *slot == given }
+            if given == NONE { proof.could_give(*slot, own.id) } else { *slot == given }
         };
         let found = ahead.find(may_give);
         if found.is_some() {

@@ -1,5 +1,6 @@
 //! Which draw gave which id: the levels of evidence, put together.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
 use super::anchor::{Anchor, Fit, rank};
@@ -10,6 +11,9 @@ use super::scan::{Count, Drawing, NOBODY, NONE, Scan, Used};
 use super::windows::Windows;
 use crate::catalog::{Catalog, Sequence};
 use crate::reading::Source;
+
+/// How often what is proved limits what is not known.
+const LIMITS_MAX: usize = 8;
 
 /// How it is known which draw gave an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,10 +100,7 @@ pub struct Inferred {
 impl Inferred {
     /// What follows from a pass over a trace.
     pub fn of(scan: &mut Scan, catalog: &Catalog) -> Inferred {
-        scan.clock.finish();
-        for drawing in &mut scan.drawings {
-            drawing.after = drawing.after.max(scan.clock.told_before(drawing.start_us));
-        }
+        scan.finish();
         let nothing = |used: &Used| match scan.classes.all[used.class as usize].source {
             Source::Sequence(_) => Found::Unresolved(Reason::NotDrawn, 0),
             Source::Random | Source::Time => Found::Unresolved(Reason::Random, 0),
@@ -157,6 +158,7 @@ pub(super) struct OfSequence<'a> {
     /// Ids that it never gives.
     strangers: Vec<u32>,
     pub(super) windows: Windows,
+    pub(super) counted: OnceCell<Vec<i64>>,
 }
 
 impl<'a> OfSequence<'a> {
@@ -176,7 +178,16 @@ impl<'a> OfSequence<'a> {
         }
         ids.sort_unstable();
         let windows = Windows::of(&drawings);
-        OfSequence { scan, sequence, told, drawings, ids, strangers, windows }
+        OfSequence {
+            scan,
+            sequence,
+            told,
+            drawings,
+            ids,
+            strangers,
+            windows,
+            counted: OnceCell::new(),
+        }
     }
 
     fn infer(&self, inferred: &mut Inferred) {
@@ -203,7 +214,7 @@ impl<'a> OfSequence<'a> {
             Fit::Elsewhere(_) if next_value_target.is_some() => {
                 self.refuse(Reason::SequenceElsewhere, false, inferred);
             }
-            _ => self.find(&anchor, inferred),
+            _ => self.find(anchor, inferred),
         }
     }
 
@@ -264,13 +275,16 @@ impl<'a> OfSequence<'a> {
     }
 
     /// Proves what can be proved, learns from it, and says what follows for each id.
-    fn find(&self, anchor: &Anchor, inferred: &mut Inferred) {
-        let (slots, first_slots, globals) = self.slots(anchor);
+    fn find(&self, anchor: Anchor, inferred: &mut Inferred) {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(self.ids.len());
         for &(rank, id) in &self.ids {
             let used = &self.scan.used[id as usize];
-            wanted.push(Wanted { rank, deadline: self.deadline(id), class: used.class });
+            let deadline = self.deadline(id);
+            let Used { class, present, .. } = *used;
+            wanted.push(Wanted { rank, deadline, class, present });
         }
+        let anchor = &self.limited(anchor, &wanted);
+        let (slots, first_slots, globals) = self.slots(anchor);
         let mut proof = Proof::new(&slots, &wanted);
         proof.follow();
         let is_proved: Vec<bool> = proof.given.iter().map(|&slot| slot != NONE).collect();
@@ -303,6 +317,31 @@ impl<'a> OfSequence<'a> {
         inferred.habits.extend(by_pair);
     }
 
+    /// Where it is not known how many were drawn of whom the log does not tell, each id that is
+    /// proved limits how many these were before it, which may prove others.
+    fn limited(&self, mut anchor: Anchor, wanted: &[Wanted]) -> Anchor {
+        let befores: Vec<u64> = self.drawings.iter().map(|drawing| drawing.before()).collect();
+        for _ in 0..LIMITS_MAX {
+            let is_open = anchor.least.iter().zip(&anchor.most).any(|(l, m)| Some(*l) != *m);
+            if !is_open {
+                break;
+            }
+            let (slots, first_slots, _) = self.slots(&anchor);
+            let mut proof = Proof::new(&slots, wanted);
+            proof.follow();
+            let proved = proof.given.iter().zip(wanted).filter(|(slot, _)| **slot != NONE);
+            let shown = proved.map(|(&slot, wanted)| {
+                let drawing = first_slots.partition_point(|&first| first <= slot) - 1;
+                let row = i64::from(slot - first_slots[drawing]);
+                (self.drawings[drawing].after, wanted.rank - row - self.windows.least[drawing])
+            });
+            if !anchor.limit(shown.collect(), &befores) {
+                break;
+            }
+        }
+        anchor
+    }
+
     fn reason(&self, proof: &Proof<'_>, habits: &Habits, id: u32) -> Reason {
         if habits.which_row.contains(&id) {
             Reason::WhichRow
@@ -329,11 +368,10 @@ impl<'a> OfSequence<'a> {
             if drawing.count != Count::Known || drawing.class == NOBODY {
                 continue;
             }
-            let is_sure = anchor.most[place] == Some(anchor.least[place]);
             for row in 0..drawing.slots {
                 let slot = first_slots[place] + row;
-                let rank = self.counted()[place] + i64::from(row) + anchor.least[place];
-                expected[slot as usize] = is_sure.then_some(rank);
+                let rank = self.counted()[place] + i64::from(row);
+                expected[slot as usize] = anchor.ahead(place).map(|ahead| rank + ahead);
                 for class in self.scan.classes_of(drawing) {
                     own_slots.entry((drawing.session, class)).or_default().push(slot);
                 }
@@ -366,6 +404,8 @@ impl<'a> OfSequence<'a> {
                 least,
                 most,
                 after: drawing.after,
+                session: drawing.session,
+                seen_after: drawing.seen_after,
                 class: drawing.class,
                 is_doubtful: drawing.count != Count::Known,
             };

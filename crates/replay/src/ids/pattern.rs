@@ -21,11 +21,16 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::in_time::InTime;
 use super::proof::Proof;
 use super::scan::NONE;
 
 /// Proved ids of a pair of texts that it takes.
 pub const PROVED_MIN: u64 = 20;
+
+/// Proved ids of a pair of texts that are enough whatever the order: if one in fifty were
+/// another's, one would be among them with 95 %.
+pub const PROVED_ENOUGH: u64 = 150;
 
 /// Ids of a pair of texts that it takes where fewer are proved.
 pub const IDS_MIN: u64 = 200;
@@ -39,6 +44,16 @@ pub const APART_US: u64 = 20_000;
 
 /// Ids of which that may be so nevertheless, of a hundred: the processor may have been elsewhere.
 pub const STRANGE_PERCENT: u64 = 1;
+
+/// Ids around others that times tell from these, which it takes for times to show what a pair of
+/// texts does: if one in twenty were another's, ten would be late.
+pub const APART_MIN: u64 = 200 * 8;
+
+/// The same where [`PROVED_MIN`] are proved as well.
+pub const APART_PROVED_MIN: u64 = 60 * 8;
+
+/// Of ids that times tell from others, so many may seem to be others', of a thousand.
+pub const LATE_PER_MILLE: u64 = 20;
 
 /// A text that drew, and a text that used, among those that were told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,10 +75,16 @@ pub struct Habit {
     pub proved_own: u64,
     /// Proved to be of another, or cannot be of that one.
     pub proved_other: u64,
-    /// Ids that are where the order of the draws puts them.
+    /// Ids of which it is known which draw they are of, if they are the session's own.
+    pub placed: u64,
+    /// Of these, those that are where the order of the draws puts them.
     pub agreeing: u64,
     /// Ids that are elsewhere, though the draws were long apart.
     pub strange: u64,
+    /// Ids that times tell from those around them, each counted once for each of these.
+    pub apart: u64,
+    /// Ids that were drawn at another time, as those around them say.
+    pub late: u64,
     /// Ids of which the rule is used.
     pub used: u64,
 }
@@ -71,10 +92,17 @@ pub struct Habit {
 impl Habit {
     /// Whether the others are taken to be as the proved ones.
     pub fn is_trusted(&self) -> bool {
-        let is_enough = self.proved_own >= PROVED_MIN || self.ids >= IDS_MIN;
-        let agrees = self.agreeing * 100 >= self.ids * AGREE_PERCENT
+        let is_enough = self.proved_own >= PROVED_MIN || self.placed >= IDS_MIN;
+        let agrees = self.agreeing * 100 >= self.placed * AGREE_PERCENT
             && self.strange * 100 <= self.ids * STRANGE_PERCENT;
-        is_enough && agrees && self.proved_other == 0
+        let is_shown = is_enough && agrees || self.is_in_time();
+        (is_shown || self.proved_own >= PROVED_ENOUGH) && self.proved_other == 0
+    }
+
+    /// Whether times show that ids are sessions' own.
+    fn is_in_time(&self) -> bool {
+        let least = if self.proved_own >= PROVED_MIN { APART_PROVED_MIN } else { APART_MIN };
+        self.apart >= least && self.late * 8 * 1_000 <= self.apart * LATE_PER_MILLE
     }
 }
 
@@ -98,6 +126,8 @@ pub struct Case {
     pub is_expected: bool,
     /// How long that draw is from the one that the order says.
     pub apart_us: u64,
+    /// What times say of it, if anything.
+    pub in_time: Option<InTime>,
     /// Whether it is the id's first use by anybody who had drawn; else it tells nothing new.
     pub is_first: bool,
 }
@@ -164,10 +194,15 @@ impl Habits {
     fn count(&mut self, case: &Case, proof: &Proof<'_>) {
         let habit = self.by_pair.entry(case.pair).or_default();
         habit.ids += 1;
+        habit.placed += 1;
         habit.agreeing += u64::from(case.is_expected);
+        if let Some(InTime { agrees, apart }) = case.in_time {
+            habit.apart += apart;
+            habit.late += u64::from(!agrees);
+        }
         habit.strange += u64::from(!case.is_expected && case.apart_us > APART_US);
         let given = proof.given[case.id as usize];
-        let may_be_own = || case.own().any(|slot| proof.may_give(slot, case.id));
+        let may_be_own = || case.own().any(|slot| proof.could_give(slot, case.id));
         if given != NONE {
             let is_own = case.own().contains(&given);
             habit.proved_own += u64::from(is_own);

@@ -17,6 +17,7 @@ use super::spots::{Gave, Spot};
 use super::values::{Id, Spelled};
 use crate::catalog::Catalog;
 use crate::lexer::form::Parts;
+use crate::log::sql::{Control, control};
 use crate::reading::{ColumnOf, Place, Reader, Reading, SessionNames, Source};
 use crate::trace::{Columns, TraceError, TraceReader, Traced};
 
@@ -70,6 +71,8 @@ pub struct Plan {
     pub slots: u32,
     /// By class: draws in the trace.
     pub draws: Vec<u64>,
+    /// By class: of these, those that the client was given.
+    pub draws_given_back: Vec<u64>,
     /// Texts that get a RETURNING: they draw what is used and return nothing.
     pub returning: HashSet<u64>,
     /// What the trace shows of sequences.
@@ -167,8 +170,16 @@ impl Plan {
         &self.shows[begin..begin + length]
     }
 
+    /// Ids that were used, by class, and what is known of each.
+    pub fn all_found(&self) -> impl Iterator<Item = (u32, Id, Found)> {
+        let classes = (0..).zip(&self.places);
+        let all =
+            classes.flat_map(|(class, ids)| ids.iter().map(move |(&id, &at)| (class, id, at)));
+        all.map(|(class, id, at)| (class, id, self.found[at as usize]))
+    }
+
     /// The statement that a slot is of.
-    fn of_slot(&self, slot: u32) -> Option<&Drawn> {
+    pub fn of_slot(&self, slot: u32) -> Option<&Drawn> {
         let place = self.drawn.partition_point(|drawn| drawn.first_slot <= slot);
         let drawn = self.drawn.get(place.checked_sub(1)?)?;
         (slot - drawn.first_slot < drawn.slots).then_some(drawn)
@@ -249,6 +260,8 @@ impl Pass {
         let seen = Seen {
             number,
             session,
+            transaction: statement.transaction,
+            begins: control(statement.sql) == Control::Begin,
             start_us: statement.start_us,
             duration_us: statement.duration_us,
             error: statement.error,
@@ -303,6 +316,7 @@ impl Pass {
             drawn_slots: scan.slots,
             shows: shows(&scan, &is_used),
             draws: vec![0; scan.classes.all.len()],
+            draws_given_back: vec![0; scan.classes.all.len()],
             stood: inferred.stood,
             habits: inferred.habits,
             shown,
@@ -312,7 +326,11 @@ impl Pass {
         };
         for drawing in &scan.drawings {
             for class in scan.classes_of(drawing) {
-                plan.draws[class as usize] += u64::from(drawing.slots);
+                let class = class as usize;
+                plan.draws[class] += u64::from(drawing.slots);
+                if drawing.is_given_back {
+                    plan.draws_given_back[class] += u64::from(drawing.slots);
+                }
             }
             let slots = drawing.first_slot as usize..(drawing.first_slot + drawing.slots) as usize;
             if drawing.count == Count::Known && is_used[slots].iter().any(|&used| used) {

@@ -6,7 +6,7 @@
 //! one rank only has that rank; and what is settled is out of question for all others, until
 //! nothing more follows.
 
-use super::scan::NONE;
+use super::scan::{NONE, Present};
 
 /// Ranks that a slot may have; a slot with more tells nothing.
 const RANKS_MAX: i64 = 1 << 10;
@@ -20,6 +20,10 @@ pub struct Slot {
     pub most: Option<i64>,
     /// The earliest time at which it was drawn.
     pub after: u64,
+    /// Its session.
+    pub session: u32,
+    /// The earliest time at which others can have seen the row that it was drawn for.
+    pub seen_after: u64,
     /// Its class; [`NONE`] for any.
     pub class: u32,
     /// Whether it may be that nothing was drawn, or more.
@@ -35,6 +39,8 @@ pub struct Wanted {
     pub deadline: u64,
     /// Its class.
     pub class: u32,
+    /// A statement that found its row.
+    pub present: Option<Present>,
 }
 
 /// What is settled, and what may be.
@@ -136,6 +142,15 @@ impl<'a> Proof<'a> {
             && may_give(&self.slots[slot as usize], &self.wanted[id as usize])
     }
 
+    /// The same, and of slots with more ranks than are followed, or nobody knows how many, as well.
+    pub fn could_give(&self, slot: u32, id: u32) -> bool {
+        let is_open = !self.is_settled[slot as usize] && self.given[id as usize] == NONE;
+        let (slot, wanted) = (&self.slots[slot as usize], &self.wanted[id as usize]);
+        let is_within =
+            slot.least <= wanted.rank && slot.most.is_none_or(|most| wanted.rank <= most);
+        is_open && is_within && may_give(slot, wanted)
+    }
+
     /// An id's rank.
     pub fn rank(&self, id: u32) -> i64 {
         self.wanted[id as usize].rank
@@ -210,7 +225,11 @@ impl<'a> Proof<'a> {
 }
 
 fn may_give(slot: &Slot, wanted: &Wanted) -> bool {
-    slot.after < wanted.deadline && (slot.class == wanted.class || slot.class == NONE)
+    let is_seen =
+        |present: Present| slot.session == present.session || slot.seen_after < present.ended;
+    slot.after < wanted.deadline
+        && (slot.class == wanted.class || slot.class == NONE)
+        && wanted.present.is_none_or(is_seen)
 }
 
 /// Which ids may be of a slot that is in doubt, or has too many ranks.
@@ -239,11 +258,12 @@ mod tests {
     use super::*;
 
     fn slot(least: i64, most: i64, after: u64) -> Slot {
-        Slot { least, most: Some(most), after, class: 0, is_doubtful: false }
+        let (session, seen_after) = (0, after);
+        Slot { least, most: Some(most), after, session, seen_after, class: 0, is_doubtful: false }
     }
 
     fn wanted(rank: i64, deadline: u64) -> Wanted {
-        Wanted { rank, deadline, class: 0 }
+        Wanted { rank, deadline, class: 0, present: None }
     }
 
     fn given(slots: &[Slot], wanted: &[Wanted]) -> Vec<Option<u32>> {
@@ -262,6 +282,18 @@ mod tests {
         let both = [slot(0, 1, 0), slot(0, 1, 0)];
         assert_eq!(given(&both, &[wanted(0, 9), wanted(1, 9)]), [None, None]);
         assert_eq!(given(&both, &[wanted(0, 9)]), [None]);
+    }
+
+    #[test]
+    fn who_found_a_row_had_drawn_it_or_came_behind_its_commit() {
+        let one = |session, seen_after| Slot { session, seen_after, ..slot(0, 1, 0) };
+        let ids = |session, ended| {
+            [Wanted { present: Some(Present { session, ended }), ..wanted(0, 9) }, wanted(1, 9)]
+        };
+        // The other session's transaction ended later.
+        assert_eq!(given(&[one(3, 8), one(4, 8)], &ids(4, 7)), [Some(1), Some(0)]);
+        assert_eq!(given(&[one(3, 6), one(4, 8)], &ids(4, 7)), [None, None]);
+        assert_eq!(given(&[one(3, 6), one(4, 8)], &ids(5, 7)), [Some(0), Some(1)]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::collections::{HashMap, HashSet};
 use crate::captured::Returned;
 use crate::reading::{ColumnOf, Draw, How, Place, Reading, Source, Use};
 
-use super::classes::Classes;
+use super::classes::{Class, Classes};
 use super::clock::Clock;
 use super::last_drawn::LastDrawn;
 use super::rows::Rows;
@@ -40,6 +40,9 @@ pub const NONE: u32 = u32::MAX;
 
 /// Sessions whose first use of an id is kept.
 const USES_MAX: usize = 4;
+
+/// Times in a log are cut to so much.
+const MILLISECOND_US: i64 = 1_000;
 
 /// The class of what was drawn for nothing: a statement that failed gave back nothing.
 pub const NOBODY: u32 = u32::MAX - 1;
@@ -81,6 +84,9 @@ pub struct Drawing {
     pub start_us: i64,
     /// Its session.
     pub session: u32,
+    /// The earliest time at which others can have seen the row that it was drawn for: when the
+    /// transaction's end was sent.
+    pub seen_after: u64,
     /// Its text, among those that were told apart.
     pub text: u32,
     /// The sequence; [`NONE`] for random values.
@@ -92,6 +98,8 @@ pub struct Drawing {
     pub column: Option<ColumnOf>,
     /// Where among the columns of the result the values come back.
     pub returned: Option<u32>,
+    /// Whether its client was given the values, so that a capture on the wire has them.
+    pub is_given_back: bool,
     /// Its first slot.
     pub first_slot: u32,
     /// Its slots: one for each value.
@@ -100,6 +108,11 @@ pub struct Drawing {
     pub count: Count,
     /// What it gave back may be another row's.
     pub may_conflict: bool,
+    /// When it began, as closely as the log tells: times are to the millisecond, and of statements
+    /// that ended within one the order of their records says more.
+    pub begun_us: i64,
+    /// When it had ended at the latest; None where that is not known.
+    pub done_us: Option<i64>,
     /// When it ended, where the log tells: its place then says when that was; else it says when
     /// its session's next statement came, and the last one's place says when it began itself.
     pub ends_us: Option<i64>,
@@ -143,6 +156,17 @@ pub struct Used {
     pub first: UseAt,
     /// First uses by other sessions.
     pub others: Vec<UseAt>,
+    /// The first statement that found its row, as a foreign key showed.
+    pub present: Option<Present>,
+}
+
+/// A statement that found a row there: a session sees its own, and those that were committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Present {
+    /// Its session.
+    pub session: u32,
+    /// It had ended by then.
+    pub ended: u64,
 }
 
 impl Used {
@@ -168,6 +192,10 @@ pub struct Seen<'a> {
     pub number: u64,
     /// Its session.
     pub session: u32,
+    /// Which transaction of its session; 0 outside of any block.
+    pub transaction: u64,
+    /// It is a BEGIN.
+    pub begins: bool,
     /// When it was sent.
     pub start_us: i64,
     /// How long it took; None where the log does not tell.
@@ -186,11 +214,52 @@ pub struct Seen<'a> {
     pub places: (usize, usize),
 }
 
+impl Seen<'_> {
+    /// When it ended, where the log says so.
+    fn ends_us(&self) -> Option<i64> {
+        self.duration_us.map(|took_us| self.start_us.saturating_add_unsigned(took_us))
+    }
+}
+
+/// Statements that ended at one time.
+///
+/// Times in a log are cut to milliseconds. Those that ended within one did so one after the other,
+/// in the order of their records, so each is taken to have ended at its part of it.
+#[derive(Debug, Default)]
+struct Ending {
+    at_us: i64,
+    ended: u32,
+    /// Drawings of these, and how many ended before.
+    drawings: Vec<(u32, u32)>,
+}
+
+impl Ending {
+    /// No more ended at that time.
+    fn settle(&mut self, drawings: &mut [Drawing]) {
+        let within_us = if self.at_us % MILLISECOND_US == 0 { MILLISECOND_US } else { 0 };
+        for (drawing, turn) in self.drawings.drain(..) {
+            let drawing = &mut drawings[drawing as usize];
+            let behind_us = within_us * (2 * i64::from(turn) + 1) / (2 * i64::from(self.ended));
+            drawing.begun_us = drawing.start_us.saturating_add(behind_us);
+            drawing.done_us = Some(self.at_us.saturating_add(behind_us));
+        }
+        self.ended = 0;
+    }
+}
+
 /// What is known of a session as the pass goes on.
 #[derive(Clone, Debug, Default)]
 struct Session {
     /// The place behind its last statement; 0 before the first.
     after: u64,
+    /// The block that it is in; 0 outside of any.
+    block: u64,
+    /// The earliest time of the block's last statement so far.
+    block_after: u64,
+    /// What was drawn in the block.
+    block_drawings: Vec<u32>,
+    /// What its last statement drew.
+    last_drawings: std::ops::Range<u32>,
     /// The last statement was told when the next one came: its record tells its beginning only.
     is_told_by_next: bool,
     /// What it drew last of each class.
@@ -228,12 +297,16 @@ pub struct Scan {
     sessions: Vec<Session>,
     /// Rows that statements showed as they picked them.
     pub rows: Rows,
+    /// Blocks whose ends are not in the log.
+    has_open_ends: bool,
+    ending: Ending,
     /// Places in texts where ids may stand.
     pub spots: Spots,
     /// When things happened.
     pub clock: Clock,
-    /// Statements that may have drawn from anywhere: they were not understood.
-    pub obscure: Vec<(u64, u64)>,
+    /// Statements that may have drawn from anywhere, as they were not understood: the earliest time
+    /// at which they drew, and when they were sent.
+    pub obscure: Vec<(u64, i64)>,
 }
 
 impl Scan {
@@ -253,13 +326,18 @@ impl Scan {
         let session = &self.sessions[seen.session as usize];
         let (after, is_told_by_next) = (session.after, session.is_told_by_next);
         self.clock.take(seen.number, after, seen.start_us, seen.duration_us);
+        self.take_block(seen, after);
+        self.end_last(seen);
         if !self.classes.all.is_empty() {
             let deadline = if is_told_by_next { after } else { seen.number + 1 };
             for told in &seen.reading.uses {
                 self.take_use(seen, told, deadline, &spelled);
             }
+            if seen.error.is_none() {
+                self.take_parents(seen, &spelled);
+            }
             if seen.reading.touches_anything {
-                self.obscure.push((after, seen.number));
+                self.obscure.push((after, seen.start_us));
                 self.sessions[seen.session as usize].last_drawn.forget();
             }
             if !self.drawings.is_empty() {
@@ -271,9 +349,11 @@ impl Scan {
             self.take_asks(seen);
             self.take_shows(seen, &spelled);
             self.sets.extend(&seen.reading.sets);
+            let drawings = self.drawings.len() as u32;
             for draw in &seen.reading.draws {
                 self.take_draw(seen, draw, after, &spelled);
             }
+            self.take_end(seen, drawings..self.drawings.len() as u32);
         }
         let session = &mut self.sessions[seen.session as usize];
         session.after = seen.number + 1;
@@ -304,6 +384,83 @@ impl Scan {
             }
         } else if let Some(id) = Id::read(kind, plain) {
             self.use_of(class, id, at);
+        }
+    }
+
+    /// Takes in which block a statement is in. What was drawn in it is seen by others when its last
+    /// statement ends, at the earliest.
+    fn take_block(&mut self, seen: &Seen<'_>, after: u64) {
+        let session = &mut self.sessions[seen.session as usize];
+        if session.block != seen.transaction {
+            end_block(session, &mut self.drawings);
+            session.block = seen.transaction;
+        } else if seen.begins && session.block != 0 {
+            // The end of the block before is not in the log, so nothing is known of ends.
+            self.has_open_ends = true;
+        }
+        session.block_after = after;
+    }
+
+    /// No more comes.
+    pub fn finish(&mut self) {
+        self.clock.finish();
+        for drawing in &mut self.drawings {
+            drawing.after = drawing.after.max(self.clock.told_before(drawing.start_us));
+        }
+        for (after, start_us) in &mut self.obscure {
+            *after = (*after).max(self.clock.told_before(*start_us));
+        }
+        self.end_blocks();
+        self.ending.settle(&mut self.drawings);
+    }
+
+    /// Blocks that are open end after the last that is known of them.
+    fn end_blocks(&mut self) {
+        for session in &mut self.sessions {
+            end_block(session, &mut self.drawings);
+        }
+        if self.has_open_ends {
+            self.drawings.iter_mut().for_each(|drawing| drawing.seen_after = drawing.after);
+        }
+    }
+
+    /// A session's last statement had ended when its next one was sent.
+    fn end_last(&mut self, seen: &Seen<'_>) {
+        let last = std::mem::take(&mut self.sessions[seen.session as usize].last_drawings);
+        for drawing in &mut self.drawings[last.start as usize..last.end as usize] {
+            drawing.done_us.get_or_insert(seen.start_us);
+        }
+    }
+
+    /// Takes in when a statement ended that drew, or not, where it says so.
+    fn take_end(&mut self, seen: &Seen<'_>, drew: std::ops::Range<u32>) {
+        if let Some(ends_us) = seen.ends_us() {
+            if ends_us != self.ending.at_us {
+                self.ending.settle(&mut self.drawings);
+                self.ending.at_us = ends_us;
+            }
+            let turn = self.ending.ended;
+            self.ending.ended += 1;
+            self.ending.drawings.extend(drew.clone().map(|drawing| (drawing, turn)));
+        }
+        self.sessions[seen.session as usize].last_drawings = drew;
+    }
+
+    /// Takes in rows that were found as foreign keys were checked.
+    fn take_parents<'a>(
+        &mut self,
+        seen: &Seen<'_>,
+        spelled: &impl Fn(Place) -> Option<Spelled<'a>>,
+    ) {
+        for &(column, place) in &seen.reading.parents {
+            let Some(class) = self.classes.of_column(column) else { continue };
+            let Class { kind, column: own, .. } = self.classes.all[class as usize];
+            let plain = spelled(place).and_then(Spelled::plain).filter(|_| column == own);
+            let Some(id) = plain.and_then(|plain| Id::read(kind, plain)) else { continue };
+            if let Some(&place) = self.places[class as usize].get(&id) {
+                let present = Present { session: seen.session, ended: seen.number + 1 };
+                self.used[place as usize].present.get_or_insert(present);
+            }
         }
     }
 
@@ -384,7 +541,7 @@ impl Scan {
         let next = self.used.len() as u32;
         let place = *self.places[class as usize].entry(id).or_insert(next);
         if place == next {
-            let used = Used { id, class, first: at, others: Vec::new() };
+            let used = Used { id, class, first: at, others: Vec::new(), present: None };
             return self.used.push(used);
         }
         let used = &mut self.used[place as usize];
@@ -401,15 +558,7 @@ impl Scan {
         after: u64,
         spelled: &impl Fn(Place) -> Option<Spelled<'a>>,
     ) {
-        let class = match (draw.column, draw.source) {
-            (Some(column), _) => self.classes.of_column(column),
-            (None, Source::Sequence(sequence)) => {
-                let mut all = self.classes.of_sequence(sequence);
-                let first = all.next();
-                if all.next().is_some() { Some(NONE) } else { first }
-            }
-            (None, Source::Random | Source::Time) => None,
-        };
+        let class = self.class_of(draw);
         let sequence = match draw.source {
             Source::Sequence(sequence) => sequence as u32,
             Source::Random => NONE,
@@ -434,18 +583,26 @@ impl Scan {
             after,
             start_us: seen.start_us,
             session: seen.session,
+            seen_after: after,
             text,
             sequence,
             class,
             column: draw.column,
             returned: draw.returned,
+            is_given_back: draw.returned.is_some(),
             first_slot: self.slots,
             slots,
             count,
             may_conflict: draw.may_conflict,
-            ends_us: seen.duration_us.map(|took_us| seen.start_us.saturating_add_unsigned(took_us)),
+            begun_us: seen.start_us,
+            done_us: None,
+            ends_us: seen.ends_us(),
         };
         self.slots += slots;
+        // A value that goes to the client alone may be of a row of any transaction.
+        if seen.transaction != 0 && draw.column.is_some() {
+            self.sessions[seen.session as usize].block_drawings.push(place);
+        }
         if seen.error.is_none() {
             let is_set = draw.column.is_none()
                 && count == Count::Unknown
@@ -459,6 +616,20 @@ impl Scan {
             }
         }
         self.drawings.push(drawing);
+    }
+
+    /// The class of what is drawn; [`NONE`] where it may be any of a sequence's, None where no
+    /// class is of it.
+    fn class_of(&self, draw: &Draw) -> Option<u32> {
+        match (draw.column, draw.source) {
+            (Some(column), _) => self.classes.of_column(column),
+            (None, Source::Sequence(sequence)) => {
+                let mut all = self.classes.of_sequence(sequence);
+                let first = all.next();
+                if all.next().is_some() { Some(NONE) } else { first }
+            }
+            (None, Source::Random | Source::Time) => None,
+        }
     }
 
     /// Takes in ids that were captured as they came back, row by row; whether all of them were.
@@ -503,10 +674,14 @@ impl Scan {
 
     /// Takes in what a session was told of its draws before.
     fn take_asks(&mut self, seen: &Seen<'_>) {
-        let Some([row]) = seen.returned.map(|told| told.rows.as_slice()) else { return };
-        for ask in &seen.reading.asks {
+        for ask in seen.reading.asks.iter().filter(|_| seen.error.is_none()) {
             let place = self.sessions[seen.session as usize].last_drawn.asked(ask);
             let Some(place) = place else { continue };
+            self.drawings[place as usize].is_given_back = true;
+            let row = match seen.returned.map(|told| told.rows.as_slice()) {
+                Some([row]) => row,
+                _ => continue,
+            };
             let drawing = self.drawings[place as usize].clone();
             let slot = drawing.first_slot + drawing.slots - 1;
             let text = row.get(ask.returned as usize).and_then(Option::as_deref);
@@ -581,6 +756,13 @@ impl Scan {
             self.texts.push(text);
         }
         known
+    }
+}
+
+/// Others can have seen what was drawn in a block when its last statement was sent.
+fn end_block(session: &mut Session, drawings: &mut [Drawing]) {
+    for place in session.block_drawings.drain(..) {
+        drawings[place as usize].seen_after = session.block_after;
     }
 }
 

@@ -204,6 +204,23 @@ fn the_orders_of_eight_clients_are_all_known() {
     }
 }
 
+/// Statements that wait for their commits end in another order than they drew.
+#[test]
+fn commits_that_are_waited_for_hide_nothing() {
+    for seed in 1..=4 {
+        let (draws_after_ns, ends_after_ns) = (100_000.0, 4_000_000.0);
+        let scene = Scene { at_start: false, turns: 100, ..Scene::of(seed, Habit::Own) };
+        let scene = Scene { draws_after_ns, ends_after_ns, ..scene };
+        let own = outcome(scene, Some(NEXT_VALUE));
+        assert_eq!(own.wrong, 0, "{own:?}");
+        assert!(own.unresolved * 10 < own.ids, "{own:?}");
+        for habit in [Habit::Queue, Habit::Ring, Habit::SometimesQueue(0.05)] {
+            let handed = outcome(Scene { habit, ..scene }, Some(NEXT_VALUE));
+            assert_eq!(handed.wrong, 0, "{habit:?} {handed:?}");
+        }
+    }
+}
+
 /// A shop, where most of what is looked at was there before.
 #[test]
 fn what_was_there_does_not_hide_what_is_drawn() {
@@ -251,6 +268,8 @@ fn what_is_cut_of_returning_was_drawn_all_the_same() {
         let seen = Seen {
             number: 0,
             session: 0,
+            transaction: 0,
+            begins: false,
             start_us: 0,
             duration_us: Some(1),
             error: None,

@@ -40,7 +40,7 @@ impl Windows {
         let mut windows = Windows { by_start: vec![0; drawings.len()], ..Windows::default() };
         windows.by_time = windows.by_start.clone();
         let mut by_time: Vec<usize> = (0..drawings.len()).collect();
-        by_time.sort_by_key(|&place| (drawings[place].start_us, drawings[place].number));
+        by_time.sort_by_key(|&place| (drawings[place].begun_us, drawings[place].number));
         let sent = sums(by_time.iter().map(|&place| weight(drawings[place])));
         for (turn, &place) in by_time.iter().enumerate() {
             windows.by_time[place] = sent[turn];
@@ -87,12 +87,16 @@ mod tests {
             number,
             after,
             start_us: 0,
+            begun_us: 0,
+            done_us: None,
             session: 0,
+            seen_after: 0,
             text: 0,
             sequence: 0,
             class: 0,
             column: None,
             returned: None,
+            is_given_back: false,
             first_slot: NONE,
             slots,
             count,

@@ -27,6 +27,9 @@ use crate::captured::{Protocol, SessionId, Sink, Skip, Statement};
 /// without `%e`.
 pub const UNKNOWN_ERROR: [u8; 5] = *b"?????";
 
+/// Codes of sessions that the server ends: `admin_shutdown`, `crash_shutdown`.
+const ENDED_BY_SERVER: [[u8; 5]; 2] = [*b"57P01", *b"57P02"];
+
 /// Parse, bind and execution are one if no more time than this lies between them: stamps are in
 /// ms, and the client sends them together.
 const GAP_US_MAX: i64 = 5_000;
@@ -97,6 +100,8 @@ pub struct Assembler<'s, S> {
     pub span: Option<Span>,
     /// Sessions that were taken to have ended because very many were open.
     pub forgotten: u64,
+    /// Sessions that the server ended while it ran no statement of theirs.
+    pub ended_idle: u64,
 }
 
 impl<'s, S: Sink> Assembler<'s, S> {
@@ -113,6 +118,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
             tally: Tally::default(),
             span: None,
             forgotten: 0,
+            ended_idle: 0,
         }
     }
 
@@ -355,6 +361,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
     fn error(&mut self, record: &Record, bytes: &[u8]) -> Result<(), S::Error> {
         let sql = record.statement.of(bytes);
         if sql.is_empty() && record.severity == Severity::Fatal {
+            self.ended_idle += u64::from(ENDED_BY_SERVER.contains(&record.origin.code));
             self.tally.others += 1;
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Statements one by one: queries go to the parser, other commands are told by their words.
 
-use sqlparser::ast::{Insert, SetExpr, Statement, TableObject};
+use sqlparser::ast::{Insert, Query, SetExpr, Statement, TableObject};
 
 use super::known::{Name, Named};
 use super::names;
@@ -8,7 +8,7 @@ use super::scope::{Columns, Scope};
 use super::session::Effect;
 use super::text::{Piece, parse, significant};
 use super::walk::Walk;
-use super::{Draw, Object, Only};
+use super::{Draw, Object, Only, Operand, Reading};
 use crate::lexer::token::{Kind, Token};
 use crate::playback::rules::statement::unquoted;
 
@@ -114,6 +114,7 @@ impl Walk<'_, '_> {
             Statement::Insert(insert) => {
                 let columns = self.insert(&insert, scope);
                 self.may_return(&insert);
+                self.needs_parents(&insert);
                 columns
             }
             Statement::Update(update) => self.update(&update, scope),
@@ -126,14 +127,43 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Rows of VALUES are added as they are written where nothing else may become of them: then the
+    /// rows that they refer to are there, or the statement fails.
+    fn needs_parents(&mut self, insert: &Insert) {
+        let Some(table) = self.table_of(insert) else { return };
+        let is_plain =
+            |source: &Query| source.with.is_none() && matches!(&*source.body, SetExpr::Values(_));
+        let adds = insert.on.is_none() && insert.source.as_deref().is_some_and(is_plain);
+        if !adds || !self.known.triggers(self.known.root(table)).is_empty() {
+            return;
+        }
+        let Reading { accesses, keys, parents, .. } = &mut self.reading;
+        let checked = accesses.iter().filter(|access| access.only == Only::Presence);
+        for key in checked.filter_map(|access| keys.get(usize::from(access.key?))) {
+            // Of a key of several columns nothing is checked where one of them is NULL.
+            let [column] = key.columns[..] else { continue };
+            parents.extend(key.rows.iter().filter_map(|row| match row[..] {
+                [Operand::One(place)] => Some((column, place)),
+                _ => None,
+            }));
+        }
+    }
+
+    /// The table that an INSERT adds to; None for a view, and for what is none of the catalogue.
+    fn table_of(&self, insert: &Insert) -> Option<usize> {
+        let TableObject::TableName(name) = &insert.table else { return None };
+        match Name::of(name).map(|name| self.relations(&name)).as_deref() {
+            Some([Named::Table(table)]) => Some(*table),
+            _ => None,
+        }
+    }
+
     /// A RETURNING may be added to an INSERT into a table, if all that is drawn is for it.
     fn may_return(&mut self, insert: &Insert) {
-        let TableObject::TableName(name) = &insert.table else { return };
-        let found = Name::of(name).map(|name| self.relations(&name));
-        let Some([Named::Table(table)]) = found.as_deref() else { return };
-        let root = self.known.root(*table);
+        let Some(table) = self.table_of(insert) else { return };
+        let root = self.known.root(table);
         let is_own =
-            |draw: &Draw| draw.column.is_some_and(|of| of.table == root || of.table == *table);
+            |draw: &Draw| draw.column.is_some_and(|of| of.table == root || of.table == table);
         // A rule that does something else instead has to be made for RETURNING.
         self.reading.takes_returning = insert.returning.is_none()
             && !self.known.has_rule(root)

@@ -141,6 +141,7 @@ impl Reader {
             reading.draws.iter_mut().for_each(|draw| draw.returned = None);
             reading.asks.clear();
             reading.shows.clear();
+            reading.parents.clear();
             effects.retain(|effect| !matches!(effect, Effect::Executes(..)));
         }
         let of_temporary = Arc::new(reading);

@@ -159,6 +159,8 @@ fn executed(prepared: &Reading, places: &[Option<Place>]) -> Reading {
     let moved_use = |one: &Use| Some(Use { place: moved(&one.place)?, ..*one });
     reading.uses = prepared.uses.iter().filter_map(moved_use).collect();
     reading.texts = prepared.texts.iter().filter_map(moved_use).collect();
+    let parents = prepared.parents.iter();
+    reading.parents = parents.filter_map(|&(of, at)| Some((of, moved(&at)?))).collect();
     let draws = prepared.draws.iter().cloned();
     reading.draws =
         draws.map(|draw| Draw { each_of: draw.each_of.as_ref().and_then(moved), ..draw }).collect();

@@ -9,6 +9,7 @@ from seatrial.analysis.findings.replaying import opening, query_words, seen_wher
 from seatrial.analysis.model import Finding
 from seatrial.analysis.replay.ids import (
     IdSums,
+    capture_share,
     id_sums,
     ids_sentence,
     not_followed_sentence,
@@ -52,12 +53,22 @@ def replay_ids_unresolved(context: Context) -> list[Finding]:
                 "not_followed_count": sum(sums.not_followed.values()),
                 **{f"{name}_count": count for name, count in sums.unresolved.items()},
             },
-            next=(
-                "Capture through the proxy ('seatrial sql capture'), which records what comes "
-                "back; of a log, durations and times to the millisecond ('%m') leave fewer open."
-            ),
+            next=_next(ids),
         )
     ]
+
+
+def _next(ids: ReplayIds) -> str:
+    """Return what to switch on, with the share of these ids that it would have resolved."""
+    if id_sums(ids).exact:
+        return "Look at the examples in the report: they name the statements that cannot be mapped."
+    share = capture_share(ids)
+    would = "" if share is None else f": it would have resolved {format_share(share)} of these ids"
+    return (
+        "Capture on the wire ('seatrial sql capture'), which records what clients are given"
+        f"{would}; of a log, durations ('log_min_duration_statement = 0') and times to the "
+        "millisecond ('%m') leave fewer open."
+    )
 
 
 def _is_grave(ids: ReplayIds, sums: IdSums) -> bool:

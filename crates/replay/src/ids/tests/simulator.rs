@@ -405,6 +405,8 @@ impl Logged {
         Seen {
             number,
             session: self.session,
+            transaction: 0,
+            begins: false,
             start_us: self.start_us,
             duration_us: self.duration_us,
             error: self.has_failed.then_some(*b"XX000"),

@@ -168,6 +168,23 @@ fn errors_belong_to_the_statement_that_they_name() {
 }
 
 #[test]
+fn sessions_that_the_server_ended_between_statements_are_noted() {
+    let is_noted = |code: &str, statement: &str| {
+        let line =
+            |code: &str, said: &str| format!("2026-11-21 12:00:00.000 UTC [7] u@d {code} {said}\n");
+        let log = line("00000", "LOG:  statement: select 1")
+            + &line(code, "FATAL:  terminating connection due to administrator command")
+            + &(if statement.is_empty() { String::new() } else { line(code, statement) });
+        let (_, reading) = Logs::one(&log).prefix("%m [%p] %q%u@%d %e ").read();
+        reading.notes.iter().any(|note| note.contains("the server ended"))
+    };
+    assert!(is_noted("57P01", ""));
+    // The statement that it ran is in the log, or the session ended by itself.
+    assert!(!is_noted("57P01", "STATEMENT:  select 1"));
+    assert!(!is_noted("08006", ""));
+}
+
+#[test]
 fn an_error_in_an_execution_has_the_parameters_of_its_bind() {
     let (statements, _) = statements(&log(&[
         (0, 7, "LOG:  duration: 0.100 ms  bind S_1: select 1 / $1"),

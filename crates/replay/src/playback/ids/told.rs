@@ -57,6 +57,8 @@ pub struct ClassTold {
     pub referring: Vec<String>,
     /// Values that were drawn in the capture, as far as it tells.
     pub draws: u64,
+    /// Of these, those that the client was given, so that a capture on the wire has them.
+    pub draws_given_back: u64,
     /// Of those that are used, drawn now.
     pub drawn_now: u64,
     /// Values in statements.
@@ -250,6 +252,7 @@ fn class(
         source: about.source_name.clone(),
         referring: about.referring.clone(),
         draws,
+        draws_given_back: plan.draws_given_back.get(place).copied().unwrap_or(0),
         drawn_now: drawn.count,
         uses: levels.uses(),
         exact: levels.exact,

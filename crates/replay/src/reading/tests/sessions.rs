@@ -52,7 +52,8 @@ fn what_is_executed_is_what_was_prepared() {
     assert_eq!(last(&[prepare]), "");
     let expected = "write orders_id_seq; add orders [orders.customer: 5]; \
                     check customers [customers.id: 5]; \
-                    draw orders_id_seq for orders.id x 1 returned 0; use orders.customer := 5; ";
+                    draw orders_id_seq for orders.id x 1 returned 0; use orders.customer := 5; \
+                    parent customers.id = 5; ";
     assert_eq!(last(&[prepare, "EXECUTE add (5, 10.5)"]), expected);
     let unknown = "write orders_id_seq; write orders; check customers; \
                    draw orders_id_seq for orders.id x 1 returned 0; hand 2; hand 3; ";

@@ -27,6 +27,10 @@ pub fn told(sql: &str, reading: &Reading) -> String {
         format!("use {} {how} {}", of.column(one.column), of.place(one.place))
     });
     lines.extend(uses);
+    let parents = reading.parents.iter();
+    lines.extend(
+        parents.map(|&(of_, place)| format!("parent {} = {}", of.column(of_), of.place(place))),
+    );
     lines.extend(reading.handed.iter().map(|&place| format!("hand {}", of.place(place))));
     lines.extend(
         reading

@@ -1,0 +1,40 @@
+//! For each id that a trace uses, the statement that is taken to have drawn it: to be held against
+//! the server's own rows (bench/ids_known.py).
+//!
+//!     draws_of TRACE CATALOG.json
+//!
+//! One line an id, with tabs between: its column, the id, how that is known or why not, the
+//! statement's place in the trace, the row.
+
+use std::error::Error;
+
+use seatrial_replay::catalog::Catalog;
+use seatrial_replay::ids::infer::Found;
+use seatrial_replay::ids::plan::Plan;
+use seatrial_replay::trace::TraceReader;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, trace, catalog] = &arguments[..] else {
+        return Err("give a trace and a catalogue".into());
+    };
+    let catalog: Catalog = serde_json::from_slice(&std::fs::read(catalog)?)?;
+    let trace = TraceReader::open(trace.as_ref())?;
+    let sessions = trace.sessions()?.len();
+    let plan = Plan::of(&trace, &vec![true; sessions], &catalog)?;
+    for (class, id, found) in plan.all_found() {
+        let name = plan.class(class).map_or("", |class| &class.name);
+        let (how, number, row) = match found {
+            Found::Slot(slot, level) => {
+                let drawn = plan.of_slot(slot).map(|drawn| (drawn.number, slot - drawn.first_slot));
+                let shown = || plan.giver(slot).map(|(number, _)| (number, 0));
+                let (number, row) = drawn.or_else(shown).ok_or("a slot of no statement")?;
+                (format!("{level:?}"), number, row)
+            }
+            Found::NotGenerated => ("old".to_owned(), 0, 0),
+            Found::Unresolved(reason, _) => (reason.name().to_owned(), 0, 0),
+        };
+        println!("{name}\t{}\t{how}\t{number}\t{row}", id.number());
+    }
+    Ok(())
+}

@@ -11,6 +11,7 @@ from report.json_schema import breaches, load
 from .command import seatrial
 
 RAID5 = Path(__file__).parents[1] / "report" / "bm-flash-2009-raid5.txt"
+MATRIX = Path(__file__).parents[1] / "analysis" / "audit" / "fio-plot.csv"
 
 SIMULATED = """
 name = "simulated"
@@ -90,7 +91,48 @@ def test_a_run_of_ours_is_audited_by_default(tmp_path):
     assert seatrial("audit", folder=tmp_path).code == 0
 
 
-@pytest.mark.parametrize("cell", ["16k", "16k,", "16k,0", "16k,-3", "big,1", "16k,two", ",", ""])
+def one_size(tmp_path, rows_count=-1):
+    """A published matrix of one block size (published.py) as a CSV that an importer reads."""
+    rows = [row for row in MATRIX.read_text().splitlines() if row.startswith("test-data02,")]
+    cells = [",".join([*row.split(",")[1:5], "4096"]) for row in rows[:rows_count]]
+    path = tmp_path / "matrix.csv"
+    path.write_text("\n".join(["operation,threads,depth,iops,block_size", *cells, ""]))
+    return path
+
+
+def test_a_table_of_one_block_size_by_threads_and_depth(tmp_path):
+    path = one_size(tmp_path)
+    ended = seatrial("audit", path, "--predict", "4k,4x8", folder=tmp_path)
+    assert ended.code == 0, ended.err
+    for told in (
+        "IOPS of 4 KiB and what the model says",
+        "IOPS/model",
+        "depth 32",
+        "However many are in flight, the reads end at 52,6",
+        "4 KiB reads, 32 in flight",
+    ):
+        assert told in ended.out, told
+    assert max(map(len, ended.out.splitlines())) <= 100
+    document = seatrial("audit", path, "--predict", "4k,4x8", "--json", folder=tmp_path).document
+    schema = load("audit.schema.json")
+    assert list(breaches(document, schema, schema)) == []
+    assert [(each["concurrency"], each["threads"]) for each in document["answers"]] == [(32, 4)]
+
+
+def test_too_few_figures_of_one_size_name_what_is_needed(tmp_path):
+    ended = seatrial("audit", one_size(tmp_path, 5), folder=tmp_path)
+    assert ended.code == 2
+    assert "at least 7 random reads or writes" in ended.err
+    assert "or with one at 3 or more levels of concurrency (threads times depth)" in ended.err
+    assert "of one at three or more levels" in " ".join(
+        seatrial("audit", "--help", folder=tmp_path).out.split()
+    )
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["16k", "16k,", "16k,0", "16k,-3", "big,1", "16k,two", "16k,4x", "16k,x8", "16k,4x0", ",", ""],
+)
 def test_what_cannot_be_predicted_is_one_sentence(tmp_path, cell):
     ended = seatrial("audit", RAID5, f"--predict={cell}", folder=tmp_path)
     assert ended.code == 2

@@ -21,12 +21,14 @@ Examples:
   seatrial audit last --json
   seatrial audit bm-flash.txt          a table that another tool printed
   seatrial audit last --predict 16k,20  what 16 KiB at 20 threads would do
+  seatrial audit last --predict 4k,4x8  what 4 KiB at 4 threads, each at depth 8, would do
   seatrial audit last --remeasure      are the gaps still there?
   seatrial audit bm-flash.txt --drives 4 --link sata2 --controller-cache 4GiB
 
 \b
 RESULT is a run (last, an id or its beginning, a label) or a file. A table is the random reads or
-writes that differ in block size and concurrency alone; it is audited from 7 figures on.
+writes that differ in block size, threads and depth alone. It is audited from 7 figures on, of at
+least two block sizes, or of one at three or more levels of concurrency (threads times depth).
 """
 
 
@@ -34,8 +36,8 @@ writes that differ in block size and concurrency alone; it is audited from 7 fig
 @click.argument("result", default="last")
 @click.option(
     "--predict",
-    metavar="SIZE,THREADS",
-    help="What each table says of one more cell, such as 16k,20 (threads times depth).",
+    metavar="SIZE,THREADS[xDEPTH]",
+    help="What each table says of one more cell, such as 16k,20 (in flight) or 4k,4x8.",
 )
 @click.option(
     "--remeasure",
@@ -97,7 +99,7 @@ def _measured_again(
 
 def _require_tables(summary: Summary, result: str) -> None:
     """Raise UsageError where there is nothing to audit."""
-    from seatrial.analysis.audit.tables import AUDITED_POINTS_MIN  # noqa: PLC0415
+    from seatrial.analysis.audit.tables import AUDITED_POINTS_MIN, LEVELS_MIN  # noqa: PLC0415
     from seatrial.errors import UsageError  # noqa: PLC0415
 
     if not summary.audits:
@@ -105,7 +107,8 @@ def _require_tables(summary: Summary, result: str) -> None:
             seen=f"{result} holds no table that could be audited",
             cause=(
                 f"An audit takes at least {AUDITED_POINTS_MIN} random reads or writes that differ "
-                "in block size and concurrency alone"
+                "in block size, threads and depth alone, with two block sizes or more, or with one "
+                f"at {LEVELS_MIN} or more levels of concurrency (threads times depth)"
             ),
             next_step="Measure one with `seatrial run DIR` or `seatrial study one-dvd-per-second`",
         )

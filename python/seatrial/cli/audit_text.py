@@ -35,6 +35,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         operation: ``read`` or ``write``.
         block_size_bytes: As asked.
         concurrency: As asked.
+        threads: Of these, as asked; None where only their product was.
         prediction: None where the table must not be asked.
         refusal: Why not; empty where it is answered.
     """
@@ -44,30 +45,36 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     operation: str
     block_size_bytes: int
     concurrency: int
+    threads: int | None
     prediction: Prediction | None
     refusal: str
 
 
-def asked_cell(written: str) -> tuple[int, int]:
-    """Return block size in bytes and concurrency from what ``--predict`` was given.
+def asked_cell(written: str) -> tuple[int, int, int | None]:
+    """Return block size in bytes, concurrency and threads from what ``--predict`` was given.
+
+    Threads are None where only requests in flight were given.
 
     Raises:
-        UsageError: when it is not a size and a whole number above 0.
+        UsageError: when it is not a size and one or two whole numbers above 0.
     """
     size, _, count = written.partition(",")
-    size_bytes = concurrency = 0
+    size_bytes = threads = depth = 0
+    first, by, last = count.partition("x")
     with contextlib.suppress(ValueError):
-        size_bytes, concurrency = parse_size_bytes(size.strip()), int(count)
-    if size_bytes <= 0 or concurrency <= 0:
+        size_bytes = parse_size_bytes(size.strip())
+        threads, depth = int(first), int(last) if by else 1
+    if min(size_bytes, threads, depth) <= 0:
         raise UsageError(
             seen=f"--predict cannot be read: {written!r}",
             cause="It takes a block size and how many requests are in flight, with a comma between",
-            next_step="Write --predict 16k,20 for 16 KiB at 20 threads",
+            next_step="Write --predict 16k,20 for 16 KiB at 20 threads, or 16k,4x8 for 4 threads "
+            "at depth 8",
         )
-    return size_bytes, concurrency
+    return size_bytes, threads * depth, threads if by else None
 
 
-def answers(audits: Sequence[TableAudit], cell: tuple[int, int]) -> list[Answer]:
+def answers(audits: Sequence[TableAudit], cell: tuple[int, int, int | None]) -> list[Answer]:
     """Return what each table says of a cell.
 
     Raises:
@@ -89,6 +96,7 @@ def answers(audits: Sequence[TableAudit], cell: tuple[int, int]) -> list[Answer]
                 operation=audit.table.operation,
                 block_size_bytes=cell[0],
                 concurrency=cell[1],
+                threads=cell[2],
                 prediction=prediction,
                 refusal=refusal,
             )
@@ -143,9 +151,14 @@ def _wrapped(text: str, indent: str) -> str:
 
 
 def _grid(audit: TableAudit) -> Table:
-    """Return observed and predicted rates: a row for each block size."""
+    """Return observed and predicted rates: a row for each block size.
+
+    Of one block size at several threads and depths, a row for each number of threads.
+    """
     points = audit.table.points
     odd = {key for gap in audit.gaps for key in gap.keys}
+    if len({point.block_size_bytes for point in points}) == 1 and _is_deep(points):
+        return _grid_of_one_size(audit, odd)
     columns = sorted({(point.concurrency, point.threads, point.depth) for point in points})
     sizes = sorted({point.block_size_bytes for point in points})
     at = {(p.block_size_bytes, p.concurrency, p.threads, p.depth): p for p in points}
@@ -164,6 +177,31 @@ def _grid(audit: TableAudit) -> Table:
                 *(text for col in columns for text in _texts(at.get((size, *col)), audit, odd)),
             ]
             for size in sizes
+        ],
+    )
+
+
+def _is_deep(points: Sequence[TablePoint]) -> bool:
+    return len({point.depth for point in points}) > 1
+
+
+def _grid_of_one_size(audit: TableAudit, odd: set[str]) -> Table:
+    points = audit.table.points
+    threads, depths = (sorted({getattr(p, name) for p in points}) for name in ("threads", "depth"))
+    at = {(point.threads, point.depth): point for point in points}
+    size = format_size(points[0].block_size_bytes)
+    return Table(
+        id=f"audit-{audit.table.target}-{audit.table.workload}-{audit.table.operation}",
+        title=f"{audit_name(audit)}: IOPS of {size} and what the model says ({GAP_MARK} is a gap)",
+        labels=1,
+        headers=["Threads", *(f"depth {depth}" for depth in depths)],
+        groups=[Group("", 1), Group("IOPS/model", len(depths))],
+        rows=[
+            [
+                str(count),
+                *("/".join(_texts(at.get((count, depth)), audit, odd)) for depth in depths),
+            ]
+            for count in threads
         ],
     )
 

@@ -36,18 +36,31 @@ def rates(form, values, sizes=SIZES, counts=COUNTS):
     return dict(zip(grid, (float(rate) for rate in made), strict=True))
 
 
+def deep_rates(values, sizes, shapes):
+    """Requests per second of the form ``read`` by (size, threads, depth)."""
+    grid = [(size, *shape) for size in sizes for shape in shapes]
+    size_bytes, threads, depth = (np.array(each, dtype=float) for each in zip(*grid, strict=True))
+    exact = {name: np.float64(value) for name, value in values.items()}
+    made = Variant("read", tuple(values)).rate_per_s(exact, size_bytes, threads * depth, threads)
+    return dict(zip(grid, (float(rate) for rate in made), strict=True))
+
+
 def table_from(by_place, *, operation="read", rounds=1, noise_log=0.0, seed=0, imported=False):
-    """A table with the given rates, measured so often, each time off by log-normal noise."""
+    """A table with the given rates, measured so often, each time off by log-normal noise.
+
+    A place is a block size and threads, and a depth where it is not 1.
+    """
     random = np.random.default_rng(seed)
     points = []
-    for place, ((size, count), rate) in enumerate(by_place.items()):
+    for place, ((size, count, *deep), rate) in enumerate(by_place.items()):
+        depth = deep[0] if deep else 1
         measured = [rate * random.lognormal(0.0, noise_log) for _ in range(rounds)]
         points.append(
             TablePoint(
-                key=f"matrix/{operation}/{size}B/{count}t/1d",
+                key=f"matrix/{operation}/{size}B/{count}t/{depth}d",
                 block_size_bytes=size,
                 threads=count,
-                depth=1,
+                depth=depth,
                 iops=estimate_of_rounds(measured, "IOPS") if rate else None,
                 rounds_per_s=measured if rate else [],
                 place=len(by_place) - 1 - place,  # not in the order of the table

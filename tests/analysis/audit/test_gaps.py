@@ -98,7 +98,10 @@ def with_rounds(table, changed):
         ([1.0, 0.9, 0.6], None),
         ([0.62, 0.5, 0.75], None),
         ([1.0, 1.01, 0.99], None),
-        ([1.9, 2.0, 2.1], None),
+        ([1.9, 2.0, 2.1], "persistent"),
+        ([1.5, 2.0, 1.1], None),
+        ([4.0], "seen_once"),
+        ([1.0, 1.1, 4.0], "transient"),
     ],
 )
 def test_status_by_rounds(factors, status):
@@ -106,7 +109,7 @@ def test_status_by_rounds(factors, status):
     gaps = audit_table(table).gaps
     assert [gap.status for gap in gaps] == ([status] if status else [])
     if gaps:
-        assert gaps[0].kind == "noise"
+        assert gaps[0].kind == ("too_fast" if max(factors) > 1.5 else "noise")
         assert articles.place(gaps[0].keys[0]) == (16384, 10)
 
 

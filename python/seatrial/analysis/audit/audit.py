@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from seatrial.analysis.audit import monotone
-from seatrial.analysis.audit.gaps import find_gaps, gap_limit_log
+from seatrial.analysis.audit.gaps import find_gaps, gap_limit_log, named_points
 from seatrial.analysis.audit.model import CellTable, Gap, Prediction, TableAudit
+from seatrial.analysis.audit.one_size import confirmed_by_neighbours
 from seatrial.analysis.audit.predict import limits_of, predictions
 from seatrial.analysis.audit.tables import (
     is_large_enough,
     known_points,
-    observed_of,
     tables_of,
 )
 from seatrial.analysis.audit.transient import MIB, Drain, Fill, fill_of, implied_drain
@@ -24,12 +24,15 @@ from seatrial.analysis.wording import format_duration_s, format_plural, format_s
 from seatrial.results.model import Run
 
 if TYPE_CHECKING:
+    from seatrial.analysis.audit.readings import Reading
     from seatrial.analysis.model import CellSummary
     from seatrial.analysis.queueing.choose import Choice
 
 HOLDS_SHARE_MAX: Final = 0.30
 HOLDS_SCALE_LOG_MAX: Final = 0.30
 FAR_CELLS_SHARE_MAX: Final = 0.30
+FAR_BY_ORDER_SHARE_MAX: Final = 0.60
+FACTOR_JUDGED_MAX: Final = 100.0
 FORM_WORDS: Final = {
     "read": "closed queue: a host, a link and what is in flight",
     "locked_write": "one lock: one request at a time",
@@ -59,11 +62,11 @@ def audit_table(table: CellTable, *, bound_bytes_per_s: float | None = None) -> 
     Raises:
         ValueError: when there are fewer points.
     """
-    from seatrial.analysis.queueing.choose import choose  # noqa: PLC0415
+    from seatrial.analysis.audit.readings import read_table  # noqa: PLC0415
 
-    choice = choose(observed_of(table))
-    told = _by_model if _holds(choice) else _by_monotony
-    return told(table, choice, bound_bytes_per_s)
+    reading = read_table(table)
+    told = _by_model(table, reading, bound_bytes_per_s) if _holds(reading) else None
+    return told or _by_monotony(table, reading, bound_bytes_per_s)
 
 
 def rounds_share_median(table: CellTable) -> float | None:
@@ -77,28 +80,41 @@ def rounds_share_median(table: CellTable) -> float | None:
     return statistics.median(differences) if differences else None
 
 
-def _holds(choice: Choice) -> bool:
-    """Tell whether a model describes a table: most cells closely, and few of them not at all."""
-    scale_log, observed = choice.fit.scale_log, choice.fit.observed
-    far = sum(1 for each in choice.fit.residual_log if abs(each) > gap_limit_log(scale_log))
+def _holds(reading: Reading) -> bool:
+    """Tell whether a model describes a table: most cells closely, and few of them not at all.
+
+    Cells whose oddness order confirms may be more.
+    """
+    choice, scale_log = reading.choice, reading.scale_log
+    far, unconfirmed = reading.far_low | reading.far_high, reading.unconfirmed
     return (
         choice.held_out_share_median <= HOLDS_SHARE_MAX
         and scale_log <= HOLDS_SCALE_LOG_MAX
-        and far <= FAR_CELLS_SHARE_MAX * len(observed)
+        and int(unconfirmed.sum()) <= FAR_CELLS_SHARE_MAX * len(far)
+        and int(far.sum()) <= FAR_BY_ORDER_SHARE_MAX * len(far)
     )
 
 
-def _by_model(table: CellTable, choice: Choice, bound_bytes_per_s: float | None) -> TableAudit:
+def _by_model(
+    table: CellTable, reading: Reading, bound_bytes_per_s: float | None
+) -> TableAudit | None:
+    """Return what the model of a table says; None where cells that it calls sound contradict it."""
+    from seatrial.analysis.audit.readings import is_contradicted  # noqa: PLC0415
     from seatrial.analysis.queueing.words import parameters_of  # noqa: PLC0415
 
-    fitted = choice.fit
-    cells = [(float(p.block_size_bytes), float(p.concurrency)) for p in table.points]
+    fitted = reading.choice.fit
+    cells = [
+        (float(p.block_size_bytes), float(p.concurrency), float(p.threads)) for p in table.points
+    ]
     expected = {
         point.key: told.iops
         for point, told in zip(table.points, predictions(fitted, table, cells), strict=True)
     }
-    gaps = find_gaps(table, expected, fitted.scale_log, bound_bytes_per_s=bound_bytes_per_s)
+    judged = confirmed_by_neighbours(table, expected)
+    gaps = find_gaps(table, judged, reading.scale_log, bound_bytes_per_s=bound_bytes_per_s)
     odd = frozenset(key for gap in gaps if gap.kind != "bound_broken" for key in gap.keys)
+    if is_contradicted(reading, table, odd):
+        return None
     told = predictions(fitted, table, cells, odd_keys=odd)
     errors = _errors_share(table, expected, odd)
     rounds_share = rounds_share_median(table)
@@ -106,46 +122,87 @@ def _by_model(table: CellTable, choice: Choice, bound_bytes_per_s: float | None)
         table=table,
         form=fitted.variant.form,
         holds=True,
-        sentence=_holds_sentence(fitted.variant.form, errors, choice, rounds_share),
+        sentence=_holds_sentence(fitted.variant.form, errors, reading.choice, rounds_share),
         parameters=parameters_of(fitted, table.operation),
         predictions=dict(zip((p.key for p in table.points), told, strict=True)),
         error_share_median=_quantile(errors, 0.5),
         error_share_p90=_quantile(errors, 0.9),
-        held_out_share_median=choice.held_out_share_median,
-        scale_log=fitted.scale_log,
+        held_out_share_median=reading.choice.held_out_share_median,
+        scale_log=reading.scale_log,
         rounds_share_median=rounds_share,
-        gaps=gaps,
+        gaps=[_with_rival(table, gap, reading) for gap in gaps],
         limits=limits_of(fitted.variant.form, known_points(table)),
+        rests_on=[
+            point.key
+            for point, is_used in zip(known_points(table), reading.rests_on, strict=True)
+            if is_used
+        ],
     )
 
 
-def _by_monotony(table: CellTable, choice: Choice, bound_bytes_per_s: float | None) -> TableAudit:
+def _with_rival(table: CellTable, gap: Gap, reading: Reading) -> Gap:
+    """Add to a gap that another reading of the table explains as much, where one does."""
+    rival, points = reading.rival, known_points(table)
+    if rival is None or gap.kind not in ("too_fast", "collapse", "noise"):
+        return gap
+    is_fast = gap.kind == "too_fast"
+    swapped = rival.far_low & ~reading.far_low if is_fast else rival.far_high & ~reading.far_high
+    still = rival.far_high if is_fast else rival.far_low
+    mine = [still[i] for i, point in enumerate(points) if point.key in gap.keys]
+    others = [point for i, point in enumerate(points) if swapped[i]]
+    if not others or all(mine):
+        return gap
+    return msgspec.structs.replace(
+        gap,
+        cause=(
+            f"{gap.cause} Or {'it is' if len(gap.keys) == 1 else 'they are'} sound, and "
+            f"{named_points(others)} {'is' if len(others) == 1 else 'are'} too "
+            f"{'slow' if is_fast else 'fast'}: this table alone does not tell which."
+        ),
+    )
+
+
+def _by_monotony(table: CellTable, reading: Reading, bound_bytes_per_s: float | None) -> TableAudit:
     expected = monotone.expected_at_least(table)
     scatter_log = monotone.scatter_log(table)
     gaps = find_gaps(table, expected, scatter_log, bound_bytes_per_s=bound_bytes_per_s)
+    gaps = [gap for gap in gaps if gap.kind != "too_fast"]  # more than at least is no fault
     odd = sum(len(gap.keys) for gap in gaps if gap.kind not in ("absent", "bound_broken"))
     if not monotone.is_judgeable(odd, table):
         gaps = [gap for gap in gaps if gap.kind in ("absent", "bound_broken")]
-    factor = math.exp(gap_limit_log(scatter_log))
     return TableAudit(
         table=table,
         form="none",
         holds=False,
         sentence=(
             "No model holds: the best one misses cells that it has not seen by "
-            f"{format_share(choice.held_out_share_median)} (median), or many of them by far. Gaps "
-            "are sought by order alone (larger blocks never give more requests per second nor "
-            "fewer bytes, more in flight never less), where a cell falls "
-            f"{factor:.1f} times short; that finds fewer of them, and nothing is predicted."
+            f"{format_share(reading.choice.held_out_share_median)} (median), or many of them by "
+            "far, or cells that it calls sound contradict each other by order. "
+            f"{_by_order_words(scatter_log)}"
         ),
         parameters=[],
         predictions={},
         error_share_median=None,
         error_share_p90=None,
-        held_out_share_median=choice.held_out_share_median,
+        held_out_share_median=reading.choice.held_out_share_median,
         scale_log=None,
         rounds_share_median=rounds_share_median(table),
         gaps=gaps,
+    )
+
+
+def _by_order_words(scatter_log: float) -> str:
+    factor = math.exp(gap_limit_log(scatter_log))
+    if factor > FACTOR_JUDGED_MAX:
+        return (
+            "Gaps are sought by order alone (larger blocks never give more requests per second nor "
+            "fewer bytes, more in flight never less), but so many cells contradict each other that "
+            "none is called odd; nothing is predicted."
+        )
+    return (
+        "Gaps are sought by order alone (larger blocks never give more requests per second nor "
+        "fewer bytes, more in flight never less), where a cell falls "
+        f"{factor:.1f} times short; that finds fewer of them, and nothing is predicted."
     )
 
 

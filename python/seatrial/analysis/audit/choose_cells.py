@@ -139,6 +139,7 @@ def _most_doubtful(fit: Fit, table: CellTable, left: Sequence[Point], count: int
     jacobian = fit.sensitivity_log(
         np.array([float(point[1]) for point in left]),
         np.array([float(_concurrency(point)) for point in left]),
+        np.array([float(point[2]) for point in left]),
     )
     odd = np.array([_oddness(fit, table)(point) for point in left])
     covariance = fit.covariance_log.copy()

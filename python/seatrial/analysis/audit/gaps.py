@@ -1,9 +1,9 @@
-"""Gaps: cells far below what the rest of the table says, their class and how often they were seen.
+"""Gaps: cells far from what the rest of the table says, their class and how often they were seen.
 
-A cell is odd when the logarithm of observed over predicted is below ``-max(4 * scale, ln 1.5)``.
-It is called a gap when every one of its rounds is that odd, or its interval ends below; a cell
-whose rounds straddle the limit is called only where some round is twice as far below it: that is
-no scatter. Cells without a figure are gaps whatever the model says.
+A cell is odd when the logarithm of observed over predicted is below ``-max(4 * scale, ln 1.5)``,
+or above ``max(6 * scale, ln 1.75)``. It is called a gap when every one of its rounds is that odd,
+or its interval ends there; a cell whose rounds straddle the limit is called only where some round
+is twice as far off: that is no scatter. Cells without a figure are gaps whatever the model says.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from seatrial.analysis.audit.model import CellTable, Gap, GapKind, GapStatus, TablePoint
+from seatrial.analysis.audit.order import are_neighbours, places_of
 from seatrial.analysis.wording import (
     format_iops,
     format_plural,
@@ -24,9 +25,13 @@ from seatrial.analysis.wording import (
 
 GAP_SCALES: Final = 4.0
 GAP_LOG_MIN: Final = math.log(1.5)
+FAST_SCALES: Final = 6.0
+FAST_LOG_MIN: Final = math.log(1.75)
+"""Far above is rarer than far below: chance takes more to be ruled out."""
 CLEARLY_FACTOR: Final = 2.0
 START_PLACES_MAX: Final = 6
 COLLAPSE_SIZES_MIN: Final = 2
+COLLAPSE_CELLS_MIN: Final = 3
 POINTS_NAMED_MAX: Final = 4
 BOUND_SHARE_MAX: Final = 1.02
 PASSED: Final = (
@@ -37,13 +42,14 @@ ORDER: Final[tuple[GapKind, ...]] = (
     "collapse",
     "absent",
     "bound_broken",
+    "too_fast",
     "start_transient",
     "noise",
 )
 
 
 def gap_limit_log(scale_log: float) -> float:
-    """Return how far below its prediction a cell's logarithm may be and still be no gap."""
+    """Return how far from its prediction a cell's logarithm may be and still be no gap."""
     return max(GAP_SCALES * scale_log, GAP_LOG_MIN)
 
 
@@ -63,18 +69,20 @@ def find_gaps(
         bound_bytes_per_s: What the path can carry at most; None where that is not known.
     """
     limit_log = gap_limit_log(scale_log)
-    odd = [
-        point
-        for point in table.points
-        if point.key in predicted_per_s and _is_gap(point, predicted_per_s[point.key], limit_log)
-    ]
+    judged = [point for point in table.points if point.key in predicted_per_s]
+    odd = [p for p in judged if _is_gap(p, predicted_per_s[p.key], limit_log)]
+    fast_log = max(FAST_SCALES * scale_log, FAST_LOG_MIN)
+    fast = [p for p in judged if _is_too_fast(p, predicted_per_s[p.key], fast_log)]
     started = _at_start(table, odd)
     rest = [point for point in odd if point not in started]
     gaps = [_start_transient(table, started, predicted_per_s)] if started else []
     for group in _contiguous(table, rest):
-        is_collapse = len({point.block_size_bytes for point in group}) >= COLLAPSE_SIZES_MIN
-        told = _collapse if is_collapse else _noise
+        told = _collapse if _is_collapse(table, group) else _noise
         gaps.append(told(table, group, predicted_per_s, limit_log))
+    first = _at_start(table, fast)
+    groups = [first] if first else []
+    groups += _contiguous(table, [point for point in fast if point not in first])
+    gaps += [_too_fast(table, group, predicted_per_s, fast_log) for group in groups]
     absent = [point for point in table.points if point.measured and point.iops is None]
     gaps += [_absent(table, absent)] if absent else []
     gaps += _bound_broken(table, bound_bytes_per_s)
@@ -87,19 +95,21 @@ def ratio_to(point: TablePoint, predicted_per_s: float) -> float:
 
 
 def name_points(points: Sequence[TablePoint]) -> str:
-    """Return cells as a reader names them: ``512 B at 1 and 10 threads``."""
+    """Return cells as a reader names them: ``512 B at 1 and 10 threads``.
+
+    Of several depths threads and depth are told apart: ``4 KiB at 1 x 16 (threads x depth)``.
+    """
     by_size: dict[int, list[TablePoint]] = {}
     for point in points:
         by_size.setdefault(point.block_size_bytes, []).append(point)
+    is_flat = all(point.depth == 1 for point in points)
     parts = []
     for size_bytes, same_size in by_size.items():
-        counts = [str(point.concurrency) for point in same_size]
+        counts = [str(p.threads) if is_flat else f"{p.threads} x {p.depth}" for p in same_size]
         told = " and ".join(filter(None, [", ".join(counts[:-1]), counts[-1]]))
-        unit = "thread" if all(point.depth == 1 for point in same_size) else "request"
-        ending = unit if counts == ["1"] else f"{unit}s"
-        in_flight = "" if unit == "thread" else " in flight"
-        parts.append(f"{format_size(size_bytes)} at {told} {ending}{in_flight}")
-    return "; ".join(parts)
+        unit = " thread" if counts == ["1"] else " threads"
+        parts.append(f"{format_size(size_bytes)} at {told}{unit if is_flat else ''}")
+    return "; ".join(parts) + ("" if is_flat else " (threads x depth)")
 
 
 def _is_gap(point: TablePoint, predicted_per_s: float, limit_log: float) -> bool:
@@ -114,6 +124,19 @@ def _is_gap(point: TablePoint, predicted_per_s: float, limit_log: float) -> bool
     return max(rounds) < limit_per_s or ends_below or some_far_below
 
 
+def _is_too_fast(point: TablePoint, predicted_per_s: float, limit_log: float) -> bool:
+    """Tell whether a cell is as far above as another is below that is a gap."""
+    if point.iops is None:
+        return False
+    limit_per_s = predicted_per_s * math.exp(limit_log)
+    rounds = point.rounds_per_s
+    if len(rounds) <= 1:
+        return (point.iops.low or point.iops.value) > limit_per_s
+    begins_above = point.iops.low is not None and point.iops.low > limit_per_s
+    some_far_above = max(rounds) > predicted_per_s * math.exp(CLEARLY_FACTOR * limit_log)
+    return min(rounds) > limit_per_s or begins_above or some_far_above
+
+
 def _status(
     points: Sequence[TablePoint], predicted_per_s: Mapping[str, float], limit_log: float
 ) -> GapStatus:
@@ -121,9 +144,8 @@ def _status(
     most = max(points, key=lambda point: len(point.rounds_per_s))
     if len(most.rounds_per_s) <= 1:
         return "seen_once"
-    limit_share = math.exp(-limit_log)
     everywhere = all(
-        rate < predicted_per_s[point.key] * limit_share
+        rate > 0 and abs(math.log(rate / predicted_per_s[point.key])) > limit_log
         for point in points
         for rate in point.rounds_per_s
     )
@@ -144,7 +166,12 @@ def _at_start(table: CellTable, odd: Sequence[TablePoint]) -> list[TablePoint]:
 
 
 def _contiguous(table: CellTable, points: Sequence[TablePoint]) -> list[list[TablePoint]]:
-    """Return the points in groups whose block sizes follow each other in the table."""
+    """Return the points in groups whose block sizes follow each other in the table.
+
+    In a table of one block size they are groups of neighbours in threads and depth.
+    """
+    if _is_of_one_size(table):
+        return _neighbours(table, points)
     sizes = sorted({point.block_size_bytes for point in table.points})
     groups: list[list[TablePoint]] = []
     for point in sorted(points, key=lambda p: (p.block_size_bytes, p.concurrency)):
@@ -156,8 +183,34 @@ def _contiguous(table: CellTable, points: Sequence[TablePoint]) -> list[list[Tab
     return groups
 
 
+def _neighbours(table: CellTable, points: Sequence[TablePoint]) -> list[list[TablePoint]]:
+    """Return the points in groups that hang together in the table."""
+    places, left = places_of(table.points), list(points)
+    groups: list[list[TablePoint]] = []
+    while left:
+        group = [left.pop(0)]
+        for member in group:
+            near = [p for p in left if are_neighbours(places[p.key], places[member.key])]
+            left = [point for point in left if point not in near]
+            group += near
+        groups.append(sorted(group, key=lambda p: (p.concurrency, p.threads)))
+    return groups
+
+
+def _is_of_one_size(table: CellTable) -> bool:
+    return len({point.block_size_bytes for point in table.points}) == 1
+
+
+def _is_collapse(table: CellTable, group: Sequence[TablePoint]) -> bool:
+    """Tell whether cells are more than one accident: of several sizes, or of several levels."""
+    if not _is_of_one_size(table):
+        return len({point.block_size_bytes for point in group}) >= COLLAPSE_SIZES_MIN
+    levels = {point.concurrency for point in group}
+    return len(group) >= COLLAPSE_CELLS_MIN and len(levels) >= COLLAPSE_SIZES_MIN
+
+
 def _worst(points: Sequence[TablePoint], predicted_per_s: Mapping[str, float]) -> TablePoint:
-    return min(points, key=lambda point: ratio_to(point, predicted_per_s[point.key]))
+    return max(points, key=lambda p: abs(math.log(max(1e-9, ratio_to(p, predicted_per_s[p.key])))))
 
 
 def _seen_and_expected(point: TablePoint, predicted_per_s: Mapping[str, float]) -> str:
@@ -165,7 +218,8 @@ def _seen_and_expected(point: TablePoint, predicted_per_s: Mapping[str, float]) 
     return f"{seen} IOPS where {format_iops(predicted_per_s[point.key])} are expected"
 
 
-def _named(points: Sequence[TablePoint]) -> str:
+def named_points(points: Sequence[TablePoint]) -> str:
+    """Return a few cells by name, more of them by their number."""
     if len(points) <= POINTS_NAMED_MAX:
         return name_points(points)
     return format_plural(len(points), "cell")
@@ -184,7 +238,7 @@ def _start_transient(
         status=_status(points, predicted_per_s, GAP_LOG_MIN),
         ratio=ratio_to(worst, predicted_per_s[worst.key]),
         sentence=(
-            f"{first} measured ({_named(points)}, {table.operation}s): {did} "
+            f"{first} measured ({named_points(points)}, {table.operation}s): {did} "
             f"{_seen_and_expected(worst, predicted_per_s)}."
         ),
         cause=(
@@ -201,7 +255,6 @@ def _collapse(
     limit_log: float,
 ) -> Gap:
     worst = _worst(points, predicted_per_s)
-    low, high = (format_size(points[end].block_size_bytes) for end in (0, -1))
     ratios = sorted(ratio_to(point, predicted_per_s[point.key]) for point in points)
     status = _status(points, predicted_per_s, limit_log)
     return Gap(
@@ -210,7 +263,7 @@ def _collapse(
         status=status,
         ratio=ratios[0],
         sentence=(
-            f"{table.operation.capitalize()}s from {low} to {high} collapse: "
+            f"{table.operation.capitalize()}s {_range(table, points)} collapse: "
             f"{format_plural(len(points), 'cell')} reach {_shares(ratios)} of "
             f"what the rest of the table says; the worst "
             f"({name_points([worst])}) did {_seen_and_expected(worst, predicted_per_s)}."
@@ -218,8 +271,23 @@ def _collapse(
         cause=PASSED
         if status == "transient"
         else (
-            f"Requests of these sizes meet something that others do not: {_LIKELY[table.operation]}"
+            f"{_THESE[_is_of_one_size(table)]} meet something that others do not: "
+            f"{_LIKELY[table.operation]}"
         ),
+    )
+
+
+_THESE: Final = {False: "Requests of these sizes", True: "So many requests in flight"}
+
+
+def _range(table: CellTable, points: Sequence[TablePoint]) -> str:
+    """Return ``from 64 KiB to 1 MiB``, or of one block size how many were in flight."""
+    if not _is_of_one_size(table):
+        low, high = (format_size(points[end].block_size_bytes) for end in (0, -1))
+        return f"from {low} to {high}"
+    flying = [point.concurrency for point in points]
+    return (
+        f"of {format_size(points[0].block_size_bytes)}, {min(flying)} to {max(flying)} in flight,"
     )
 
 
@@ -258,10 +326,57 @@ def _noise(
         status=status,
         ratio=ratio_to(worst, predicted_per_s[worst.key]),
         sentence=(
-            f"{_named(points)} ({table.operation}s): {_seen_and_expected(worst, predicted_per_s)}."
+            f"{named_points(points)} ({table.operation}s): "
+            f"{_seen_and_expected(worst, predicted_per_s)}."
         ),
-        cause=cause,
+        cause=f"{cause}{_one_thread(table, points)}",
     )
+
+
+def _one_thread(table: CellTable, points: Sequence[TablePoint]) -> str:
+    """Return that few threads may be the limit, where slow cells have the fewest and are deep."""
+    counts = {point.threads for point in table.points}
+    if len(counts) == 1 or any(p.depth == 1 or p.threads > min(counts) for p in points):
+        return ""
+    few = format_plural(min(counts), "thread")
+    return (
+        f" Or {few} cannot submit more: as many in flight over more threads, or the processor "
+        "time of that thread, would show it."
+    )
+
+
+def _too_fast(
+    table: CellTable,
+    points: Sequence[TablePoint],
+    predicted_per_s: Mapping[str, float],
+    limit_log: float,
+) -> Gap:
+    worst = _worst(points, predicted_per_s)
+    status = _status(points, predicted_per_s, limit_log)
+    ratio = ratio_to(worst, predicted_per_s[worst.key])
+    is_first = min(point.place for point in table.points) in {point.place for point in points}
+    least = "" if len(points) == 1 else "up to "
+    return Gap(
+        kind="too_fast",
+        keys=[point.key for point in points],
+        status=status,
+        ratio=ratio,
+        sentence=(
+            f"{named_points(points)} ({table.operation}s): {least}{ratio:.1f} times what the rest "
+            f"of the table allows; {_seen_and_expected(worst, predicted_per_s)}."
+        ),
+        cause=f"{_FIRST if is_first else ''}{_FASTER[table.operation]}",
+    )
+
+
+_FIRST: Final = "It was measured first, when burst credit and caches were still unspent. "
+_FASTER = defaultdict(
+    lambda: "Likely a cache served it, or burst credit.",
+    write="Likely a cache took the writes and had not yet to write them back, or burst credit paid "
+    "for them: what it does for longer is less.",
+    read="Likely a cache held what was read, the blocks had never been written (a device answers "
+    "without reading), or burst credit paid for it: what it does for longer is less.",
+)
 
 
 def _absent(table: CellTable, points: Sequence[TablePoint]) -> Gap:

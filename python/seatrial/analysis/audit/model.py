@@ -15,7 +15,7 @@ from seatrial.analysis.estimate import Estimate
 Form = Literal["read", "locked_write", "parity_write", "none"]
 """Which equation of docs/method.md describes a table; ``none`` where no form holds."""
 
-GapKind = Literal["bound_broken", "start_transient", "collapse", "absent", "noise"]
+GapKind = Literal["bound_broken", "start_transient", "collapse", "too_fast", "absent", "noise"]
 
 GapStatus = Literal["seen_once", "persistent", "transient"]
 """``seen_once``: one round only (always so in an imported table); ``persistent``: in every round;
@@ -153,6 +153,8 @@ class TableAudit(msgspec.Struct, frozen=True, kw_only=True):
             was measured once.
         gaps: The gravest first.
         limits: Sentences on where the model must not be asked.
+        rests_on: Keys of the cells that the model was fitted to: all that have a figure, but for
+            those that others contradict by order; empty where it does not hold.
     """
 
     table: CellTable
@@ -168,3 +170,4 @@ class TableAudit(msgspec.Struct, frozen=True, kw_only=True):
     rounds_share_median: float | None = None
     gaps: list[Gap]
     limits: list[str] = []
+    rests_on: list[str] = []

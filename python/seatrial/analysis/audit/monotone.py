@@ -1,10 +1,10 @@
 """The fallback where no form holds: what any storage does, whatever its inside.
 
-Larger blocks never give more requests per second, nor fewer bytes per second; more requests in
-flight never give fewer requests per second. A cell that two neighbours say should be faster is
-odd. By trial on tables with injected slowdowns this finds two thirds of those of 1.3x, at 7 to
-17 % of false alarms, where a model finds nearly all with none (docs/method.md): it is the second
-choice, and says so.
+Larger blocks never give more requests per second, nor fewer bytes per second; more threads, or more
+requests in flight for each, never give fewer requests per second. A cell that two neighbours say
+should be faster is odd. By trial on tables with injected slowdowns this finds two thirds of those
+of 1.3x, at 7 to 17 % of false alarms, where a model finds nearly all with none (docs/method.md): it
+is the second choice, and says so.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _witnesses(point: TablePoint, points: list[TablePoint]) -> list[float]:
     for other in points:
         if other.key == point.key or other.iops is None:
             continue
-        if other.concurrency > point.concurrency:
+        if other.threads > point.threads or other.depth > point.depth:
             continue
         if other.block_size_bytes >= point.block_size_bytes:
             said.append(other.iops.value)

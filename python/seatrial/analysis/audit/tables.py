@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from seatrial.analysis.queueing.forms import Observed
 
 AUDITED_POINTS_MIN = 7
+LEVELS_MIN = 3
 OPERATIONS = ("read", "write")
 KINDS = ("matrix", "io")
 NO_PLACE = 1_000_000  # no plan has so many cells
@@ -69,10 +70,15 @@ def tables_of(run: Run, cells: Sequence[CellSummary]) -> list[CellTable]:
 
 
 def is_large_enough(table: CellTable) -> bool:
-    """Tell whether a table has enough figures, of at least two block sizes, to be audited."""
-    known = [point for point in table.points if point.iops is not None]
+    """Tell whether a table has enough figures to be audited.
+
+    They differ in block size, or, where there is one alone, in at least three levels of
+    concurrency: with fewer no curve is seen.
+    """
+    known = known_points(table)
     sizes = {point.block_size_bytes for point in known}
-    return len(known) >= AUDITED_POINTS_MIN and len(sizes) > 1
+    levels = {point.concurrency for point in known}
+    return len(known) >= AUDITED_POINTS_MIN and (len(sizes) > 1 or len(levels) >= LEVELS_MIN)
 
 
 def known_points(table: CellTable) -> list[TablePoint]:
@@ -103,6 +109,7 @@ def observed_of(table: CellTable) -> Observed:
     return Observed(
         size_bytes=np.array([float(point.block_size_bytes) for point in points]),
         concurrency=np.array([float(point.concurrency) for point in points]),
+        threads=np.array([float(point.threads) for point in points]),
         rate_per_s=np.array([point.iops.value for point in points if point.iops]),
     )
 

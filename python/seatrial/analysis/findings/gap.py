@@ -1,4 +1,4 @@
-"""Finding ``gap``: cells far below what the rest of their table says."""
+"""Finding ``gap``: cells far from what the rest of their table says."""
 
 from __future__ import annotations
 
@@ -70,6 +70,8 @@ def _next(run_id: str, audit: TableAudit, each: Gap, point: TablePoint) -> str:
             "Leave some time between the fill and the first cell, or measure in several rounds, "
             "whose order differs."
         )
+    if each.kind == "too_fast":
+        return _next_of_too_fast(audit, point)
     if each.status == "persistent":
         return (
             "Look at the timeline, the stalls and the slowest requests of these cells in the "
@@ -77,9 +79,21 @@ def _next(run_id: str, audit: TableAudit, each: Gap, point: TablePoint) -> str:
         )
     if not audit.table.imported:
         return f"Measure it again before it is believed: 'seatrial audit {run_id} --remeasure'."
-    again = (
-        f"seatrial io TARGET --operation {audit.table.operation} --block-size "
-        f"{format_size(point.block_size_bytes).replace(' ', '')} --threads {point.threads}"
+    return f"Measure it again before it is believed: '{_io_command(audit, point)} --rounds 5'."
+
+
+def _next_of_too_fast(audit: TableAudit, point: TablePoint) -> str:
+    return (
+        "Do not plan with it before it was measured for longer than caches and credit last, on "
+        "blocks that were written before, of more data than the caches hold: "
+        f"'{_io_command(audit, point)} --seconds 120 --rounds 3'."
     )
+
+
+def _io_command(audit: TableAudit, point: TablePoint) -> str:
+    size = format_size(point.block_size_bytes).replace(" ", "")
     depth = f" --depth {point.depth}" if point.depth > 1 else ""
-    return f"Measure it again before it is believed: '{again}{depth} --rounds 5'."
+    return (
+        f"seatrial io TARGET --operation {audit.table.operation} --block-size {size} "
+        f"--threads {point.threads}{depth}"
+    )

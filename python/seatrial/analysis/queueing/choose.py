@@ -26,6 +26,8 @@ SEED: Final = 20090220
 HELD_OUT_CELLS_MIN: Final = 14
 LOCK_SPREAD_RATIO_MIN: Final = 4.0
 ERROR_LOG_MAX: Final = math.log(1.5)
+THREADS_GAIN_LOG_MIN: Final = math.log(1.25)
+THREADS_PAIRS_MIN: Final = 2
 
 
 @dataclass(frozen=True)
@@ -64,17 +66,52 @@ def choose(observed: Observed) -> Choice:
     return _of_small_table(fits) if len(observed) < HELD_OUT_CELLS_MIN else _of_table(fits)
 
 
+def judged(fitted: Fit) -> Choice:
+    """Return a fit with how well its equation predicts cells that it has not seen."""
+    count = len(fitted.observed)
+    folds = FOLDS if count >= HELD_OUT_CELLS_MIN else count
+    return Choice(fitted, _held_out_log(fitted, folds=folds))
+
+
 def usable_variants(observed: Observed) -> list[Variant]:
     """Return the variants that the cells could tell apart, the fewest parameters first."""
     below_page = bool((observed.size_bytes < PAGE_BYTES).any())
     spread_ratio = observed.concurrency.max() / observed.concurrency.min()
+    has_threads = threads_matter(observed)
     return [
         variant
         for variant in VARIANTS
         if len(variant.names) <= len(observed)
         and (below_page or "sub_page_us" not in variant.names)
         and (spread_ratio >= LOCK_SPREAD_RATIO_MIN or variant.form != "locked_write")
+        and observed.is_of_one_size == _is_without_bytes(variant)
+        and ("submit_us" not in variant.names or has_threads)
     ]
+
+
+def _is_without_bytes(variant: Variant) -> bool:
+    """Tell whether an equation leaves out what bytes cost."""
+    return not {"link_mib_per_s", "full_stripe_mib_per_s"} & set(variant.names)
+
+
+def threads_matter(observed: Observed) -> bool:
+    """Tell whether as many requests in flight do more where more threads keep them in flight.
+
+    At least two pairs of cells must say so, and more of them than say the opposite; a thread that
+    waits for each request (depth 1) says nothing against it.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    alike = (observed.size_bytes[:, np.newaxis] == observed.size_bytes) & (
+        observed.concurrency[:, np.newaxis] == observed.concurrency
+    )
+    pairs = alike & (observed.threads[:, np.newaxis] > observed.threads)
+    rate_log = np.log(observed.rate_per_s)
+    gain_log = (rate_log[:, np.newaxis] - rate_log)[pairs]
+    for_it = int((gain_log >= THREADS_GAIN_LOG_MIN).sum())
+    is_deep = (observed.concurrency > observed.threads)[np.nonzero(pairs)[0]]
+    against = int((is_deep & (gain_log <= -THREADS_GAIN_LOG_MIN)).sum())
+    return for_it >= THREADS_PAIRS_MIN and for_it > against
 
 
 def _of_small_table(fits: Sequence[Fit]) -> Choice:
@@ -104,6 +141,8 @@ def _of_table(fits: Sequence[Fit]) -> Choice:
         least = min(least, float(errors[index].mean()))
     best = min(errors, key=lambda index: errors[index].mean())
     for index in sorted(errors):  # by rising number of parameters, as the variants are
+        if "submit_us" in fits[best].variant.names and "submit_us" not in fits[index].variant.names:
+            continue  # cells with as many in flight differ: no simpler form can tell them apart
         if _as_good(errors[index], errors[best]):
             return Choice(fits[index], held_out[index])
     return Choice(fits[best], held_out[best])
@@ -119,7 +158,7 @@ def _held_out_log(fitted: Fit, *, folds: int) -> Array:
         unseen = fold == number
         seen_fit = refit(fitted, observed.taken(~unseen))
         cells = observed.taken(unseen)
-        predicted = seen_fit.predicted_per_s(cells.size_bytes, cells.concurrency)
+        predicted = seen_fit.predicted_per_s(cells.size_bytes, cells.concurrency, cells.threads)
         held_out[unseen] = np.log(cells.rate_per_s / predicted)
     return held_out
 

@@ -61,22 +61,31 @@ class Fit:
     residual_log: Array
     covariance_log: Array
 
-    def predicted_per_s(self, size_bytes: Array, concurrency: Array) -> Array:
-        """Return requests per second for cells, measured or not."""
+    def predicted_per_s(
+        self, size_bytes: Array, concurrency: Array, threads: Array | None = None
+    ) -> Array:
+        """Return requests per second for cells, measured or not; by default a thread to each."""
         import numpy as np  # noqa: PLC0415
 
         exact = {name: np.float64(value) for name, value in self.values.items()}
-        return self.variant.rate_per_s(exact, size_bytes, concurrency)  # type: ignore[arg-type]
+        return self.variant.rate_per_s(
+            exact,  # type: ignore[arg-type]
+            size_bytes,
+            concurrency,
+            threads,
+        )
 
-    def sensitivity_log(self, size_bytes: Array, concurrency: Array) -> Array:
+    def sensitivity_log(self, size_bytes: Array, concurrency: Array, threads: Array) -> Array:
         """Return how the logarithm of each cell's rate (row) moves with that of each parameter."""
-        return _rates_log(self.variant, self._theta(), size_bytes, concurrency)[1]
+        return _rates_log(self.variant, self._theta(), (size_bytes, concurrency, threads))[1]
 
-    def prediction_deviation_log(self, size_bytes: Array, concurrency: Array) -> Array:
+    def prediction_deviation_log(
+        self, size_bytes: Array, concurrency: Array, threads: Array
+    ) -> Array:
         """Return the standard deviation of a prediction's logarithm, from the parameters' own."""
         import numpy as np  # noqa: PLC0415
 
-        jacobian = self.sensitivity_log(size_bytes, concurrency)
+        jacobian = self.sensitivity_log(size_bytes, concurrency, threads)
         variance: Array = np.einsum("ci,ij,cj->c", jacobian, self.covariance_log, jacobian)
         return np.sqrt(variance)
 
@@ -190,13 +199,14 @@ def _solve(
     lowest = np.log([PARAMETERS[name].lowest for name in variant.names])
     highest = np.log([PARAMETERS[name].highest for name in variant.names])
     wanted = np.log(observed.rate_per_s)
+    cells = (observed.size_bytes, observed.concurrency, observed.threads)
     identity = PULL_LOG * np.eye(len(variant.names))
 
     jacobians: dict[bytes, Array] = {}
 
     def residuals(theta: Array) -> Array:
         # The derivatives come with the rates at hardly any cost; the solver asks for them next.
-        rates, jacobian = _rates_log(variant, theta, observed.size_bytes, observed.concurrency)
+        rates, jacobian = _rates_log(variant, theta, cells)
         jacobians.clear()
         jacobians[theta.tobytes()] = np.vstack([jacobian, identity])
         return np.concatenate([rates - wanted, PULL_LOG * (theta - pulled_to)])
@@ -222,23 +232,30 @@ def _solve(
 
 
 def _rates_log(
-    variant: Variant, theta: Array, size_bytes: Array, concurrency: Array
+    variant: Variant, theta: Array, cells: tuple[Array, Array, Array]
 ) -> tuple[Array, Array]:
-    """Return the logarithms of the rates and their derivatives, from one vectorised call."""
+    """Return the logarithms of the rates and their derivatives, from one vectorised call.
+
+    Args:
+        variant: The equation and its parameters.
+        theta: The parameters' logarithms.
+        cells: Block sizes, requests in flight, threads.
+    """
     import numpy as np  # noqa: PLC0415
 
     thetas = np.vstack([theta, theta + _STEP_LOG * np.eye(len(theta))])
     columns = {
         name: np.exp(thetas[:, index, np.newaxis]) for index, name in enumerate(variant.names)
     }
-    rates = np.log(variant.rate_per_s(columns, size_bytes[np.newaxis], concurrency[np.newaxis]))
+    rates = np.log(variant.rate_per_s(columns, *(each[np.newaxis] for each in cells)))
     return rates[0], ((rates[1:] - rates[0]) / _STEP_LOG).T
 
 
 def _told(variant: Variant, observed: Observed, loss: Loss, theta: Array) -> Fit:
     import numpy as np  # noqa: PLC0415
 
-    rates, jacobian = _rates_log(variant, theta, observed.size_bytes, observed.concurrency)
+    cells = (observed.size_bytes, observed.concurrency, observed.threads)
+    rates, jacobian = _rates_log(variant, theta, cells)
     residual = np.log(observed.rate_per_s) - rates
     scale_log = MAD_TO_DEVIATION * float(np.median(np.abs(residual - np.median(residual))))
     return Fit(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from seatrial.analysis.queueing.mva import throughput_per_s
 
@@ -34,16 +34,28 @@ class Observed:
     Attributes:
         size_bytes: Block sizes.
         concurrency: Requests in flight.
+        threads: Workers that keep them in flight; each submits one request after another.
         rate_per_s: Requests per second, all above 0.
     """
 
     size_bytes: Array
     concurrency: Array
+    threads: Array
     rate_per_s: Array
 
-    def taken(self, where: NDArray[float64]) -> Observed:
+    @property
+    def is_of_one_size(self) -> bool:
+        """Whether all cells have one block size."""
+        return len({float(size) for size in self.size_bytes}) == 1
+
+    def taken(self, where: NDArray[Any]) -> Observed:
         """Return some of the cells, by a mask or by indices."""
-        return Observed(self.size_bytes[where], self.concurrency[where], self.rate_per_s[where])
+        return Observed(
+            self.size_bytes[where],
+            self.concurrency[where],
+            self.threads[where],
+            self.rate_per_s[where],
+        )
 
     def __len__(self) -> int:
         return len(self.rate_per_s)
@@ -78,35 +90,71 @@ class Variant:
     form: FormName
     names: tuple[str, ...]
 
-    def rate_per_s(self, values: Values, size_bytes: Array, concurrency: Array) -> Array:
-        """Return requests per second for parameters by name."""
-        return _EQUATIONS[self.form](values, size_bytes, concurrency)
+    def rate_per_s(
+        self, values: Values, size_bytes: Array, concurrency: Array, threads: Array | None = None
+    ) -> Array:
+        """Return requests per second for parameters by name.
+
+        Args:
+            values: The parameters.
+            size_bytes: Block sizes.
+            concurrency: Requests in flight.
+            threads: Workers that submit them; None for one to each request.
+        """
+        if threads is None:
+            threads = concurrency
+        return _EQUATIONS[self.form](values, size_bytes, concurrency, threads)
 
     def seeds(self, observed: Observed) -> list[dict[str, float]]:
         """Return parameters to start a fit from, the likeliest first, read off the corners."""
         return [{name: seed[name] for name in self.names} for seed in _SEEDS[self.form](observed)]
 
 
-def _read(values: Values, size_bytes: Array, concurrency: Array) -> Array:
-    """Closed network: a delay, a station that works per request, a link that works per byte."""
+def _read(values: Values, size_bytes: Array, concurrency: Array, threads: Array) -> Array:
+    """Closed network: a delay, a station that works per request, a link that works per byte.
+
+    Threads that keep several requests in flight are a station, too, with a server each.
+    """
     import numpy as np  # noqa: PLC0415
 
     delay_us = values["setup_us"] + _sub_page_us(values, size_bytes)
+    stations_s = [values["host_service_us"] * US]
     if "store_forward_us_per_mib" in values:
         forwarded_bytes = np.minimum(size_bytes, values["store_forward_kib"] * KIB)
         delay_us = delay_us + values["store_forward_us_per_mib"] * forwarded_bytes / MIB
     admitted = concurrency
     if "admitted_count" in values:
         admitted = np.minimum(concurrency, values["admitted_count"])
-    link_s = size_bytes / (values["link_mib_per_s"] * MIB)
-    return throughput_per_s(delay_us * US, [values["host_service_us"] * US, link_s], admitted)
+    if "link_mib_per_s" in values:
+        stations_s.append(size_bytes / (values["link_mib_per_s"] * MIB))
+    if "submit_us" in values:
+        queued_us = _queued_submit_us(values["submit_us"], concurrency, threads)
+        delay_us = delay_us + values["submit_us"] - queued_us
+        stations_s.append(queued_us * US)
+    return throughput_per_s(delay_us * US, stations_s, admitted)
 
 
-def _locked_write(values: Values, size_bytes: Array, concurrency: Array) -> Array:
+def _queued_submit_us(submit_us: Array, concurrency: Array, threads: Array) -> Array:
+    """Return how much of a submission requests may wait for; the rest is delay alone.
+
+    A station of several servers is one server that is as many times as fast, and a delay for the
+    rest of the service: A. Seidmann, P. J. Schweitzer and S. Shalev-Oren, "Computerized closed
+    queueing network models of flexible manufacturing systems", Large Scale Systems 12 (1987).
+    Where each thread has one request, none waits for its thread.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    queued: Array = np.where(concurrency > threads, submit_us / threads, 0.0)
+    return queued
+
+
+def _locked_write(values: Values, size_bytes: Array, concurrency: Array, _threads: Array) -> Array:
     """One request at a time, whoever asks: a lock, held for a fixed time and one per byte."""
     import numpy as np  # noqa: PLC0415
 
     locked_us = values["locked_us"] + _sub_page_us(values, size_bytes)
+    if "link_mib_per_s" not in values:
+        return 1 / (locked_us * US)
     gain = np.ones(size_bytes.shape)
     if "threads_gain_ratio" in values:
         gain = np.where(concurrency > 1, values["threads_gain_ratio"], 1.0)
@@ -122,7 +170,7 @@ def _sub_page_us(values: Values, size_bytes: Array) -> Array:
     return values["sub_page_us"] * np.maximum(0.0, (PAGE_BYTES - size_bytes) / PAGE_BYTES)
 
 
-def _parity_write(values: Values, size_bytes: Array, _concurrency: Array) -> Array:
+def _parity_write(values: Values, size_bytes: Array, _concurrency: Array, _threads: Array) -> Array:
     """A fixed time, the cost of partial stripes, and full stripes at the array's bandwidth."""
     import numpy as np  # noqa: PLC0415
 
@@ -132,7 +180,7 @@ def _parity_write(values: Values, size_bytes: Array, _concurrency: Array) -> Arr
     return 1 / ((values["request_us"] + partial_us) * US + full_s)
 
 
-_EQUATIONS: Final[dict[FormName, Callable[[Values, Array, Array], Array]]] = {
+_EQUATIONS: Final[dict[FormName, Callable[[Values, Array, Array, Array], Array]]] = {
     "read": _read,
     "locked_write": _locked_write,
     "parity_write": _parity_write,
@@ -150,12 +198,18 @@ def _read_seeds(observed: Observed) -> list[dict[str, float]]:
         "store_forward_kib": 512.0,
         "admitted_count": 8.0,
         "sub_page_us": 0.5 * alone_us,
+        "submit_us": _least_submit_us(observed),
     }
     return [
         first,
         first | {"store_forward_kib": 64.0, "admitted_count": 32.0},
         first | {"store_forward_kib": 4096.0, "admitted_count": 2.0},
     ]
+
+
+def _least_submit_us(observed: Observed) -> float:
+    """Return the time for each request of a thread where it submitted the most."""
+    return float(1 / (observed.rate_per_s / observed.threads).max() / US)
 
 
 def _locked_seeds(observed: Observed) -> list[dict[str, float]]:
@@ -212,6 +266,7 @@ PARAMETERS: Final[dict[str, ParameterSpec]] = {
         ParameterSpec("store_forward_kib", "KiB", 0.5, 1 << 20),
         ParameterSpec("admitted_count", "count", 1.0, 1 << 16),
         ParameterSpec("sub_page_us", "us", 1e-3, 1e7),
+        ParameterSpec("submit_us", "us", 1e-3, 1e7),
         ParameterSpec("locked_us", "us", 1e-3, 1e7),
         ParameterSpec("threads_gain_ratio", "ratio", 0.1, 64.0),
         ParameterSpec("request_us", "us", 1e-3, 1e7),
@@ -226,13 +281,22 @@ PARAMETERS: Final[dict[str, ParameterSpec]] = {
 _BASE = ("setup_us", "host_service_us", "link_mib_per_s")
 _FORWARD = ("store_forward_us_per_mib", "store_forward_kib")
 
+_ONE_SIZE = ("setup_us", "host_service_us")
+"""With one block size, what a request costs and what its bytes cost are one time."""
+
 VARIANTS: Final[tuple[Variant, ...]] = (
+    Variant("locked_write", ("locked_us",)),
     Variant("locked_write", ("locked_us", "link_mib_per_s")),
+    Variant("read", _ONE_SIZE),
     Variant("locked_write", ("locked_us", "link_mib_per_s", "threads_gain_ratio")),
     Variant("locked_write", ("locked_us", "link_mib_per_s", "sub_page_us")),
     Variant("read", _BASE),
+    Variant("read", (*_ONE_SIZE, "admitted_count")),
+    Variant("read", (*_ONE_SIZE, "submit_us")),
     Variant("read", (*_BASE, "admitted_count")),
+    Variant("read", (*_BASE, "submit_us")),
     Variant("read", (*_BASE, "admitted_count", "sub_page_us")),
+    Variant("read", (*_BASE, "submit_us", "admitted_count")),
     Variant("read", (*_BASE, *_FORWARD)),
     Variant(
         "parity_write",
@@ -240,6 +304,8 @@ VARIANTS: Final[tuple[Variant, ...]] = (
          "full_stripe_mib_per_s"),
     ),
     Variant("read", (*_BASE, *_FORWARD, "admitted_count")),
+    Variant("read", (*_BASE, *_FORWARD, "submit_us")),
     Variant("read", (*_BASE, *_FORWARD, "admitted_count", "sub_page_us")),
+    Variant("read", (*_BASE, *_FORWARD, "submit_us", "admitted_count", "sub_page_us")),
 )  # fmt: skip
 """What is tried on a table, the fewest parameters first."""

@@ -44,16 +44,20 @@ def throughput_per_s(delay_s: Array, demands_s: Sequence[Array], population: Arr
     if (delay + sum(demands)).min() <= 0:
         raise ValueError("a network without delay and demand has no throughput")
     by_population = _by_whole_population(delay, demands, int(np.ceil(population.max())))
-    below = np.floor(population).astype(np.intp)
-    above = np.ceil(population).astype(np.intp)
+    settled = len(by_population) - 1
+    below = np.minimum(np.floor(population).astype(np.intp), settled)
+    above = np.minimum(np.ceil(population).astype(np.intp), settled)
     at_below = np.take_along_axis(by_population, below[np.newaxis], axis=0)[0]
     at_above = np.take_along_axis(by_population, above[np.newaxis], axis=0)[0]
-    interpolated: Array = at_below + (at_above - at_below) * (population - below)
+    interpolated: Array = at_below + (at_above - at_below) * (population - np.floor(population))
     return interpolated
 
 
 def _by_whole_population(delay: Array, demands: Sequence[Array], population_max: int) -> Array:
-    """Return the throughput for 0, 1 ... customers along a first axis: the exact recursion."""
+    """Return the throughput for 0, 1 ... customers along a first axis: the exact recursion.
+
+    It ends where one more customer adds nothing anywhere; so it is for all that follow.
+    """
     import numpy as np  # noqa: PLC0415
 
     stations = np.stack([*demands]) if demands else np.zeros((0, *delay.shape))
@@ -69,8 +73,7 @@ def _by_whole_population(delay: Array, demands: Sequence[Array], population_max:
         np.divide(customers, passing, out=throughput[customers])
         times *= throughput[customers]
         if customers % CHECKED_EVERY == 0 and _is_settled(throughput, customers):
-            throughput[customers + 1 :] = throughput[customers]
-            break
+            return throughput[: customers + 1]
     return throughput
 
 

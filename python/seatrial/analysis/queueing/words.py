@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from seatrial.analysis.audit.model import Parameter
+from seatrial.analysis.queueing.choose import threads_matter
 from seatrial.analysis.queueing.forms import KIB, MIB, PARAMETERS
 from seatrial.analysis.wording import DIGITS_MAX, digits_allowed, format_iops
 
 if TYPE_CHECKING:
     from seatrial.analysis.queueing.fit import Fit
+    from seatrial.analysis.queueing.forms import Observed
 
 Interval = tuple[float, float] | None
 
@@ -21,7 +23,9 @@ EXCEEDED_FACTOR: Final = 1.05
 REACHED_SHARE_MIN: Final = 0.75
 NO_GAIN_RATIO: Final = 1.25
 CELLS_PER_PARAMETER_MIN: Final = 4
-TOLD_OF_FEW_CELLS: Final = ("setup_us", "host_service_us", "link_mib_per_s", "locked_us")
+TOLD_OF_FEW_CELLS: Final = (
+    *("setup_us", "host_service_us", "link_mib_per_s", "locked_us", "submit_us"),
+)
 UNIT_WORDS: Final = {"us": "µs", "us/MiB": "µs a MiB", "ratio": "", "count": ""}
 
 
@@ -62,14 +66,25 @@ def _is_seen(name: str, value: float, ends: tuple[float, float], fitted: Fit) ->
     is_ample = len(observed) >= CELLS_PER_PARAMETER_MIN * len(fitted.variant.names)
     if not is_ample and name not in TOLD_OF_FEW_CELLS:
         return False  # by simulation such intervals hold the truth in half of the cases at best
-    if name == "host_service_us":
-        return float(observed.rate_per_s.max()) >= REACHED_SHARE_MIN * US_PER_S / value
-    if name == "link_mib_per_s":
-        moved = observed.rate_per_s * observed.size_bytes
-        return float(moved.max()) / MIB >= REACHED_SHARE_MIN * value
+    if (reached := _reached_share(name, value, observed)) is not None:
+        return reached >= REACHED_SHARE_MIN
     if name == "store_forward_kib":  # where it may be longer than all requests, none shows its end
         return ends[1] * KIB < float(observed.size_bytes.max())
     return name != "admitted_count" or value < float(observed.concurrency.max())
+
+
+def _reached_share(name: str, value: float, observed: Observed) -> float | None:
+    """Return how near to a limit the nearest cell came; None of what is no limit of rates."""
+    if name == "host_service_us":
+        return float(observed.rate_per_s.max()) * value / US_PER_S
+    if name == "link_mib_per_s":
+        return float((observed.rate_per_s * observed.size_bytes).max()) / MIB / value
+    if name == "submit_us":
+        deep = observed.concurrency > observed.threads
+        if not threads_matter(observed):
+            return 0.0
+        return float((observed.rate_per_s / observed.threads)[deep].max()) * value / US_PER_S
+    return None
 
 
 def _sentence(name: str, ends: tuple[float, float], fitted: Fit, operation: str) -> str:
@@ -87,6 +102,8 @@ def _sentence(name: str, ends: tuple[float, float], fitted: Fit, operation: str)
             f"Large {operation}s move {figure(value, ends, 'MiB/s')} on the whole; no hard "
             f"limit, as single cells reached {most_mib_per_s:,.0f} MiB/s."
         )
+    if name in PER_REQUEST and fitted.observed.is_of_one_size:
+        return _one_size(value, ends, operation)
     return _SENTENCES[name](value, ends, operation)
 
 
@@ -126,6 +143,24 @@ def _host_service(value: float, interval: Interval, _operation: str) -> str:
     return (
         f"One I/O costs the host {figure(value, interval, 'us')}: "
         f"{figure(US_PER_S / value, limit, '')} IOPS is its limit, whatever the drives."
+    )
+
+
+def _one_size(value: float, ends: tuple[float, float], operation: str) -> str:
+    limit = (US_PER_S / ends[1], US_PER_S / ends[0])
+    return (
+        f"However many are in flight, the {operation}s end at "
+        f"{figure(US_PER_S / value, limit, '')} IOPS: one each {figure(value, ends, 'us')}. One "
+        "block size does not tell whether requests or their bytes are the limit."
+    )
+
+
+def _submit(value: float, interval: Interval, operation: str) -> str:
+    limit = None if interval is None else (US_PER_S / interval[1], US_PER_S / interval[0])
+    return (
+        f"One thread takes {figure(value, interval, 'us')} to submit a {operation}, so that it "
+        f"ends at {figure(US_PER_S / value, limit, '')} IOPS however many it keeps in flight: more "
+        "threads give more."
     )
 
 
@@ -200,6 +235,7 @@ def _full_stripe(value: float, interval: Interval, _operation: str) -> str:
 _SENTENCES: Final[dict[str, Callable[[float, Interval, str], str]]] = {
     "setup_us": _setup,
     "host_service_us": _host_service,
+    "submit_us": _submit,
     "link_mib_per_s": _link,
     "store_forward_us_per_mib": _store_forward,
     "store_forward_kib": _store_forward_kib,

@@ -27,6 +27,7 @@ KIND_WORDS: Final = {
     "bound_broken": "bound broken",
     "start_transient": "start transient",
     "collapse": "collapse",
+    "too_fast": "too fast",
     "absent": "absent",
     "noise": "noise",
 }

@@ -180,9 +180,11 @@ def test_what_a_killed_lab_measured_comes_home_and_is_gone_on_with(
 
 def test_an_interrupted_lab_tells_what_it_measured(study, tmp_path, lab_environment):
     process = start("lab", study, "--json", folder=tmp_path, env=dict(lab_environment))
-    folder = next_folder(tmp_path)
-    wait_for((folder / "results.seatrial").exists)
-    time.sleep(4)
+    log = next_folder(tmp_path) / "results.seatrial-wal"
+    wait_for(log.exists)
+    sizes_bytes: set[int] = set()
+    # Each commit makes the log longer: the schema's, the run's, then that of each sample.
+    wait_for(lambda: sizes_bytes.add(log.stat().st_size) or len(sizes_bytes) > 8)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 4, err

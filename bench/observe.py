@@ -7,7 +7,9 @@ In each round pgbench runs three times in an order drawn afresh: alone, alone on
 its log of every transaction (-l) and the observer beside it. Only the ratios are claims. `alone
 again` is the same command a second time: how far its ratio strays from 1 is how far the other can
 be trusted. On a machine with other work the transactions per second scatter widely; the processor
-time that server, pgbench and observer together take for a transaction scatters far less.
+time that server, pgbench and observer together take for a transaction scatters far less. It is
+that from the start of pgbench to its end: what the observer takes to connect before, and to read
+the last figures behind, no transaction waits for, and it is a figure of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -68,6 +70,8 @@ class Measured:
         observer_shares: The observer's own processor time, as a share of one processor.
         own_shares: Seatrial's processor time, its session with the server included, over that of
             server and pgbench; one per round.
+        around_ns: The observer's processor time before the load and behind it, its session's
+            included; one per round.
         idle_share: What it takes of one processor beside an idle server.
         seconds: Length of a sample.
         seed: Of the order.
@@ -79,6 +83,7 @@ class Measured:
     cpu_ns: dict[str, list[float]]
     observer_shares: list[float]
     own_shares: list[float]
+    around_ns: list[float]
     idle_share: float
     seconds: int
     seed: int
@@ -91,12 +96,15 @@ class Sample:
 
     Attributes:
         tps: Transactions per second, as pgbench prints them.
-        cpu_ns: Processor time per transaction of server, pgbench and this process.
+        cpu_ns: Processor time per transaction of server, pgbench and this process, while pgbench
+            runs.
+        around_ns: Processor time of all of them before that and behind it, for observing.
         seen: What the observer saw; None when it did not look.
     """
 
     tps: float
     cpu_ns: float
+    around_ns: float = 0.0
     seen: Observed | None = None
 
 
@@ -122,18 +130,21 @@ class Bench:
         """Run pgbench with nothing beside it."""
         before_ns = self._cpu_ns()
         printed = self._tpc_b(seconds)
-        return self._sample(printed, before_ns)
+        return self._sample(printed, self._cpu_ns() - before_ns)
 
     def observed(self, seconds: int) -> Sample:
         """Run pgbench with its log of every transaction, and the observer beside it."""
         before_ns = self._cpu_ns()
         observer = self._observer()
         observer.start()
+        begun_ns = self._cpu_ns()
         printed = self._tpc_b(seconds, "--log", f"--log-prefix={self._logs / 'log'}")
+        ended_ns = self._cpu_ns()
         seen = observer.stop()
+        around_ns = begun_ns - before_ns + self._cpu_ns() - ended_ns
         for log in self._logs.glob("log.*"):
             log.unlink()
-        return self._sample(printed, before_ns, seen)
+        return replace(self._sample(printed, ended_ns - begun_ns), around_ns=around_ns, seen=seen)
 
     def idle_share(self, seconds: int) -> float:
         """Return what Seatrial takes of one processor beside an idle server, session included."""
@@ -152,15 +163,14 @@ class Bench:
             client_pids=[os.getpid()],
         )
 
-    def _sample(self, printed: str, before_ns: float, seen: Observed | None = None) -> Sample:
-        cpu_ns = self._cpu_ns() - before_ns
+    def _sample(self, printed: str, cpu_ns: float) -> Sample:
         found = {
             name: float(figure)
             for line in printed.splitlines()
             for name, figure in re.findall(r"^(tps|.*actually processed)\s*[=:]\s*([\d.]+)", line)
         }
         tps, transactions = found.pop("tps"), next(iter(found.values()))
-        return Sample(tps=tps, cpu_ns=cpu_ns / transactions, seen=seen)
+        return Sample(tps=tps, cpu_ns=cpu_ns / transactions)
 
     def _cpu_ns(self) -> float:
         """Return the processor time of the server, this process and all that they started."""
@@ -245,6 +255,7 @@ def run_rounds(bench: Bench, conditions: list[str], options: argparse.Namespace)
             each["seatrial_cpu_ns"] / (each["server_cpu_ns"] + each["client_cpu_ns"])
             for each in counters
         ],
+        around_ns=[sample.around_ns for sample in samples[OBSERVED]],
         idle_share=bench.idle_share(IDLE_S),
         seconds=options.seconds,
         seed=options.seed,
@@ -266,6 +277,7 @@ def section(measured: Measured) -> str:
     }
     loads = median_estimate(measured.loads, "load")
     shares = median_estimate([100 * share for share in measured.observer_shares], "percent")
+    around = median_estimate([ns / 1e6 for ns in measured.around_ns], "ms")
     rows = [
         [
             name,
@@ -291,6 +303,8 @@ def section(measured: Measured) -> str:
                     f"- the observer's threads: {told(shares, 1)} % of one processor; beside an "
                     f"idle server, with its session there: {100 * measured.idle_share:.1f} %, "
                     "measured once",
+                    f"- processor time of its begin and end, before and behind the load: "
+                    f"{told(around, 0)} ms",
                 ]
             ),
             table(

@@ -37,6 +37,7 @@ def page(observed_tps: float, observed_cpu_ns: float, rounds: int = 10) -> str:
             cpu_ns=rows(400_000, observed_cpu_ns),
             observer_shares=[0.01] * rounds,
             own_shares=[0.011] * rounds,
+            around_ns=[28e6] * rounds,
             idle_share=0.004,
             seconds=4,
             seed=1,
@@ -56,6 +57,14 @@ def test_a_cheap_observer_meets_its_bar_whatever_the_drift():
     )
     assert own in text
     assert "| time per transaction, alone again / alone |  | 1.000 (1.000 to 1.000) |" in text
+
+
+def test_what_no_transaction_waits_for_is_a_figure_of_its_own():
+    text = page(observed_tps=990, observed_cpu_ns=402_000)
+    assert (
+        "- processor time of its begin and end, before and behind the load: 28 (28 to 28) ms"
+        in text
+    )
 
 
 def test_a_dear_observer_misses_it():

@@ -56,6 +56,8 @@ class Session:
             self._connection.execute(setting)
         # From here on every statement is prepared when it is first sent.
         self._connection.prepare_threshold = 0
+        # To make one anew for each statement takes as long as to send it.
+        self._cursor = self._connection.cursor()
         self.version = self._connection.info.server_version
         self.pid = self._connection.info.backend_pid
         self.transactions = 0
@@ -99,12 +101,12 @@ class Session:
         import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
         try:
-            cursor = self._connection.execute(query, values)
+            self._cursor.execute(query, values)
         except psycopg.errors.QueryCanceled:
             self.given_up += 1
             return None
         self.transactions += 1
-        return cursor
+        return self._cursor
 
 
 def reason(error: Exception) -> str:

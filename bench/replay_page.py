@@ -17,7 +17,8 @@ from seatrial.analysis.wording import format_plural
 PGBENCH, AGAIN, SEATRIAL = "pgbench", "pgbench again", "seatrial"
 MODES: Final = ("simple", "prepared")
 RATE_RATIO_LEAST: Final = 0.95
-CPU_RATIO_MOST: Final = 0.75
+CPU_RATIO_MOST: Final = 0.85
+"""A client that only sends and receives takes 0.71 to 0.74."""
 LATE_SHARE_MOST: Final = 0.01
 MIXED_S_MOST: Final = 180.0
 MB: Final = 1e6

@@ -57,7 +57,7 @@ def test_a_quick_and_cheap_driver_meets_its_bars():
 
 
 def test_a_slow_dear_late_and_large_one_misses_them():
-    text = page(slowness=1.9, cpu_us=8.0, late=200, grown_bytes=17_000_000)
+    text = page(slowness=1.9, cpu_us=9.0, late=200, grown_bytes=17_000_000)
     assert text.count("| missed |") == 2 * len(MODES) + 1 + 2
     assert "| paced, % sent within 1 ms of due | 99 | 97.85 (97.85 to 97.85) | missed |" in text
     assert "| its session was still busy | 2.00 (2.00 to 2.00) |" in text

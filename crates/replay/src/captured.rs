@@ -11,7 +11,7 @@
 //! Times are microseconds since 1970-01-01 00:00 UTC, which is what PostgreSQL logs at best.
 
 /// Which session: its place in the order in which sessions were first seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u32);
 
 /// A connection to the server, as far as the log tells of it.
@@ -32,10 +32,11 @@ pub struct Session {
 }
 
 /// How a statement was sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Protocol {
     /// As one message with the whole text (simple query).
+    #[default]
     Simple = 0,
     /// Parsed, bound and executed (extended query).
     Extended = 1,

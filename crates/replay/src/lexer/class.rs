@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::token::{Kind, Token};
 
 /// Kinds of statements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Class {
@@ -40,6 +42,7 @@ pub enum Class {
     /// Blanks and comments only.
     Empty,
     /// None of these.
+    #[default]
     Unknown,
 }
 
@@ -127,13 +130,16 @@ const WRITES: [(&str, Class); 4] = [
 ];
 
 impl Class {
+    /// How many there are.
+    pub const COUNT: usize = NAMES.len();
+
     /// Its name: the word that a trace and a report have.
     pub fn name(self) -> &'static str {
         NAMES[self as usize].1
     }
 
     /// All classes, in the order of their numbers.
-    pub fn all() -> [Class; 15] {
+    pub fn all() -> [Class; Class::COUNT] {
         NAMES.map(|(class, _)| class)
     }
 

@@ -178,25 +178,38 @@ pub fn put_together<'a>(
     literals: impl IntoIterator<Item = &'a [u8]>,
 ) -> Option<Vec<u8>> {
     let mut sql = Vec::with_capacity(form.len() * 2);
-    put_together_into(&mut sql, form, literals).then_some(sql)
+    let mut filling = Filling::of(&mut sql, form);
+    let has_gaps = literals.into_iter().all(|literal| filling.fill(literal));
+    (filling.end() && has_gaps).then_some(sql)
 }
 
-/// Puts a text together in a buffer, emptied before; false where there are not as many literals as
-/// gaps.
-pub fn put_together_into<'a>(
-    sql: &mut Vec<u8>,
-    form: &[u8],
-    literals: impl IntoIterator<Item = &'a [u8]>,
-) -> bool {
-    sql.clear();
-    let mut rest = form;
-    let mut literals = literals.into_iter();
-    while let Some(gap) = memchr2(GAP, COMMENT_GAP, rest) {
-        let Some(literal) = literals.next() else { return false };
-        sql.extend_from_slice(&rest[..gap]);
-        sql.extend_from_slice(literal);
-        rest = &rest[gap + 1..];
+/// A text that is put together literal by literal.
+#[derive(Debug)]
+pub struct Filling<'f> {
+    sql: &'f mut Vec<u8>,
+    rest: &'f [u8],
+}
+
+impl<'f> Filling<'f> {
+    /// Begins one in a buffer, emptied before.
+    pub fn of(sql: &'f mut Vec<u8>, form: &'f [u8]) -> Filling<'f> {
+        sql.clear();
+        Filling { sql, rest: form }
     }
-    sql.extend_from_slice(rest);
-    literals.next().is_none()
+
+    /// Fills the next gap; false where there is none.
+    #[inline]
+    pub fn fill(&mut self, literal: &[u8]) -> bool {
+        let Some(gap) = memchr2(GAP, COMMENT_GAP, self.rest) else { return false };
+        self.sql.extend_from_slice(&self.rest[..gap]);
+        self.sql.extend_from_slice(literal);
+        self.rest = &self.rest[gap + 1..];
+        true
+    }
+
+    /// Ends it; false where a gap is left.
+    pub fn end(self) -> bool {
+        self.sql.extend_from_slice(self.rest);
+        memchr2(GAP, COMMENT_GAP, self.rest).is_none()
+    }
 }

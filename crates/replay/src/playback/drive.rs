@@ -1,8 +1,9 @@
 //! The loop that sends what is due and takes in what comes back, in a thread of its own that can be
 //! watched and asked to end.
 //!
-//! One epoll has all connections, level-triggered, so that an answer and the statement after it
-//! cost one wait, one read and one write. A timer (timerfd) wakes it when something is due: a
+//! One epoll has all connections, so that an answer and the statement after it cost one wait, one
+//! read and one write; those that are in are watched by edges, which saves a look at each behind
+//! its read. A timer (timerfd) wakes it when something is due: a
 //! timeout of epoll counts in milliseconds, unless a kernel is newer than some that are in use.
 //!
 //! | part | rule |

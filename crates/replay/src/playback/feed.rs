@@ -6,6 +6,8 @@
 //! others to go on. Where nobody can go on before that statement was sent, it is read
 //! [further](Feed::hold_more) nevertheless.
 
+#![expect(clippy::vec_box, reason = "statements go from hand to hand, and moving them costs")]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,14 +26,21 @@ use crate::captured::Skip;
 use crate::lexer::class::Class;
 use crate::trace::{Columns, TraceError, TraceReader, Traced};
 
-/// Statements that are held, with their texts: beside what each session is good for, enough that
-/// none has to wait for the others at once.
+/// Statements that are held at most, with their texts: beside what each session is good for, enough
+/// that none has to wait for the others at once.
 const HELD_BYTES: usize = 2 << 20;
 
 /// The same for each connection.
 const HELD_BYTES_EACH: usize = 32 << 10;
 
-/// What is held of a trace that is played over so many connections.
+/// Held is this part of it, and twice as much each time that a session has to wait for more: what
+/// was read long before it is sent has left the processor's caches by then.
+const NARROW: usize = 8;
+
+/// As often as all that is held was replaced while no session had to wait, half is held again.
+const CALM: usize = 2;
+
+/// What is held at most of a trace that is played over so many connections.
 pub fn held_bytes_max(connections: usize) -> usize {
     HELD_BYTES + connections * HELD_BYTES_EACH
 }
@@ -46,13 +55,13 @@ const BATCH_BYTES_MAX: usize = 32 << 10;
 const BATCHES_MAX: usize = 4;
 
 /// What a statement takes at most whose room is used again.
-const REUSED_BYTES_MAX: usize = 1 << 10;
+pub const REUSED_BYTES_MAX: usize = 1 << 10;
 
 /// How much more is held when it is read further.
 const FURTHER_BYTES: usize = 64 << 10;
 
-/// A statement that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A statement that was read. It goes from hand to hand in a box, and its room is used again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fed {
     /// The statement.
     pub item: Item,
@@ -68,6 +77,8 @@ pub struct Fed {
     pub touches: Touches,
     /// What ids have to do with it, where they are mapped.
     pub ids: Option<Box<Bound>>,
+    /// Memory that it took when it was handed over, or written anew.
+    pub counted_bytes: usize,
 }
 
 impl Fed {
@@ -104,6 +115,14 @@ pub struct Stages {
     pub binder: Option<Binder>,
 }
 
+/// Statements that are handed over together.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// In their order.
+    pub items: Vec<Box<Fed>>,
+    bytes: usize,
+}
+
 /// What the reader and the loop share.
 #[derive(Debug, Default)]
 struct Shared {
@@ -116,15 +135,21 @@ struct Shared {
 /// The loop's end.
 #[derive(Debug)]
 pub struct Feed {
-    batches: Option<Receiver<Result<Vec<Fed>, TraceError>>>,
+    batches: Option<Receiver<Result<Batch, TraceError>>>,
     thread: Option<JoinHandle<()>>,
     shared: Arc<Shared>,
     /// Statements whose room the reader may use again, and the way to it.
-    used: Vec<Fed>,
-    back: SyncSender<Vec<Fed>>,
+    used: Vec<Box<Fed>>,
+    back: SyncSender<Vec<Box<Fed>>>,
     held_bytes: usize,
+    /// What may be held now: the usual, or more where it is read further.
     held_bytes_max: usize,
+    /// What is usual, from the least to the most.
     usual_bytes_max: usize,
+    least_bytes_max: usize,
+    most_bytes_max: usize,
+    /// What was taken since a session had to wait.
+    calm_bytes: usize,
     held_items: u64,
     /// Statements that were held at once, at most.
     pub held_items_max: u64,
@@ -136,10 +161,10 @@ struct Reader {
     /// By session: statements that are yet to come, and whether they are played.
     left: Vec<(u64, bool)>,
     stages: Stages,
-    batches: SyncSender<Result<Vec<Fed>, TraceError>>,
+    batches: SyncSender<Result<Batch, TraceError>>,
     /// Statements that were sent, for their room: to take it from and give it back to the system
     /// in another thread costs more than all else of reading.
-    back: Receiver<Vec<Fed>>,
+    back: Receiver<Vec<Box<Fed>>>,
     shared: Arc<Shared>,
     /// What wakes the loop.
     wake: Arc<OwnedFd>,
@@ -185,8 +210,11 @@ impl Feed {
             used: Vec::new(),
             back,
             held_bytes: 0,
-            held_bytes_max: held_bytes_max(connections),
-            usual_bytes_max: held_bytes_max(connections),
+            held_bytes_max: held_bytes_max(connections) / NARROW,
+            usual_bytes_max: held_bytes_max(connections) / NARROW,
+            least_bytes_max: held_bytes_max(connections) / NARROW,
+            most_bytes_max: held_bytes_max(connections),
+            calm_bytes: 0,
             held_items: 0,
             held_items_max: 0,
         })
@@ -208,7 +236,7 @@ impl Feed {
     /// # Errors
     ///
     /// When the trace cannot be read or does not hold what it says.
-    pub fn take(&mut self) -> Result<Option<Vec<Fed>>, TraceError> {
+    pub fn take(&mut self) -> Result<Option<Vec<Box<Fed>>>, TraceError> {
         if self.is_full() {
             return Ok(None);
         }
@@ -224,10 +252,16 @@ impl Feed {
         match received {
             Ok(batch) => {
                 let batch = batch?;
-                self.held_bytes += batch.iter().map(Fed::held_bytes).sum::<usize>();
-                self.held_items += batch.len() as u64;
+                self.held_bytes += batch.bytes;
+                self.calm_bytes += batch.bytes;
+                if self.calm_bytes > CALM * self.usual_bytes_max {
+                    self.calm_bytes = 0;
+                    self.usual_bytes_max = (self.usual_bytes_max / 2).max(self.least_bytes_max);
+                    self.held_bytes_max = self.usual_bytes_max;
+                }
+                self.held_items += batch.items.len() as u64;
                 self.held_items_max = self.held_items_max.max(self.held_items);
-                Ok(Some(batch))
+                Ok(Some(batch.items))
             }
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => {
@@ -237,15 +271,24 @@ impl Feed {
         }
     }
 
+    /// A session waits for what was not read yet. Where that is so because enough is held, twice as
+    /// much may be from now on.
+    pub fn is_awaited(&mut self) {
+        self.calm_bytes = 0;
+        if self.is_full() && self.usual_bytes_max < self.most_bytes_max {
+            self.usual_bytes_max = (self.usual_bytes_max * 2).min(self.most_bytes_max);
+            self.held_bytes_max = self.held_bytes_max.max(self.usual_bytes_max);
+        }
+    }
+
     /// A statement is no longer held.
-    pub fn release(&mut self, fed: Fed) {
-        let held_bytes = fed.held_bytes();
-        self.held_bytes -= held_bytes;
+    pub fn release(&mut self, fed: Box<Fed>) {
+        self.held_bytes -= fed.counted_bytes;
         self.held_items -= 1;
         if self.held_bytes < self.usual_bytes_max {
             self.held_bytes_max = self.usual_bytes_max;
         }
-        if held_bytes <= REUSED_BYTES_MAX {
+        if fed.counted_bytes <= REUSED_BYTES_MAX {
             self.used.push(fed);
         }
         if self.used.len() >= BATCH_ITEMS_MAX {
@@ -256,8 +299,10 @@ impl Feed {
     }
 
     /// A statement that is held was written anew, and takes another room.
-    pub fn resize(&mut self, before_bytes: usize, now_bytes: usize) {
-        self.held_bytes = self.held_bytes - before_bytes + now_bytes;
+    pub fn resize(&mut self, fed: &mut Fed) {
+        let now_bytes = fed.held_bytes();
+        self.held_bytes = self.held_bytes - fed.counted_bytes + now_bytes;
+        fed.counted_bytes = now_bytes;
     }
 
     /// Holds more than is usual until less is held again.
@@ -309,7 +354,7 @@ impl Reader {
         let mut statements = trace.statements(Columns::All);
         let mut batch = Batch::default();
         let mut number = 0;
-        let mut spare: Vec<Fed> = Vec::new();
+        let mut spare: Vec<Box<Fed>> = Vec::new();
         while let Some(traced) = statements.next_statement()? {
             if spare.is_empty() {
                 spare = back.try_recv().unwrap_or_default();
@@ -343,21 +388,15 @@ impl Reader {
         Ok(())
     }
 
-    fn hand_over(&self, batch: Result<Vec<Fed>, TraceError>) -> bool {
+    fn hand_over(&self, batch: Result<Batch, TraceError>) -> bool {
         hand_over(&self.batches, &self.shared, &self.wake, batch)
     }
 }
 
-/// Statements that are handed over together.
-#[derive(Default)]
-struct Batch {
-    items: Vec<Fed>,
-    bytes: usize,
-}
-
 impl Batch {
-    fn push(&mut self, fed: Fed) {
-        self.bytes += fed.held_bytes();
+    fn push(&mut self, mut fed: Box<Fed>) {
+        fed.counted_bytes = fed.held_bytes();
+        self.bytes += fed.counted_bytes;
         self.items.push(fed);
     }
 
@@ -365,18 +404,18 @@ impl Batch {
         self.items.len() >= BATCH_ITEMS_MAX || self.bytes >= BATCH_BYTES_MAX
     }
 
-    fn take(&mut self) -> Vec<Fed> {
-        self.bytes = 0;
-        std::mem::replace(&mut self.items, Vec::with_capacity(BATCH_ITEMS_MAX))
+    fn take(&mut self) -> Batch {
+        let next = Batch { items: Vec::with_capacity(BATCH_ITEMS_MAX), bytes: 0 };
+        std::mem::replace(self, next)
     }
 }
 
 /// Whether anybody still listens.
 fn hand_over(
-    batches: &SyncSender<Result<Vec<Fed>, TraceError>>,
+    batches: &SyncSender<Result<Batch, TraceError>>,
     shared: &Shared,
     wake: &OwnedFd,
-    batch: Result<Vec<Fed>, TraceError>,
+    batch: Result<Batch, TraceError>,
 ) -> bool {
     let is_heard = batches.send(batch).is_ok();
     if shared.is_wanted.swap(false, Ordering::SeqCst) {
@@ -386,31 +425,33 @@ fn hand_over(
     is_heard
 }
 
-/// A statement with what becomes of it.
+/// A statement with what becomes of it, in the room of one that was sent.
 fn fed(
     number: u64,
     traced: &Traced<'_>,
-    room: Option<Fed>,
+    room: Option<Box<Fed>>,
     left: &mut [(u64, bool)],
     until_us: Option<i64>,
     rule: &mut Rule,
-) -> Fed {
+) -> Box<Fed> {
     let (left, is_played) = &mut left[traced.statement.session.0 as usize];
     *left = left.saturating_sub(1);
-    let (room, mut touches) = room.map(|room| (room.item, room.touches)).unzip();
-    let touches = touches.take().unwrap_or_default();
-    let item = item(number, traced, room);
-    let is_later = until_us.is_some_and(|until_us| item.start_us > until_us);
-    let skipped = if !*is_played {
+    let mut fed = room.unwrap_or_default();
+    fill(&mut fed.item, number, traced);
+    let is_later = until_us.is_some_and(|until_us| fed.item.start_us > until_us);
+    fed.skipped = if !*is_played {
         Some(Skipped::OtherDatabase)
     } else if is_later {
         Some(Skipped::AfterUntil)
     } else {
-        unlogged(traced.statement.skip).or_else(|| rule(&item))
+        unlogged(traced.statement.skip).or_else(|| rule(&fed.item))
     };
-    let commits = skipped.is_none() && commits(&item, traced.text);
-    let ends = ends_transaction(traced.text);
-    Fed { item, skipped, commits, is_last: *left == 0, ends, touches, ids: None }
+    fed.commits = fed.skipped.is_none() && commits(&fed.item, traced.text);
+    fed.ends = ends_transaction(traced.text);
+    fed.is_last = *left == 0;
+    fed.touches.clear();
+    fed.ids = None;
+    fed
 }
 
 fn unlogged(skip: Option<Skip>) -> Option<Skipped> {
@@ -425,39 +466,88 @@ fn commits(item: &Item, text: &[u8]) -> bool {
     (ends && ends_in_commit(text)) || (item.transaction == 0 && is_written_at_once)
 }
 
-/// A statement of its own, in the room of one that was sent.
-fn item(number: u64, traced: &Traced<'_>, room: Option<Item>) -> Item {
+/// A statement of its own, in the room of another one.
+fn fill(item: &mut Item, number: u64, traced: &Traced<'_>) {
     let statement = &traced.statement;
-    let (mut prepared, mut sql, mut parameters) =
-        room.map(|room| (room.prepared, room.sql, room.parameters)).unwrap_or_default();
-    copy(&mut prepared, statement.prepared);
-    copy(&mut sql, statement.sql);
-    parameters.resize(statement.parameters.len(), None);
-    for (kept, value) in parameters.iter_mut().zip(statement.parameters) {
+    copy(&mut item.prepared, statement.prepared);
+    copy(&mut item.sql, statement.sql);
+    item.parameters.resize(statement.parameters.len(), None);
+    for (kept, value) in item.parameters.iter_mut().zip(statement.parameters) {
         match (kept, value) {
             (Some(kept), Some(value)) => copy(kept, value),
             (kept, value) => kept.clone_from(value),
         }
     }
-    Item {
-        number,
-        session: statement.session,
-        start_us: statement.start_us,
-        duration_us: statement.duration_us,
-        protocol: statement.protocol,
-        prepared,
-        sql,
-        parameters,
-        transaction: statement.transaction,
-        class: traced.class,
-        fingerprint: traced.fingerprint,
-        statements: traced.statements,
-        rows: statement.rows,
-        error: statement.error,
-    }
+    item.number = number;
+    item.session = statement.session;
+    item.start_us = statement.start_us;
+    item.duration_us = statement.duration_us;
+    item.protocol = statement.protocol;
+    item.transaction = statement.transaction;
+    item.class = traced.class;
+    item.fingerprint = traced.fingerprint;
+    item.statements = traced.statements;
+    item.rows = statement.rows;
+    item.error = statement.error;
 }
 
 fn copy(into: &mut Vec<u8>, bytes: &[u8]) {
     into.clear();
     into.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{EventfdFlags, eventfd};
+
+    use super::*;
+    use crate::trace::tests::{Owned, trace_of};
+
+    /// A trace of so many statements, and a feed of it over few connections.
+    fn feed(statements: usize) -> (tempfile::TempDir, Feed) {
+        let folder = tempfile::TempDir::new().unwrap();
+        let all: Vec<Owned> =
+            (0..statements).map(|at| Owned::new(0, at as i64, "select 1")).collect();
+        let trace = trace_of(&folder, &all, None);
+        let survey = Survey::of(&trace, &[], None).unwrap();
+        let rule: Rule = Box::new(|_| None);
+        let stages = Stages { until_us: None, rule, scan: None, binder: None };
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+        let path = folder.path().join("t.trace");
+        let feed = Feed::start(&path, &survey, 1, stages, wake).unwrap();
+        (folder, feed)
+    }
+
+    /// Takes until no more may be held; all of it.
+    fn fill(feed: &mut Feed) -> Vec<Box<Fed>> {
+        let mut taken = Vec::new();
+        while !feed.is_full() && !feed.is_over() {
+            match feed.take().unwrap() {
+                Some(batch) => taken.extend(batch),
+                None => std::thread::yield_now(),
+            }
+        }
+        taken
+    }
+
+    #[test]
+    fn little_is_held_until_a_session_has_to_wait_and_again_when_none_does() {
+        let (_folder, mut feed) = feed(80_000);
+        let mut held = fill(&mut feed);
+        let narrow = feed.held_bytes;
+        assert!(narrow < held_bytes_max(1) / 4, "{narrow}");
+        for _ in 0..8 {
+            feed.is_awaited();
+            held.extend(fill(&mut feed));
+        }
+        let wide = feed.held_bytes;
+        assert!(wide >= held_bytes_max(1) && wide < held_bytes_max(1) * 5 / 4, "{wide}");
+        while feed.held_bytes > narrow * 5 / 4 && !feed.is_over() {
+            feed.release(held.pop().unwrap());
+            held.extend(fill(&mut feed));
+        }
+        assert!(!feed.is_over(), "it is held until the trace is over");
+        held.into_iter().for_each(|fed| feed.release(fed));
+        assert_eq!(feed.held_bytes, 0);
+    }
 }

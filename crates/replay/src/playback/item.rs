@@ -4,7 +4,7 @@ use crate::captured::{Protocol, SessionId, Skip};
 use crate::lexer::class::Class;
 
 /// A statement of the trace, on its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Item {
     /// Its place in the trace, from 0.
     pub number: u64,

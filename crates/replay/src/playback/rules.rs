@@ -126,7 +126,7 @@ impl Rules {
     /// session in their order; `memory` is the session's. It may be asked long before, and then
     /// takes for granted that what was sent succeeded: see [`Rules::rule_after_error`].
     pub fn rule(&self, item: &Item, memory: &mut Memory) -> Option<Skipped> {
-        if !self.read_only && memory.is_empty() && is_plain(&item.sql) {
+        if !self.read_only && memory.is_empty() && (is_bare(&item.sql) || is_plain(&item.sql)) {
             return None;
         }
         let mut look = Look::new(memory, item);
@@ -152,6 +152,40 @@ impl Rules {
     pub fn rule_after_error(&self, item: &Item) -> Option<Skipped> {
         self.rule(item, &mut Memory::default())
     }
+}
+
+/// Whether a text is [plain](is_plain) by its bytes alone: a look that takes a part of the time,
+/// and says no wherever tokens would have to be told apart.
+fn is_bare(sql: &[u8]) -> bool {
+    let sql = sql.trim_ascii();
+    let sql = sql.strip_suffix(b";").unwrap_or(sql);
+    let end = sql.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(sql.len());
+    let (first, rest) = sql.split_at(end);
+    let goes_on = |&byte: &u8| byte.is_ascii_digit() || matches!(byte, b'_' | b'$' | 0x80..);
+    if rest.first().is_some_and(goes_on) || !PLAIN.iter().any(|word| is_word(first, word)) {
+        return false;
+    }
+    let takes_into = is_word(first, "insert");
+    let is_behind = |at: usize, words: &[&str]| {
+        let begin = |word: &&str| rest[..at].len().checked_sub(word.len());
+        words.iter().any(|word| begin(word).is_some_and(|begin| is_word(&rest[begin..at], word)))
+    };
+    // The last byte of what any word that may matter begins with, and what stands before it there.
+    let may_matter = |(at, byte): (usize, &u8)| match byte {
+        b';' => true,
+        b'&' => rest.get(at + 1) == Some(&b'"'),
+        b'_' => is_behind(at, &["pg", "lo", "ts", "query", "xpath"]),
+        b'k' | b'K' => is_behind(at, &["dblin"]),
+        b'b' | b'B' => is_behind(at, &["crossta"]),
+        b'y' | b'Y' => is_behind(at, &["connectb"]),
+        b'o' | b'O' => !takes_into && is_behind(at, &["int"]),
+        _ => false,
+    };
+    !rest.iter().enumerate().any(may_matter)
+}
+
+fn is_word(bytes: &[u8], word: &str) -> bool {
+    bytes.eq_ignore_ascii_case(word.as_bytes())
 }
 
 /// Whether a text needs no further look: one command that reads or changes rows, without a word

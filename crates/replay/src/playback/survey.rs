@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use memchr::memrchr;
+
 use crate::captured::{Session, Statement};
 use crate::lexer::class::Class;
 use crate::playback::order::turns::Drift;
@@ -102,6 +104,8 @@ impl Survey {
 #[derive(Debug)]
 struct Pass {
     survey: Survey,
+    /// Statements by the number of their class.
+    by_class: [u64; Class::COUNT],
     /// What began later counts as no commit and no error.
     last_us: i64,
     /// By session: the transaction in which an error was seen, and not taken back to a savepoint.
@@ -110,7 +114,8 @@ struct Pass {
 
 impl Default for Pass {
     fn default() -> Pass {
-        Pass { survey: Survey::default(), last_us: i64::MAX, failed: Vec::new() }
+        let survey = Survey::default();
+        Pass { survey, by_class: [0; Class::COUNT], last_us: i64::MAX, failed: Vec::new() }
     }
 }
 
@@ -131,7 +136,7 @@ impl Pass {
     fn take(&mut self, statement: &Statement<'_>, class: Class, text: &[u8]) {
         let survey = &mut self.survey;
         survey.statements += 1;
-        *survey.classes.entry(class).or_default() += 1;
+        self.by_class[class as usize] += 1;
         let place = statement.session.0 as usize;
         let session = &mut survey.sessions[place];
         let start_us = statement.start_us;
@@ -162,6 +167,8 @@ impl Pass {
 
     fn finish(mut self) -> Survey {
         let survey = &mut self.survey;
+        let counted = Class::all().map(|class| (class, self.by_class[class as usize]));
+        survey.classes = counted.into_iter().filter(|&(_, count)| count > 0).collect();
         let played = || survey.sessions.iter().filter(|session| session.is_played);
         let with_statements = || played().filter(|session| session.statements > 0);
         survey.sessions_played = played().count() as u64;
@@ -201,9 +208,17 @@ fn open_max<'a>(sessions: impl Iterator<Item = &'a SessionSurvey>) -> u64 {
 /// Whether the last statement of a fingerprint's text ends a transaction well: COMMIT, END, with
 /// what may follow these.
 pub fn ends_in_commit(text: &[u8]) -> bool {
-    let last = text.split(|&byte| byte == b';').rfind(|part| !part.trim_ascii().is_empty());
-    let word = last.map(first_word).unwrap_or_default();
-    word == b"commit" || word == b"end"
+    let mut rest = text;
+    // From behind: a text is looked through for each statement of a trace, more than once.
+    while let Some(sign) = memrchr(b';', rest) {
+        let last = &rest[sign + 1..];
+        if !last.trim_ascii_start().is_empty() {
+            rest = last;
+            break;
+        }
+        rest = &rest[..sign];
+    }
+    matches!(first_word(rest), b"commit" | b"end")
 }
 
 /// Whether a transaction is over with a fingerprint's text, well or not.

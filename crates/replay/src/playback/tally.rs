@@ -38,9 +38,6 @@ use super::timing::{LagWatch, Moments, QuietWatch};
 use crate::lexer::class::Class;
 use queries::Queries;
 
-/// How many classes of statements there are.
-pub const CLASSES: usize = 15;
-
 /// Room for the response times of slices that are over.
 const TIMELINE_BUDGET_BYTES: usize = 3 << 20;
 
@@ -236,7 +233,7 @@ struct OfClass {
 /// Takes in what becomes of each statement.
 #[derive(Debug)]
 pub struct Tally {
-    classes: [OfClass; CLASSES],
+    classes: [OfClass; Class::COUNT],
     skipped: BTreeMap<(Class, Skipped), u64>,
     so_far: SoFar,
     queries: Queries,
@@ -279,7 +276,16 @@ impl Tally {
         self.quiet.sent(at_ns);
     }
 
-    /// Takes in what the server said to a statement that was sent.
+    /// Takes in that a statement was answered, before what the server said is [taken
+    /// in](Tally::answered): that may be later, in the order of the answers.
+    #[inline]
+    pub fn ended(&mut self, at_ns: u64, is_ok: bool) {
+        self.quiet.ended(at_ns);
+        self.so_far.ok += u64::from(is_ok);
+        self.so_far.failed += u64::from(!is_ok);
+    }
+
+    /// Takes in what the server said to a statement that has ended.
     #[inline]
     pub fn answered(&mut self, item: &Item, times: &Times, answer: &Answer) {
         if times.ended_ns >= self.slice_end_ns {
@@ -291,11 +297,9 @@ impl Tally {
             class.ok += 1;
             class.slice.record(times.response_ns());
             class.service.record(times.service_ns());
-            self.so_far.ok += 1;
             self.divergence.take(item, answer, expected);
         } else {
             class.failed += 1;
-            self.so_far.failed += 1;
         }
         if answer.error.is_some() || item.error.is_some() {
             self.compare_errors(item, answer);
@@ -303,7 +307,6 @@ impl Tally {
         self.lag.take(times);
         self.moments.captured(item.start_us);
         self.moments.answered(times, answer.error.is_none());
-        self.quiet.ended(times.ended_ns);
     }
 
     #[cold]
@@ -467,8 +470,8 @@ impl Tally {
 }
 
 /// The classes that were sent, and where each of all is among them.
-fn kinds(classes: [OfClass; CLASSES]) -> (Vec<Kind>, [usize; CLASSES]) {
-    let (mut kinds, mut places) = (Vec::new(), [0; CLASSES]);
+fn kinds(classes: [OfClass; Class::COUNT]) -> (Vec<Kind>, [usize; Class::COUNT]) {
+    let (mut kinds, mut places) = (Vec::new(), [0; Class::COUNT]);
     for (class, counts) in Class::all().into_iter().zip(classes) {
         places[class as usize] = kinds.len();
         if counts.sent > 0 {
@@ -485,7 +488,7 @@ fn kinds(classes: [OfClass; CLASSES]) -> (Vec<Kind>, [usize; CLASSES]) {
 }
 
 /// The timeline, with the places of the classes that were sent.
-fn slices(timeline: Timeline, places: &[usize; CLASSES]) -> (u64, Vec<SliceRow>) {
+fn slices(timeline: Timeline, places: &[usize; Class::COUNT]) -> (u64, Vec<SliceRow>) {
     let (slice_ns, mut rows) = timeline.into_rows();
     rows.iter_mut().for_each(|row| row.kind = places[row.kind]);
     (slice_ns, rows)

@@ -14,7 +14,7 @@ use super::schema::{self, Column, PROTOCOLS, SKIPS};
 use super::{Counts, TraceError};
 use crate::captured::{Returned, Session, SessionId, Statement};
 use crate::lexer::class::Class;
-use crate::lexer::form::put_together_into;
+use crate::lexer::form::Filling;
 
 /// Rows that are in memory at once.
 const BATCH_ROWS: usize = 1 << 10;
@@ -428,13 +428,27 @@ impl SqlCells {
         returned: &mut Returned,
     ) -> ParquetResult<&[u8]> {
         let form: &ByteArray = self.form.required()?;
-        let mut literals = Vec::new();
-        self.literals.next_list(|literal| literals.extend(literal))?;
-        if !put_together_into(text, form.data(), literals) {
+        let mut filling = Filling::of(text, form.data());
+        let mut has_gaps = true;
+        self.literals.next_list(|literal| {
+            has_gaps &= literal.is_none_or(|literal| filling.fill(literal));
+        })?;
+        if !(filling.end() && has_gaps) {
             return Err(ParquetError::General("a form has another number of gaps".to_owned()));
         }
-        parameters.clear();
-        self.parameters.next_list(|value| parameters.push(value.map(<[u8]>::to_vec)))?;
+        let mut count = 0;
+        self.parameters.next_list(|value| {
+            match (parameters.get_mut(count), value) {
+                (Some(Some(room)), Some(value)) => {
+                    room.clear();
+                    room.extend_from_slice(value);
+                }
+                (Some(room), value) => *room = value.map(<[u8]>::to_vec),
+                (None, value) => parameters.push(value.map(<[u8]>::to_vec)),
+            }
+            count += 1;
+        })?;
+        parameters.truncate(count);
         if let Some([columns, values]) = &mut self.returned {
             next_returned(columns, values, returned)?;
         }

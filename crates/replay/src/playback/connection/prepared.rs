@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use twox_hash::XxHash64;
+use ahash::RandomState;
 
 use super::types;
 use crate::captured::Protocol;
@@ -28,9 +28,9 @@ struct Known {
 }
 
 /// The prepared statements of one connection, and what the statement on its way does to them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Prepared {
-    known: HashMap<Box<[u8]>, Known>,
+    known: HashMap<Box<[u8]>, Known, RandomState>,
     uses: u64,
     /// The name that is on its way; empty for none.
     name: Vec<u8>,
@@ -38,6 +38,20 @@ pub struct Prepared {
     parsing: Option<u64>,
     /// The only name that a DEALLOCATE on its way forgets.
     deallocated: Option<Vec<u8>>,
+}
+
+impl Default for Prepared {
+    fn default() -> Prepared {
+        // The same in every run: nobody chooses names and texts so that they collide here.
+        let hashes = RandomState::with_seeds(1, 2, 3, 4);
+        Prepared {
+            known: HashMap::with_hasher(hashes),
+            uses: 0,
+            name: Vec::new(),
+            parsing: None,
+            deallocated: None,
+        }
+    }
 }
 
 impl Prepared {
@@ -60,7 +74,7 @@ impl Prepared {
         }
         self.name.extend_from_slice(&item.prepared);
         self.uses += 1;
-        let text = XxHash64::oneshot(0, &item.sql);
+        let text = self.known.hasher().hash_one(item.sql.as_slice());
         match self.known.get_mut(&*item.prepared) {
             Some(known) if known.text == Some(text) => {
                 known.used = self.uses;

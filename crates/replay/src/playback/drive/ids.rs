@@ -84,10 +84,10 @@ impl Run {
     pub(super) fn write_ids(&mut self, session: usize) {
         let Some(ids) = &mut self.ids else { return };
         let Some(head) = self.players[session].queue.front_mut() else { return };
-        let before_bytes = head.fed.held_bytes();
-        if let Some(bound) = &head.fed.ids {
-            ids.now.write(&mut head.fed.item, bound);
-            self.feed.resize(before_bytes, head.fed.held_bytes());
+        let fed = &mut *head.fed;
+        if let Some(bound) = &fed.ids {
+            ids.now.write(&mut fed.item, bound);
+            self.feed.resize(fed);
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{self, AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::playback::spec::ServerSpec;
 
@@ -56,6 +56,7 @@ pub struct Link {
     unsent: Vec<u8>,
     is_connected: bool,
     watches_for_room: bool,
+    watches_edges: bool,
     /// The beginning of a message.
     pub input: Vec<u8>,
 }
@@ -90,6 +91,7 @@ impl Link {
             unsent: Vec::new(),
             is_connected: connected == Connected::Yes,
             watches_for_room: connected == Connected::Soon,
+            watches_edges: false,
             input: Vec::new(),
         };
         let flags = link.flags();
@@ -103,7 +105,32 @@ impl Link {
     }
 
     fn flags(&self) -> EventFlags {
-        if self.watches_for_room { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN }
+        let mut flags = EventFlags::IN;
+        flags.set(EventFlags::OUT, self.watches_for_room);
+        flags.set(EventFlags::ET | EventFlags::RDHUP, self.watches_edges);
+        flags
+    }
+
+    /// From now on tells once of what comes: then the kernel need not look again, after each read,
+    /// whether there is more. Who reads has to read all of it: a read that does not fill its buffer
+    /// has, unless the server has hung up (epoll(7), questions and answers).
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn watch_edges(&mut self, epoll: &OwnedFd) -> io::Result<()> {
+        self.watches_edges = true;
+        self.watch_anew(epoll)
+    }
+
+    /// Not all was read that there was: tells of it once more.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn watch_anew(&self, epoll: &OwnedFd) -> io::Result<()> {
+        epoll::modify(epoll, &self.socket, EventData::new_u64(self.data), self.flags())?;
+        Ok(())
     }
 
     /// Sends bytes; what the socket does not take now goes when there is room.
@@ -148,20 +175,19 @@ impl Link {
     ///
     /// When the connection is gone.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        match rustix::io::read(&self.socket, buffer) {
-            Ok(read) => Ok(Some(read)),
+        match net::recv(&self.socket, buffer, RecvFlags::empty()) {
+            Ok((read, _)) => Ok(Some(read)),
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
     fn watch(&mut self, epoll: &OwnedFd, for_room: bool) -> io::Result<()> {
-        if self.watches_for_room != for_room {
-            self.watches_for_room = for_room;
-            let data = EventData::new_u64(self.data);
-            epoll::modify(epoll, &self.socket, data, self.flags())?;
+        if self.watches_for_room == for_room {
+            return Ok(());
         }
-        Ok(())
+        self.watches_for_room = for_room;
+        self.watch_anew(epoll)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::link::Link;
 use crate::lexer::class::Class;
+use crate::playback::answer::Answer;
 use crate::playback::connection::Connection;
 use crate::playback::feed::Fed;
 use crate::playback::order::Place;
@@ -79,9 +80,20 @@ pub struct Pass {
 #[derive(Debug)]
 pub struct Queued {
     /// The statement.
-    pub fed: Fed,
+    pub fed: Box<Fed>,
     /// Its place in the order, if one is kept across sessions.
     pub place: Place,
+}
+
+/// A statement that was answered, and is to be tallied.
+#[derive(Debug)]
+pub struct Ended {
+    /// The statement.
+    pub fed: Box<Fed>,
+    /// When it was sent and answered.
+    pub times: Times,
+    /// What the server said.
+    pub answer: Answer,
 }
 
 /// A session's way to the server.

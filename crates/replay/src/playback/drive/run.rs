@@ -19,7 +19,7 @@ use seatrial_gauge::Clock;
 
 use super::ids::Mapping;
 use super::link::Address;
-use super::player::{Player, Wait};
+use super::player::{Ended, Player, Wait};
 use super::sessions::Probe;
 use super::stuck::Asking;
 use super::usage::{self, Processor};
@@ -86,6 +86,8 @@ pub struct Run {
     /// For sessions of which a statement failed: what was read of them took it for granted.
     pub(super) rules: Rules,
     pub(super) tally: Tally,
+    /// Statements that were answered and are to be tallied.
+    pub(super) ended: Vec<Ended>,
     pub(super) buffer: Vec<u8>,
     pub(super) out: Vec<u8>,
     pub(super) said: Vec<Said>,
@@ -178,6 +180,7 @@ impl Run {
             feed,
             rules,
             tally,
+            ended: Vec::new(),
             buffer: vec![0; READ_BYTES],
             out: Vec::with_capacity(READ_BYTES),
             said: Vec::new(),

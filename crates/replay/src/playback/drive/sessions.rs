@@ -122,13 +122,16 @@ impl Run {
         player.ready_ns = now_ns;
         player.ready_by = HeldBy::Connections;
         player.refused_ns = None;
-        if let Some(peer) = &player.peer {
-            self.by_process.insert(peer.connection.process_id(), session as u32);
-        }
+        let Some(peer) = &mut player.peer else { return };
+        self.by_process.insert(peer.connection.process_id(), session as u32);
+        let watched = peer.link.watch_edges(&self.epoll);
         self.counts.entering -= 1;
         self.counts.moved_ns = now_ns;
         self.sessions.connected += 1;
-        self.advance(session);
+        match watched {
+            Ok(()) => self.advance(session),
+            Err(error) => self.broke(session, &error),
+        }
     }
 
     /// The server did not let a session in.

@@ -3,12 +3,12 @@
 use rustix::event::epoll::EventFlags;
 
 use super::PlaybackError;
-use super::player::{Peer, Queued, Release, Stage, Wait};
+use super::player::{Ended, Peer, Queued, Release, Stage, Wait};
 use super::run::Run;
 use crate::captured::SessionId;
 use crate::playback::answer::Answer;
 use crate::playback::connection::{Said, Sending};
-use crate::playback::feed::Fed;
+use crate::playback::feed::{Fed, REUSED_BYTES_MAX};
 use crate::playback::ids::now::Now;
 use crate::playback::item::Skipped;
 use crate::playback::pace::Before;
@@ -17,12 +17,23 @@ use crate::playback::tally::{HeldBy, Times};
 /// Room that the buffer for what is sent keeps.
 const OUT_BYTES_MAX: usize = 1 << 20;
 
+/// Answered statements that are tallied together: each by itself would bring all that a tally has
+/// into the processor's caches, which the server has used since.
+const ENDED_MAX: usize = 32;
+
 /// The code of what was cancelled.
 const QUERY_CANCELED: &[u8; 5] = b"57014";
 
 impl Run {
     /// Takes in what was read, at most one batch; whether there may be more.
     pub(super) fn take_batch(&mut self, now_ns: u64) -> Result<bool, PlaybackError> {
+        // What is not tallied yet is held; and who waits for it to be released is to go on.
+        if self.counts.starved > 0 || self.counts.in_flight == 0 {
+            self.tally_ended();
+        }
+        if self.counts.starved > 0 {
+            self.feed.is_awaited();
+        }
         let Some(batch) = self.feed.take()? else { return Ok(false) };
         for fed in batch {
             self.take_in(fed, now_ns);
@@ -30,7 +41,7 @@ impl Run {
         Ok(!self.feed.is_full())
     }
 
-    fn take_in(&mut self, fed: Fed, now_ns: u64) {
+    fn take_in(&mut self, fed: Box<Fed>, now_ns: u64) {
         self.counts.taken += 1;
         let session = fed.item.session.0 as usize;
         let mut place = (fed.item.start_us, fed.item.number);
@@ -58,19 +69,28 @@ impl Run {
 
     /// A statement is not sent.
     pub(super) fn skip(&mut self, session: usize, queued: Queued, why: Skipped) {
+        self.tally_ended();
         self.tally.skipped(&queued.fed.item, why);
-        self.consumed(session, queued);
+        self.consumed(session, &queued);
+        self.feed.release(queued.fed);
     }
 
     /// A statement is done with, in whatever way.
-    pub(super) fn consumed(&mut self, session: usize, queued: Queued) {
+    fn consumed(&mut self, session: usize, queued: &Queued) {
         self.counts.left -= 1;
         self.players[session].left -= 1;
         if let Some(order) = &mut self.order {
             order.done(&queued.fed, queued.place);
         }
-        self.drew_not(&queued);
-        self.feed.release(queued.fed);
+        self.drew_not(queued);
+    }
+
+    /// Tallies the statements that were answered since it was done last.
+    pub(super) fn tally_ended(&mut self) {
+        for Ended { fed, times, answer } in self.ended.drain(..) {
+            self.tally.answered(&fed.item, &times, &answer);
+            self.feed.release(fed);
+        }
     }
 
     /// Sends a session's next statement, or notes what it waits for.
@@ -197,15 +217,32 @@ impl Run {
                 return self.broke(session, &error);
             }
         }
-        if !flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+        let ends = EventFlags::HUP | EventFlags::RDHUP | EventFlags::ERR;
+        if !flags.intersects(EventFlags::IN | ends) {
             return;
         }
+        // An end is told of once, with what came before it.
+        while self.read(session) && flags.intersects(ends) {}
+    }
+
+    /// Reads what came for a session, at most a buffer; whether it is there and may have more.
+    fn read(&mut self, session: usize) -> bool {
+        let Some(peer) = &mut self.players[session].peer else { return false };
         match peer.link.read(&mut self.buffer) {
-            Ok(None) => {}
+            Ok(None) => return false,
             Ok(Some(0)) => self.hung_up(session),
-            Ok(Some(read)) => self.take_in_bytes(session, read),
+            Ok(Some(read)) => {
+                // Others have their turn before the rest of it.
+                let is_all = read < self.buffer.len();
+                let again = if is_all { Ok(()) } else { peer.link.watch_anew(&self.epoll) };
+                self.take_in_bytes(session, read);
+                if let Err(error) = again {
+                    self.broke(session, &error);
+                }
+            }
             Err(error) => self.broke(session, &error),
         }
+        true
     }
 
     fn take_in_bytes(&mut self, session: usize, read: usize) {
@@ -225,7 +262,7 @@ impl Run {
         let sent = link.send(&self.epoll, &self.out);
         for one in said.drain(..) {
             match one {
-                Said::Answer(answer) => self.answered(session, &answer),
+                Said::Answer(answer) => self.answered(session, answer),
                 Said::Ready => self.came_in(session),
                 Said::Refused(error) => self.was_refused(session, &error),
                 Said::Lost(error) => self.lose(session, &error.message),
@@ -238,7 +275,7 @@ impl Run {
         }
     }
 
-    fn answered(&mut self, session: usize, answer: &Answer) {
+    fn answered(&mut self, session: usize, answer: Answer) {
         let code = answer.error.as_ref().map(|error| &error.sqlstate);
         if self.end.is_some() && code == Some(QUERY_CANCELED) {
             // The end of the playback cancelled it: that is no error of the target's.
@@ -260,12 +297,17 @@ impl Run {
         player.has_failed |= answer.error.is_some();
         player.ready_ns = now_ns;
         player.ready_by = HeldBy::Session;
-        self.tally.answered(item, &times, answer);
+        self.tally.ended(now_ns, answer.error.is_none());
         self.counts.in_flight -= 1;
         self.counts.moved_ns = now_ns;
-        self.drew(&queued, answer);
-        self.consumed(session, queued);
+        self.drew(&queued, &answer);
+        self.consumed(session, &queued);
+        let is_large = queued.fed.counted_bytes > REUSED_BYTES_MAX;
+        self.ended.push(Ended { fed: queued.fed, times, answer });
         self.advance(session);
+        if is_large || self.ended.len() >= ENDED_MAX {
+            self.tally_ended();
+        }
     }
 
     /// A statement on its way will never be answered.
@@ -275,9 +317,11 @@ impl Run {
         self.counts.may_wait -= usize::from(player.may_wait());
         let Some(times) = player.open.take() else { return };
         let Some(queued) = player.pop() else { return };
+        self.tally_ended();
         self.tally.unanswered(&queued.fed.item, &Times { ended_ns, ..times });
         self.counts.in_flight -= 1;
         self.counts.moved_ns = ended_ns;
-        self.consumed(session, queued);
+        self.consumed(session, &queued);
+        self.feed.release(queued.fed);
     }
 }

@@ -122,35 +122,45 @@ impl Crowd {
 #[derive(Clone, Debug, Default)]
 struct Crowds {
     by_deed: [Crowd; Deed::ALL.len()],
+    /// Those in which anybody may be: a bit for each. Most have nobody, and are not looked at.
+    taken: u8,
 }
 
 impl Crowds {
+    /// Those of these deeds in which anybody may be.
+    #[inline]
+    fn taken_of(&mut self, deeds: u8) -> impl Iterator<Item = &mut Crowd> {
+        let taken = self.taken & deeds;
+        let end = (u8::BITS - taken.leading_zeros()) as usize;
+        let all = self.by_deed[..end].iter_mut().enumerate();
+        all.filter(move |&(at, _)| taken >> at & 1 == 1).map(|(_, crowd)| crowd)
+    }
+
     /// Lets one wait for those with whom it conflicts.
+    #[inline]
     fn before(&mut self, graph: &mut Graph, node: NodeId, deed: Deed, place: At) {
-        let conflicting = deed.conflicting(place == At::OneRow);
-        for (at, crowd) in self.by_deed.iter_mut().enumerate() {
-            if conflicting >> at & 1 == 1 {
-                crowd.before(graph, node, place.because());
-            }
+        for crowd in self.taken_of(deed.conflicting(place == At::OneRow)) {
+            crowd.before(graph, node, place.because());
         }
     }
 
     /// Who waited for others leaves those out for whom it stands.
+    #[inline]
     fn succeed(&mut self, deed: Deed, place: At) {
         let stood_for = deed.stood_for(place == At::OneRow);
-        for (at, crowd) in self.by_deed.iter_mut().enumerate() {
-            if stood_for >> at & 1 == 1 {
-                crowd.clear();
-            }
-        }
+        self.taken_of(stood_for).for_each(Crowd::clear);
+        self.taken &= !stood_for;
     }
 
+    #[inline]
     fn join(&mut self, graph: &Graph, node: NodeId, deed: Deed) {
+        self.taken |= 1 << deed as u8;
         self.by_deed[deed as usize].join(graph, node);
     }
 
     fn clear(&mut self) {
-        self.by_deed.iter_mut().for_each(Crowd::clear);
+        self.taken_of(u8::MAX).for_each(Crowd::clear);
+        self.taken = 0;
     }
 
     fn memory_bytes(&self) -> usize {
@@ -161,7 +171,8 @@ impl Crowds {
     }
 
     fn is_quiet(&self, graph: &Graph) -> bool {
-        self.by_deed.iter().all(|crowd| crowd.is_quiet(graph))
+        let taken = self.by_deed.iter().enumerate().filter(|&(at, _)| self.taken >> at & 1 == 1);
+        taken.into_iter().all(|(_, crowd)| crowd.is_quiet(graph))
     }
 }
 

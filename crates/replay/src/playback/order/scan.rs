@@ -10,7 +10,7 @@ use crate::playback::spec::Order;
 #[derive(Debug)]
 pub struct Scan {
     toucher: Option<Toucher>,
-    turns: Turns<Fed>,
+    turns: Turns<Box<Fed>>,
 }
 
 impl Scan {
@@ -28,7 +28,7 @@ impl Scan {
     }
 
     /// Takes in the next statement of the trace.
-    pub fn take_in(&mut self, mut fed: Fed) {
+    pub fn take_in(&mut self, mut fed: Box<Fed>) {
         if let Some(toucher) = self.toucher.as_mut().filter(|_| fed.skipped.is_none()) {
             toucher.touch(&fed.item, &mut fed.touches);
         }
@@ -41,12 +41,12 @@ impl Scan {
     }
 
     /// The next statement in its turn.
-    pub fn next_turn(&mut self) -> Option<Fed> {
+    pub fn next_turn(&mut self) -> Option<Box<Fed>> {
         self.turns.next_turn()
     }
 }
 
-impl Statement for Fed {
+impl Statement for Box<Fed> {
     fn scanned(&self) -> Scanned<'_> {
         let item = &self.item;
         // What waited for a lock and found its row changed may fail for that; other errors end the

@@ -231,6 +231,13 @@ impl Touches {
         known.chain(self.anything).max()
     }
 
+    /// Becomes that of a statement that touches nothing.
+    pub fn clear(&mut self) {
+        self.known.clear();
+        self.at_end.clear();
+        self.anything = None;
+    }
+
     /// Becomes the same as another without regard to rows.
     pub fn of_whole_objects(&mut self, other: &Touches) {
         self.anything = other.anything;

@@ -1,5 +1,7 @@
 //! Statements in both directions: what is refused, and what only looks like it.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::captured::{Protocol, SessionId};
 use crate::lexer::class::Class;
@@ -417,7 +419,6 @@ fn commands_in_commands_end_somewhere() {
 
 mod any_text {
     use super::*;
-    use proptest::prelude::*;
 
     proptest! {
         /// No text, however cut or odd, ends in a panic; what is plain is never refused.
@@ -449,5 +450,92 @@ mod any_text {
             // A second time, with whatever it remembers.
             thorough.rules.rule(&item, &mut thorough.memory);
         }
+    }
+}
+
+/// Texts with all that may matter in them, and with what looks like it.
+fn text_with_words() -> impl Strategy<Value = String> {
+    let words = [
+        "pg_read_file",
+        "PG_notify",
+        "pg",
+        "lo_export",
+        "lo",
+        "dblink",
+        "dblin",
+        "k",
+        "ts_stat",
+        "crosstab2",
+        "connectby",
+        "query_to_xml",
+        "xpath_table",
+        "into",
+        "INTO",
+        "int",
+        "o",
+        "a",
+        "_",
+        "x",
+        "e5",
+        "0x1",
+        "7",
+        "'",
+        "\"",
+        "U&\"",
+        "&",
+        "$1",
+        "$a$",
+        ";",
+        "--",
+        "/*",
+        "*/",
+        "\n",
+        " ",
+        " ",
+        " ",
+        "(",
+        ")",
+        ",",
+        "=",
+        "::",
+        "é",
+    ];
+    let piece = proptest::sample::select(words.to_vec());
+    let first = proptest::sample::select(PLAIN.to_vec());
+    (first, proptest::collection::vec(piece, 0..12))
+        .prop_map(|(first, pieces)| format!("{first}{}", pieces.concat()))
+}
+
+proptest! {
+    /// The quick look lets nothing pass that the tokens would not.
+    #[test]
+    fn what_is_bare_is_plain(text in text_with_words(), any in crate::lexer::tests::sql_like()) {
+        prop_assert!(!is_bare(text.as_bytes()) || is_plain(text.as_bytes()), "{text}");
+        prop_assert!(!is_bare(&any) || is_plain(&any));
+    }
+}
+
+/// What drivers and pgbench send costs the quick look only.
+#[test]
+fn usual_statements_are_bare() {
+    for sql in [
+        "SELECT abalance FROM pgbench_accounts WHERE aid = 12;",
+        "UPDATE pgbench_tellers SET tbalance = tbalance + -3 WHERE tid = 2",
+        "INSERT INTO \"History\" (\"tid\", mtime) VALUES ($1, CURRENT_TIMESTAMP) RETURNING id",
+        " BEGIN ; ",
+        "end",
+    ] {
+        assert!(is_bare(sql.as_bytes()) && is_plain(sql.as_bytes()), "{sql}");
+    }
+    for sql in [
+        "select 1; drop table t",
+        "select * into t2 from t",
+        "select PG_READ_FILE('x')",
+        "select1",
+        "endx",
+        "vacuum",
+        "",
+    ] {
+        assert!(!is_bare(sql.as_bytes()), "{sql}");
     }
 }

@@ -94,11 +94,12 @@ impl Queries {
     /// Takes in a statement that ended; gives what its text lets expect.
     #[inline]
     pub fn take(&mut self, item: &Item, verdict: Verdict<'_>, times: &Times) -> Expectation {
-        if !self.kept.contains_key(&item.fingerprint) {
-            self.begin(item);
-        }
-        let Some(kept) = self.kept.get_mut(&item.fingerprint) else {
-            return Expectation::default();
+        let kept = match self.kept.get_mut(&item.fingerprint) {
+            Some(kept) => kept,
+            None => {
+                let begun = self.begin(item);
+                self.kept.entry(item.fingerprint).or_insert(begun)
+            }
         };
         if let Some(answer) = verdict.ok() {
             self.bytes += kept.answered_well(item, answer, times, self.shift);
@@ -118,12 +119,12 @@ impl Queries {
     }
 
     #[cold]
-    fn begin(&mut self, item: &Item) {
+    fn begin(&mut self, item: &Item) -> Kept {
         if self.kept.len() >= self.kept_max {
             self.let_go();
         }
         let (text, expectation) = Expectation::of(&item.sql);
-        let kept = Kept {
+        Kept {
             text: shown(&text),
             class: item.class,
             expectation,
@@ -135,8 +136,7 @@ impl Queries {
             service: Coarse::default(),
             response: Coarse::default(),
             captured: Coarse::default(),
-        };
-        self.kept.insert(item.fingerprint, kept);
+        }
     }
 
     /// Lets the half go that took the least time; of equal time, with the fewest statements.

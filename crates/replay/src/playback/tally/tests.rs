@@ -47,6 +47,12 @@ fn answer(tag: &str, rows: u64) -> Answer {
     Answer { tag: Tag::of(tag.as_bytes()), rows: Some(rows), ..Answer::default() }
 }
 
+/// A statement ends, and what the server said is taken in.
+fn take(tally: &mut Tally, item: &Item, times: &Times, answer: &Answer) {
+    tally.ended(times.ended_ns, answer.error.is_none());
+    tally.answered(item, times, answer);
+}
+
 fn refusal(sqlstate: [u8; 5]) -> Answer {
     let error = ServerError { sqlstate, message: "no".to_owned() };
     Answer { error: Some(error), status: TransactionStatus::Failed, ..Answer::default() }
@@ -114,8 +120,8 @@ fn played(events: &[(usize, Event, bool)], settings: TallySettings) -> (Tally, V
             _ => {}
         }
         match event {
-            Event::Ok => tally.answered(&item, &times, &answer("SELECT", 1)),
-            Event::Error => tally.answered(&item, &times, &refusal(ERROR)),
+            Event::Ok => take(&mut tally, &item, &times, &answer("SELECT", 1)),
+            Event::Error => take(&mut tally, &item, &times, &refusal(ERROR)),
             Event::Unanswered => tally.unanswered(&item, &times),
             Event::Skipped(why) => tally.skipped(&item, why),
             Event::NotReached => not_reached += 1,
@@ -193,7 +199,7 @@ fn what_does_not_add_up_gives_no_result() {
     let tally = || Tally::new(SETTINGS);
     let answered = |tally: &mut Tally| {
         tally.sent(&one[0], 0);
-        tally.answered(&one[0], &times(0, 5), &answer("SELECT 1", 1));
+        take(tally, &one[0], &times(0, 5), &answer("SELECT 1", 1));
     };
     let lost = NotAccounted::NotReached { missing: 1, left: 0 };
     assert_eq!(finish(tally(), &survey_of_one, End::Complete, 0), Err(lost.clone()));
@@ -211,7 +217,7 @@ fn what_does_not_add_up_gives_no_result() {
     let broken = finish(never_ended, &survey_of_one, End::Interrupted, 1);
     assert_eq!(broken, Err(NotAccounted::Sent { class: "select", sent: 1, ended: 0 }));
     let mut never_sent = tally();
-    never_sent.answered(&one[0], &times(0, 5), &answer("SELECT 1", 1));
+    take(&mut never_sent, &one[0], &times(0, 5), &answer("SELECT 1", 1));
     let broken = finish(never_sent, &survey_of_one, End::Complete, 0);
     assert_eq!(broken, Err(NotAccounted::Sent { class: "select", sent: 0, ended: 1 }));
     let mut other_class = tally();
@@ -227,7 +233,7 @@ fn of_whom_a_query_is_shown() {
     for (item, sent_ns) in items.iter().zip((0..).step_by(10_000)) {
         tally.sent(item, sent_ns);
         let slow_ns = if item.number == 99 { 9_000 } else { 1_000 };
-        tally.answered(item, &times(sent_ns, sent_ns + slow_ns), &answer("SELECT 2", 2));
+        take(&mut tally, item, &times(sent_ns, sent_ns + slow_ns), &answer("SELECT 2", 2));
     }
     let played = tally.finish(ending(&survey(&items), End::Complete, 0)).unwrap();
     let [query] = &played.record.queries[..] else { panic!("one fingerprint") };

@@ -27,20 +27,22 @@ SLICE_S = 0.1
 def test_it_sustains_just_what_the_throttle_lets_pass(file_system, group, tmp_path):
     place = file_system("xfs")
     group.limit(place.device, LIMIT_PER_S)
-    limits = ["--p99", "25ms", "--file-size", "16MiB", "--seconds", str(SECONDS), "--budget", "24"]
+    limits = ["--p99", "25ms", "--file-size", "16MiB", "--seconds", str(SECONDS), "--budget", "60"]
     command = ["loadline", place.folder, *limits, "--json"]
-    told = ended(start_favoured(*command, folder=tmp_path, prefix=group.entering))
+    process = start_favoured(*command, folder=tmp_path, prefix=group.entering)
+    told = ended(process, timeout_s=120)
     assert told.code == 0, told
     (line,) = told.document["load_lines"]
     most_per_s = LIMIT_PER_S * (1 + SLICE_S / SECONDS)
     sustained = line["sustained"]
-    # The budget allows for few samples, so the interval is that of the search.
-    assert 0.9 * LIMIT_PER_S <= sustained["low"] <= most_per_s, line
+    # The credit of the throttle lets each sample pass more, which must raise no figure.
+    assert 0.6 * LIMIT_PER_S <= sustained["low"] <= 1.01 * LIMIT_PER_S, line
+    assert sustained["value"] <= most_per_s, line
     assert LIMIT_PER_S <= sustained["high"] <= 1.25 * LIMIT_PER_S, line
     assert line["breaks"] in ("cliff", "knee")
-    assert {
-        step["holds"] for step in line["steps"] if step["offered_per_s"] > 1.1 * most_per_s
-    } == {False}
+    assert all(
+        not step["holds"] for step in line["steps"] if step["offered_per_s"] > 1.1 * most_per_s
+    )
     assert "knee" in [each["kind"] for each in told.document["findings"]]
 
 

@@ -95,7 +95,7 @@ OPTIONS: Final = {
 @click.option(
     "--budget",
     type=float,
-    default=60.0,
+    default=90.0,
     show_default=True,
     metavar="SECONDS",
     help="Time for all of it.",

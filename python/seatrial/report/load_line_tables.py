@@ -50,7 +50,7 @@ def load_lines_table(lines: Sequence[LoadLine]) -> Table:
                 line.target,
                 line.workload,
                 f"{line.percentile} {exact_duration(line.limit_ns)}",
-                *_sustained_texts(line.sustained),
+                *_sustained_texts(line),
                 NO_FIGURE if line.closed_loop is None else format_value(line.closed_loop),
                 "not within what was tried" if line.breaks == "none" else line.breaks,
             ]
@@ -59,10 +59,16 @@ def load_lines_table(lines: Sequence[LoadLine]) -> Table:
     )
 
 
-def _sustained_texts(sustained: Estimate | None) -> list[str]:
+def _sustained_texts(line: LoadLine) -> list[str]:
     """Return the rate that is sustained and its interval; or that none is, or at least which."""
+    sustained = line.sustained
     if sustained is None:
-        return ["no rate tried", NO_FIGURE]
+        if line.breaks != "undecided":
+            return ["no rate tried", NO_FIGURE]
+        if line.broken_per_s is None:
+            return [NOT_KNOWN, NO_FIGURE]
+        broken = format_iops(line.broken_per_s, line.broken_per_s * _OFFERED_DOUBT_SHARE)
+        return [f"below {broken}", NO_FIGURE]
     if sustained.high is None:
         return [f"at least {format_value(sustained)}", NO_FIGURE]
     return [format_value(sustained), doubt_text(sustained)]

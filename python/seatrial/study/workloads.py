@@ -286,7 +286,7 @@ class Loadline(Patterned, frozen=True, kw_only=True, tag="loadline"):
     arrival: Schedule = "poisson"
     percentile: Percentile = "p99"
     limit: str
-    budget_s: Seconds = field(default=60.0, name="budget_seconds")
+    budget_s: Seconds = field(default=90.0, name="budget_seconds")
     threads: ManyThreads = 4
     depths: Depths = 32
 

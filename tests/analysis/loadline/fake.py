@@ -16,7 +16,7 @@ MS_NS = 1_000_000
 CLUSTERS = 20
 
 
-def asked_of(percentile="p99", limit_ns=5 * MS_NS, *, sample_s=2.0, budget_s=60.0, seed=1):
+def asked_of(percentile="p99", limit_ns=5 * MS_NS, *, sample_s=2.0, budget_s=90.0, seed=1):
     return Asked(
         percentile=percentile,
         limit_ns=limit_ns,

@@ -13,7 +13,7 @@ def knee(context: Context) -> list[Finding]:
     return [
         _finding(context, line)
         for line in context.load_lines
-        if line.breaks != "none" and line.steps
+        if line.breaks not in ("none", "undecided") and line.steps
     ]
 
 
@@ -69,6 +69,7 @@ def _lowest_broken(line: LoadLine) -> LoadStep | None:
 
 _HOW: dict[Break, str] = {
     "none": "does not break",
+    "undecided": "may break",
     "knee": "breaks at a knee",
     "cliff": "breaks at a cliff",
     "stalls": "is broken by stalls",
@@ -76,6 +77,7 @@ _HOW: dict[Break, str] = {
 }
 _CAUSES: dict[Break, str] = {
     "none": "",
+    "undecided": "",
     "knee": (
         "Near its capacity a target makes requests queue, and the slowest of them wait longest; "
         "that is how every queue ends."
@@ -96,6 +98,7 @@ _CAUSES: dict[Break, str] = {
 }
 _NEXT: dict[Break, str] = {
     "none": "",
+    "undecided": "",
     "knee": (
         "Plan with a load below the lower end of the interval, so that a busy minute stays within "
         "the limit; for more, spread the load over more drives."

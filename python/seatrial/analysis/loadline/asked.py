@@ -12,7 +12,7 @@ REQUESTS_SPARE_FACTOR = 1.3
 """A sample is so much longer than the percentile needs, for arrivals come at random."""
 LIMITS_IN_A_SAMPLE = 20
 """A backlog must have the time to grow to the limit: 5 % too much does so in 20 limits."""
-SHARE_OF_BUDGET_MAX = 0.25
+SHARE_OF_BUDGET_MAX = 1 / 6
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sample_s_max(self) -> float:
-        """The longest sample: a quarter of the budget, for the boundary takes many."""
+        """The longest sample: a sixth of the budget, for the boundary takes many."""
         return max(self.sample_s, self.budget_s * SHARE_OF_BUDGET_MAX)
 
     @property

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from seatrial.analysis.loadline.asked import Asked
 from seatrial.analysis.loadline.measured import MeasuredStep
 from seatrial.analysis.loadline.model import Break
+from seatrial.analysis.loadline.tally import Tally
 from seatrial.analysis.wording import format_duration_ns, format_share
 from seatrial.results.model import Sample
 
-CLIFF_RATIO = 1.1
+CLIFF_RATIO = 1.2
 """What is fine and broken within one small step."""
 CLIFF_SHARE = 0.25
 """Fine is a percentile of at most a quarter of the limit,"""
@@ -25,23 +26,32 @@ BUSY_SHARE_MAX = 0.5
 
 
 def how_it_breaks(
-    steps: Sequence[MeasuredStep], breaking: Sequence[MeasuredStep], asked: Asked
+    steps: Sequence[MeasuredStep],
+    breaking: Sequence[MeasuredStep],
+    asked: Asked,
+    *,
+    is_decided: bool,
 ) -> Break:
     """Return how the limit is broken.
 
     Args:
         steps: All rates, rising.
-        breaking: The rates that break, rising.
+        breaking: The rates that seem to break, rising.
         asked: What must hold.
+        is_decided: Whether one rate surely holds and another surely breaks.
     """
     if not breaking:
         return "none"
+    if all(step.judged.holds is not False for step in steps):
+        return "undecided"
     near_per_s = breaking[0].judged.rate_per_s * NEAR_RATIO
     near = [step for step in breaking if step.judged.rate_per_s <= near_per_s]
     if _only_by_stalls(near, asked):
         return "stalls"
     if breaking[0] is steps[0] and _is_slow_alone(steps[0], asked):
         return "service"
+    if not is_decided:
+        return "undecided"
     return "cliff" if cliff(steps, asked) else "knee"
 
 
@@ -79,7 +89,7 @@ def _only_by_stalls(steps: Sequence[MeasuredStep], asked: Asked) -> bool:
     requests = above = quiet = clusters = 0
     for step in steps:
         for sample, part in zip(step.samples, step.tallies, strict=True):
-            spoilt = _spoilt(sample, part.above, part.requests, part.cluster_s, asked)
+            spoilt = _spoilt(sample, part, asked)
             clusters += len(spoilt)
             for place, is_spoilt in enumerate(spoilt):
                 if not is_spoilt:
@@ -90,24 +100,18 @@ def _only_by_stalls(steps: Sequence[MeasuredStep], asked: Asked) -> bool:
     return enough and above / requests <= asked.allowed_share
 
 
-def _spoilt(
-    sample: Sample,
-    above: Sequence[int],
-    requests: Sequence[int],
-    cluster_s: float,
-    asked: Asked,
-) -> list[bool]:
+def _spoilt(sample: Sample, part: Tally, asked: Asked) -> list[bool]:
     """Tell of each cluster whether a stall touched it, or its backlog was not worked off yet."""
     spans = [
         (
-            math.floor(stall.start_s / cluster_s),
-            math.floor((stall.start_s + stall.length_s) / cluster_s),
+            math.floor((stall.start_s - part.begins_s) / part.cluster_s),
+            math.floor((stall.start_s + stall.length_s - part.begins_s) / part.cluster_s),
         )
         for stall in sample.stalls
     ]
     spoilt = []
-    recovering = False
-    for place, (slow, count) in enumerate(zip(above, requests, strict=True)):
+    recovering = any(first < 0 for first, _ in spans)
+    for place, (slow, count) in enumerate(zip(part.above, part.requests, strict=True)):
         touched = any(first <= place <= last for first, last in spans)
         recovering = touched or (recovering and slow > asked.allowed_share * count)
         spoilt.append(recovering)

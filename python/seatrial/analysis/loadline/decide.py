@@ -17,14 +17,17 @@ RISE_FACTOR = 1.5
 FALL_FACTOR = 4.0
 CEILING_FACTOR = 8.0
 """Rates end at so many times the closed loop, which cannot have missed more."""
-NARROW_RATIO = 1.03
-NEIGHBOUR_RATIO = 1.04
-FRAME_RATIO = 1.07
-AROUND_RATIO = 1.1
+NARROW_RATIO = 1.04
+GENTLE_RATIO = 1.12
+GENTLE_FACTOR = 5.0
+"""Gentle is a line that has a rate whose share is so many times what is allowed, or less of it."""
+RUNG_RATIOS = (1.0, 1.06, 1.15, 1.35, 1.8)
+"""How far from the boundary rates are measured, until one there is known."""
+SAME_RUNG_RATIO = 1.03
 ROUNDS_WANTED = 3
-ROUNDS_PATIENT = 5
-ROUNDS_MAX = 8
-NEIGHBOURS = 2
+ROUNDS_MAX = 10
+CLEAR_FACTOR = 4.0
+"""A rate with this part of the allowed share, or so many times it, is worth more rounds."""
 DIGITS = 3
 REST_S_MAX = 1.0
 
@@ -35,8 +38,9 @@ def next_step(
     """Return the next rate, or that it is enough.
 
     Rates rise by half from an eighth of what a closed loop reaches until one breaks, or fall by
-    four until one holds; the span between is halved until it is narrow; then up to two rates on
-    either side of it are measured again, in random order, until it is known with confidence.
+    four until one holds; the span between is halved until it is narrow; then rates on either side
+    are measured again, in random order, ever farther from it, until one holds and one breaks with
+    confidence.
 
     Args:
         steps: What is known of each rate measured so far, rising.
@@ -77,9 +81,16 @@ def _search(steps: Sequence[Judged], closed_per_s: float, asked: Asked) -> float
         return _lower(steps[0], asked)
     if broken is None:
         return _higher(steps[-1], closed_per_s)
-    if broken.rate_per_s / holding.rate_per_s > NARROW_RATIO:
+    if broken.rate_per_s / holding.rate_per_s > _narrow_ratio(holding, broken, asked):
         return _rounded(math.sqrt(holding.rate_per_s * broken.rate_per_s))
     return _settle(steps, holding, broken, asked)
+
+
+def _narrow_ratio(holding: Judged, broken: Judged, asked: Asked) -> float:
+    """Return how close the ends must be: where the share rises slowly, close ones tell nothing."""
+    ratios = [step.above.value / asked.allowed_share for step in (holding, broken)]
+    is_gentle = any(1 / GENTLE_FACTOR <= ratio <= GENTLE_FACTOR for ratio in ratios)
+    return GENTLE_RATIO if is_gentle else NARROW_RATIO
 
 
 def _lower(lowest: Judged, asked: Asked) -> float | Done:
@@ -104,46 +115,40 @@ def _higher(highest: Judged, closed_per_s: float) -> float | Done:
 
 
 def _settle(steps: Sequence[Judged], holding: Judged, broken: Judged, asked: Asked) -> float | Done:
-    """Measure the rates around the boundary again until it is known, or cannot be."""
-    lowest = holding.rate_per_s / AROUND_RATIO
-    highest = broken.rate_per_s * AROUND_RATIO
-    below = [s for s in steps if lowest <= s.rate_per_s <= holding.rate_per_s][-NEIGHBOURS:]
-    above = [s for s in steps if broken.rate_per_s <= s.rate_per_s <= highest][:NEIGHBOURS]
-    around = [*below, *above]
-    due = [step for step in around if step.rounds < ROUNDS_WANTED]
-    if not due and (between := _frame(steps, holding, broken)) is not None:
-        return between
-    if not due and not (holding.holds is True and broken.holds is False):
-        is_framed = any(step.holds for step in below) and any(s.holds is False for s in above)
-        patience = ROUNDS_PATIENT if is_framed else ROUNDS_MAX
-        due = [step for step in around if step.holds is None and step.rounds < patience]
-    if not due and not any(step.holds for step in steps):
-        # Nothing near the boundary can be known for sure: perhaps what lies further below.
-        due = [step for step in steps if step.leans and step.rounds < ROUNDS_MAX][-1:]
+    """Measure on either side of the boundary, ever farther from it, until each is known."""
+    below = [step for step in reversed(steps) if step.rate_per_s <= holding.rate_per_s]
+    above = [step for step in steps if step.rate_per_s >= broken.rate_per_s]
+    found = [_next_on_side(below, asked, falls=True), _next_on_side(above, asked, falls=False)]
+    rounds = {step.rate_per_s: step.rounds for step in steps}
+    due = [rate for rate in found if rate is not None and rate >= asked.floor_per_s]
     if not due:
-        low, high = format_iops(below[0].rate_per_s), format_iops(above[-1].rate_per_s)
-        rounds = min(step.rounds for step in around)
-        return Done(reason=f"Rates from {low} to {high}/s were measured {rounds} times or more.")
-    fewest = min(step.rounds for step in due)
-    choices = [step.rate_per_s for step in due if step.rounds == fewest]
-    measured = sum(step.rounds for step in steps)
+        low, high = format_iops(holding.rate_per_s), format_iops(broken.rate_per_s)
+        return Done(reason=f"The rates around {low} to {high}/s were measured in rounds.")
+    fewest = min(rounds.get(rate, 0) for rate in due)
+    choices = [rate for rate in due if rounds.get(rate, 0) == fewest]
+    measured = sum(rounds.values())
     return random.Random(f"load line {asked.seed} {measured}").choice(choices)
 
 
-def _frame(steps: Sequence[Judged], holding: Judged, broken: Judged) -> float | None:
-    """Return a rate beside an undecided end of the boundary that has no neighbour nearby.
+def _next_on_side(side: Sequence[Judged], asked: Asked, *, falls: bool) -> float | None:
+    """Return the rate nearest to the boundary that needs another round; None where all is known.
 
-    Else the interval would reach to wherever the search happened to pass.
+    Args:
+        side: The rates on one side of the boundary, the nearest first.
+        asked: What must hold.
+        falls: Whether they are below it, so that what there is to know is that one holds.
     """
-    rates_per_s = [step.rate_per_s for step in steps]
-    if broken.holds is None:
-        beyond = [rate for rate in rates_per_s if rate > broken.rate_per_s]
-        if not beyond or beyond[0] / broken.rate_per_s > FRAME_RATIO:
-            return _rounded(broken.rate_per_s * NEIGHBOUR_RATIO)
-    if holding.holds is None:
-        before = [rate for rate in rates_per_s if rate < holding.rate_per_s]
-        if not before or holding.rate_per_s / before[-1] > FRAME_RATIO:
-            return _rounded(holding.rate_per_s / NEIGHBOUR_RATIO)
+    for rung in RUNG_RATIOS:
+        wanted_per_s = side[0].rate_per_s * (1 / rung if falls else rung)
+        near = min(side, key=lambda step: abs(math.log(step.rate_per_s / wanted_per_s)))
+        if abs(math.log(near.rate_per_s / wanted_per_s)) > math.log(SAME_RUNG_RATIO):
+            return _rounded(wanted_per_s)
+        if near.holds is falls and (rung > 1 or near.rounds >= ROUNDS_WANTED):
+            return None
+        ratio = near.above.value / asked.allowed_share
+        is_clear = ratio <= 1 / CLEAR_FACTOR if falls else ratio >= CLEAR_FACTOR
+        if near.rounds < (ROUNDS_MAX if is_clear else ROUNDS_WANTED):
+            return near.rate_per_s
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from seatrial.analysis.loadline.tally import Tally
 
@@ -25,6 +26,7 @@ def grows(tallies: Sequence[Tally], limit_ns: int) -> bool:
     return sum(_grows(part, limit_ns) for part in tallies) * 2 > len(tallies)
 
 
+@lru_cache(maxsize=512)  # a search looks at each sample after each
 def _grows(part: Tally, limit_ns: int) -> bool:
     import numpy as np  # noqa: PLC0415 - only an analysis pays for numpy and scipy
     from scipy.stats import spearmanr  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""What is known of one offered rate from all its rounds."""
+"""What is known of each offered rate, from its rounds and from those of the other rates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from seatrial.analysis.estimate import Estimate
 from seatrial.analysis.loadline.asked import Asked
 from seatrial.analysis.loadline.growth import grows
-from seatrial.analysis.loadline.share import above_share
+from seatrial.analysis.loadline.pooled import above_shares
 from seatrial.analysis.loadline.tally import Tally
 
 GROWING_ROUNDS_MIN = 2
@@ -22,7 +22,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         rate_per_s: The rate.
         rounds: How often it was measured.
-        above: Share of the requests that broke the limit.
+        above: Share of the requests that broke the limit, as all rates together tell it.
         grows: Whether a backlog grows.
         holds: Whether the percentile is within the limit with confidence; None while the
             interval of the share reaches across what is allowed, and where a backlog grew in the
@@ -38,15 +38,25 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     leans: bool
 
 
-def judge(rate_per_s: float, tallies: Sequence[Tally], asked: Asked) -> Judged:
-    """Return what the rounds of one rate say.
+def judge_all(tallies: Iterable[tuple[float, Tally]], asked: Asked) -> list[Judged]:
+    """Return what is known of each rate, rising.
 
     Args:
-        rate_per_s: The rate.
-        tallies: One a round, at least one.
+        tallies: Of every sample under a schedule: its rate, and its tally.
         asked: What must hold.
     """
-    above = above_share(tallies)
+    by_rate: dict[float, list[Tally]] = defaultdict(list)
+    for rate_per_s, part in tallies:
+        by_rate[rate_per_s].append(part)
+    rates_per_s = sorted(by_rate)
+    shares = above_shares(rates_per_s, [by_rate[rate] for rate in rates_per_s], asked)
+    return [
+        _judged(rate_per_s, by_rate[rate_per_s], above, asked)
+        for rate_per_s, above in zip(rates_per_s, shares, strict=True)
+    ]
+
+
+def _judged(rate_per_s: float, tallies: Sequence[Tally], above: Estimate, asked: Asked) -> Judged:
     is_growing = grows(tallies, asked.limit_ns)
     return Judged(
         rate_per_s=rate_per_s,
@@ -58,19 +68,6 @@ def judge(rate_per_s: float, tallies: Sequence[Tally], asked: Asked) -> Judged:
     )
 
 
-def judge_all(tallies: Iterable[tuple[float, Tally]], asked: Asked) -> list[Judged]:
-    """Return what is known of each rate, rising.
-
-    Args:
-        tallies: Of every sample under a schedule: its rate, and its tally.
-        asked: What must hold.
-    """
-    by_rate: dict[float, list[Tally]] = defaultdict(list)
-    for rate_per_s, part in tallies:
-        by_rate[rate_per_s].append(part)
-    return [judge(rate_per_s, parts, asked) for rate_per_s, parts in sorted(by_rate.items())]
-
-
 def _holds(
     above: Estimate, is_growing: bool, tallies: Sequence[Tally], asked: Asked
 ) -> bool | None:
@@ -78,9 +75,7 @@ def _holds(
         return False
     if is_growing:
         return False if len(tallies) >= GROWING_ROUNDS_MIN else None
-    enough = sum(part.requests_total for part in tallies) >= asked.requests_needed
-    surely = above.high is not None and above.high <= asked.allowed_share
-    return True if enough and surely else None
+    return True if above.high is not None and above.high <= asked.allowed_share else None
 
 
 def _leans(above: Estimate, tallies: Sequence[Tally], asked: Asked) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from seatrial.analysis.estimate import Estimate
 from seatrial.analysis.loadline.asked import Asked, asked_by
 from seatrial.analysis.loadline.breaks import generator_limit, how_it_breaks
+from seatrial.analysis.loadline.capacity import Most, told_most
+from seatrial.analysis.loadline.judged import Judged
 from seatrial.analysis.loadline.knee import hinge
 from seatrial.analysis.loadline.measured import MeasuredStep, closed_loop, measured_steps
 from seatrial.analysis.loadline.model import LoadLine
@@ -15,6 +18,9 @@ from seatrial.results.model import Sample
 from seatrial.study.loadline import LOADLINE, template_key
 from seatrial.study.schema import Study
 from seatrial.study.workloads import Loadline
+
+CROSSING_FACTOR_MAX = 100.0
+"""A share that is none is taken for this part of what is allowed."""
 
 
 def load_lines(study: Study, samples: Sequence[Sample]) -> list[LoadLine]:
@@ -47,15 +53,22 @@ def load_line(key: str, samples: Sequence[Sample], asked: Asked) -> LoadLine:
     steps = measured_steps(samples, asked)
     holding, breaking = _divided(steps)
     closed = closed_loop(samples)
-    knee = hinge(_points(steps, asked))
+    sure_breaks = [step.judged.rate_per_s for step in steps if step.judged.holds is False]
+    broken_per_s = min(sure_breaks, default=None)
+    sustained = _sustained(
+        steps, (holding, breaking), broken_per_s, told_most(samples, asked), asked
+    )
+    is_decided = sustained is not None and broken_per_s is not None
+    knee = hinge(_points(steps, asked)) if is_decided else None
     outcome = Outcome(
         asked=asked,
         steps=steps,
         holding=holding,
         breaking=breaking,
         closed=closed,
-        sustained=_sustained(steps, holding, breaking),
-        breaks=how_it_breaks(steps, breaking, asked),
+        sustained=sustained,
+        broken_per_s=broken_per_s,
+        breaks=how_it_breaks(steps, breaking, asked, is_decided=is_decided),
         knee=knee,
         generator=generator_limit(breaking[0] if breaking else None, asked),
     )
@@ -67,6 +80,7 @@ def load_line(key: str, samples: Sequence[Sample], asked: Asked) -> LoadLine:
         cell=key,
         steps=[step.step for step in steps],
         sustained=outcome.sustained,
+        broken_per_s=outcome.broken_per_s,
         closed_loop=closed,
         breaks=outcome.breaks,
         knee_per_s=knee.rate_per_s if knee else None,
@@ -86,14 +100,18 @@ def _divided(
 
 
 def _sustained(
-    steps: Sequence[MeasuredStep], holding: MeasuredStep | None, breaking: Sequence[MeasuredStep]
+    steps: Sequence[MeasuredStep],
+    divided: tuple[MeasuredStep | None, Sequence[MeasuredStep]],
+    high: float | None,
+    most: Most,
+    asked: Asked,
 ) -> Estimate | None:
     """Return the most that is sustained: between what surely holds and what surely breaks.
 
-    The value lies in the middle of the two rates between which the percentile crosses the limit.
+    The value is where the percentile seems to cross the limit, but not above what gets done while
+    requests queue.
     """
-    sure_breaks = [s.judged.rate_per_s for s in steps if s.judged.holds is False]
-    high = min(sure_breaks, default=None)
+    holding, breaking = divided
     sure = [
         step
         for step in steps
@@ -101,11 +119,11 @@ def _sustained(
     ]
     if not sure or holding is None:
         return None
-    low = sure[-1].judged.rate_per_s
+    low = min(sure[-1].judged.rate_per_s, most.told_per_s)
     value = holding.judged.rate_per_s
     if breaking:
-        value = (value * breaking[0].judged.rate_per_s) ** 0.5
-    value = max(value, low)
+        value = _crossing_per_s(holding.judged, breaking[0].judged, asked)
+    value = max(min(value, most.done_per_s), low)
     return Estimate(
         value=value if high is None else min(value, high),
         low=low,
@@ -113,6 +131,18 @@ def _sustained(
         rounds=sure[-1].judged.rounds,
         unit="IOPS",
     )
+
+
+def _crossing_per_s(holding: Judged, broken: Judged, asked: Asked) -> float:
+    """Return where the share crosses what is allowed, between two rates, by its logarithm."""
+    allowed = math.log(asked.allowed_share)
+    shares = [
+        math.log(max(step.above.value, asked.allowed_share / CROSSING_FACTOR_MAX))
+        for step in (holding, broken)
+    ]
+    part = (allowed - shares[0]) / (shares[1] - shares[0]) if shares[1] > shares[0] else 0.5
+    part = min(1.0, max(0.0, part))
+    return holding.rate_per_s * (broken.rate_per_s / holding.rate_per_s) ** part
 
 
 def _points(steps: Sequence[MeasuredStep], asked: Asked) -> list[tuple[float, float]]:

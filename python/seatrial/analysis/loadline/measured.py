@@ -18,7 +18,7 @@ from seatrial.analysis.estimates import (
     rate_estimate,
 )
 from seatrial.analysis.loadline.asked import Asked
-from seatrial.analysis.loadline.judged import Judged, judge
+from seatrial.analysis.loadline.judged import Judged, judge_all
 from seatrial.analysis.loadline.model import LoadStep
 from seatrial.analysis.loadline.tally import Tally, tally
 from seatrial.results.model import OperationResult, Sample
@@ -69,20 +69,28 @@ def measured_steps(samples: Sequence[Sample], asked: Asked) -> list[MeasuredStep
         rate_per_s = offered_per_s(sample)
         if rate_per_s is not None:
             by_rate[rate_per_s].append(sample)
-    return [_measured(rate_per_s, own, asked) for rate_per_s, own in sorted(by_rate.items())]
+    measured = {rate_per_s: counted(own) for rate_per_s, own in sorted(by_rate.items())}
+    tallies = {
+        rate_per_s: [tally(sample, asked.limit_ns) for sample in own]
+        for rate_per_s, own in measured.items()
+    }
+    judged = judge_all(
+        ((rate_per_s, part) for rate_per_s, own in tallies.items() for part in own), asked
+    )
+    return [
+        _measured(own, tallies[each.rate_per_s], each)
+        for own, each in zip(measured.values(), judged, strict=True)
+    ]
 
 
-def _measured(rate_per_s: float, samples: Sequence[Sample], asked: Asked) -> MeasuredStep:
-    own = counted(samples)
-    tallies = [tally(sample, asked.limit_ns) for sample in own]
-    judged = judge(rate_per_s, tallies, asked)
+def _measured(own: Sequence[Sample], tallies: Sequence[Tally], judged: Judged) -> MeasuredStep:
     offered = sum(sample.outcome.offered for sample in own)
     missed = sum(s.outcome.late_skipped + s.outcome.in_flight_at_end for s in own)
     times = [_merged(sample, of_response=True) for sample in own]
     response = _percentiles(own, times)
     step = LoadStep(
         cell=own[0].cell.key,
-        offered_per_s=rate_per_s,
+        offered_per_s=judged.rate_per_s,
         completed_per_s=rate_estimate(own),
         response=response,
         response_at_least=percentiles_at_least(

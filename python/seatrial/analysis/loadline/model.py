@@ -8,9 +8,10 @@ import msgspec
 
 from seatrial.analysis.estimate import AtLeast, Estimate
 
-Break = Literal["none", "knee", "cliff", "stalls", "service"]
-"""How it breaks: not at all within what was tried, by latency that grows, at once, by freezes, or
-because one request alone takes longer than the limit, whatever the rate."""
+Break = Literal["none", "knee", "cliff", "stalls", "service", "undecided"]
+"""How it breaks: not at all within what was tried, by latency that grows, at once, by freezes,
+because one request alone takes longer than the limit, whatever the rate, or nobody knows: no rate
+surely breaks, or none surely holds."""
 
 
 class LoadStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,8 +27,8 @@ class LoadStep(msgspec.Struct, frozen=True, kw_only=True):
             absent because requests were skipped or never ended.
         service: The same as ``response`` from the actual start.
         above: Share of the offered requests that took longer than the limit, failed, were skipped
-            as too late or never ended (unit ``ratio``); of one round, its timeline gives the
-            interval.
+            as too late or never ended (unit ``ratio``), without the start of each sample; as all
+            rates together tell it, since it does not fall as the rate rises.
         late_share: Share of the offered requests that were skipped as too late or never ended.
         stalls: Stalls over all rounds.
         holds: Whether the percentile is within the limit with confidence: True, False, or None
@@ -58,10 +59,14 @@ class LoadLine(msgspec.Struct, frozen=True, kw_only=True):
         steps: By offered rate, rising.
         sustained: The most it sustains (``IOPS``): where the percentile crosses the limit, between
             the highest rate that surely holds and the lowest that surely breaks, which are the ends
-            of the interval. ``high`` is None where no rate broke; None where none surely holds.
+            of the interval. Value and lower end are at most what gets done while requests queue.
+            ``high`` is None where no rate broke; None where none surely holds.
+        broken_per_s: The lowest rate that surely breaks, so that less is sustained, though perhaps
+            nothing is known to be; None where none surely breaks.
         closed_loop: What a closed loop reached first, for scale; None where it was not measured.
         breaks: How it breaks beyond.
-        knee_per_s: Where the percentile leaves its floor; None where it does not, or is not known.
+        knee_per_s: Where the percentile leaves its floor; None where it does not, or where
+            nothing is decided.
         generator: Why the load generator, not the target, was the limit; empty where it was not.
         sentence: The answer in one sentence.
         cause: How it breaks, in words, with figures.
@@ -76,6 +81,7 @@ class LoadLine(msgspec.Struct, frozen=True, kw_only=True):
     sustained: Estimate | None
     closed_loop: Estimate | None
     breaks: Break
+    broken_per_s: float | None = None
     knee_per_s: float | None = None
     generator: str = ""
     sentence: str

@@ -11,17 +11,22 @@ from seatrial._core import Histogram
 from seatrial.results.model import Sample
 
 CLUSTERS_WANTED = 20
+WARM_UP_SHARE = 0.1
+"""Of a sample, at its beginning: what a queue takes to fill as it is at other times."""
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """One sample against a limit, in clusters of neighbouring slices of its timeline.
 
+    Its beginning is not counted: a sample begins with an empty queue, which is too good.
+
     Attributes:
         requests: Requests that ended in each cluster; those that never did, in the last.
         above: How many of them took longer than the limit, failed, or never ended.
         mean_ns: Mean response time of those that ended in each cluster; NaN where none did.
-        schedule_s: How long requests came.
+        schedule_s: How long requests came, of what is counted.
         cluster_s: Length of a cluster.
+        begins_s: Where the first cluster begins, from the sample's start.
     """
 
     requests: tuple[int, ...]
@@ -29,6 +34,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     mean_ns: tuple[float, ...]
     schedule_s: float
     cluster_s: float
+    begins_s: float = 0.0
 
     @property
     def requests_total(self) -> int:
@@ -36,9 +42,14 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.requests)
 
     @property
+    def above_total(self) -> int:
+        """Those that broke the limit."""
+        return sum(self.above)
+
+    @property
     def above_share(self) -> float:
         """Share of the requests that broke the limit; 1 where there was none at all."""
-        return sum(self.above) / self.requests_total if self.requests_total else 1.0
+        return self.above_total / self.requests_total if self.requests_total else 1.0
 
 
 def tally(sample: Sample, limit_ns: int) -> Tally:
@@ -48,12 +59,15 @@ def tally(sample: Sample, limit_ns: int) -> Tally:
     queue does to the next request mostly stays within a cluster.
     """
     slice_ns = sample.timeline.slice_ns
-    slices = max(1, math.ceil(sample.duration_s * 1e9 / slice_ns))
+    schedule_s = float(sample.cell.spec["limit"]["duration_s"])
+    skipped = math.floor(schedule_s * WARM_UP_SHARE * 1e9 / slice_ns + 1e-9)
+    slices = max(1, math.ceil(sample.duration_s * 1e9 / slice_ns) - skipped)
     together = max(1, slices // CLUSTERS_WANTED)
     merged: dict[int, Histogram] = defaultdict(lambda: Histogram.of([]))
     for part in sample.timeline.slices:
-        place = part.index // together
-        merged[place] = merged[place].merged(Histogram.decode(part.response))
+        if part.index >= skipped:
+            place = (part.index - skipped) // together
+            merged[place] = merged[place].merged(Histogram.decode(part.response))
     count = max(math.ceil(slices / together), 1 + max(merged, default=0))
     parts = [merged[place] for place in range(count)]
     requests = [part.count for part in parts]
@@ -66,8 +80,9 @@ def tally(sample: Sample, limit_ns: int) -> Tally:
         requests=tuple(requests),
         above=tuple(above),
         mean_ns=tuple(part.mean_ns if part.count else math.nan for part in parts),
-        schedule_s=float(sample.cell.spec["limit"]["duration_s"]),
+        schedule_s=schedule_s - skipped * slice_ns / 1e9,
         cluster_s=together * slice_ns / 1e9,
+        begins_s=skipped * slice_ns / 1e9,
     )
 
 

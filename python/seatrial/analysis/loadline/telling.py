@@ -33,6 +33,7 @@ class Outcome:
         breaking: The rates that break, rising.
         closed: What the closed loop reached.
         sustained: The answer.
+        broken_per_s: The lowest rate that surely breaks.
         breaks: How it breaks.
         knee: Where the percentile leaves its floor.
         generator: Why the load generator was the limit.
@@ -44,6 +45,7 @@ class Outcome:
     breaking: Sequence[MeasuredStep]
     closed: Estimate | None
     sustained: Estimate | None
+    broken_per_s: float | None
     breaks: Break
     knee: Hinge | None
     generator: str
@@ -102,15 +104,19 @@ def _of_closed(outcome: Outcome) -> str:
 
 def _none_sustained(outcome: Outcome) -> str:
     lowest = outcome.steps[0]
-    if lowest.judged.leans:
+    at = f"{_rate(lowest.judged.rate_per_s)} IOPS"
+    if lowest.judged.holds is False:
         return (
-            f"Whether {outcome.condition} holds at {_rate(lowest.judged.rate_per_s)} IOPS, the "
-            "lowest rate measured, or at any other is not known with confidence."
+            f"No rate that was measured holds {outcome.condition}: even at {at} "
+            f"{_reached(lowest, outcome.asked)}."
         )
-    return (
-        f"No rate that was measured holds {outcome.condition}: even at "
-        f"{_rate(lowest.judged.rate_per_s)} IOPS {_reached(lowest, outcome.asked)}."
+    told = (
+        f"Whether {outcome.condition} holds at {at}, the lowest rate measured, or at any other is "
+        "not known with confidence"
     )
+    if outcome.broken_per_s is None:
+        return f"{told}."
+    return f"{told}; at {_rate(outcome.broken_per_s)} IOPS it is surely broken."
 
 
 def _reached(step: MeasuredStep, asked: Asked) -> str:
@@ -133,6 +139,20 @@ def _of_none(outcome: Outcome) -> str:
     return (
         f"It did not break: at {_rate(highest.judged.rate_per_s)} IOPS "
         f"{_reached(highest, outcome.asked)}."
+    )
+
+
+def _of_undecided(outcome: Outcome) -> str:
+    """Say which share was above the limit where it seems to break: too little to decide."""
+    near = outcome.breaking[0].step
+    above, allowed = near.above, format_share(outcome.asked.allowed_share)
+    told = f"At {_rate(near.offered_per_s)} IOPS {format_share(above.value)} of the requests"
+    if above.low is not None and above.high is not None:
+        told += f" ({format_share(above.low)} to {format_share(above.high)})"
+    return (
+        f"{told} took longer than {limit_text(outcome.asked)}, and {allowed} may: too few bunches "
+        "of slow requests came in this time to tell where it breaks, or how. A longer --budget "
+        "tells more."
     )
 
 
@@ -194,4 +214,5 @@ _TELLERS: dict[Break, Callable[[Outcome], str]] = {
     "cliff": _of_cliff,
     "stalls": _of_stalls,
     "service": _of_service,
+    "undecided": _of_undecided,
 }

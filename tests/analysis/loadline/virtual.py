@@ -23,7 +23,7 @@ PLACES = THREADS * DEPTH
 SLICE_S = 0.1
 ALLOWED_SHARE = 0.01
 BASE_S = 1e-4
-CAPACITY_REQUESTS = 200_000
+BACKLOG_REQUESTS = 200_000
 OVERHEAD_S = 0.05
 """Between two samples, as the plan's estimate has it."""
 
@@ -170,8 +170,8 @@ class Device:
     def capacity_per_s(self) -> float:
         """What a queue that is never empty gets done."""
         draw = np.random.default_rng(1)
-        ends_s, _ = self.ends_s(draw, np.zeros(CAPACITY_REQUESTS), 300.0)
-        return CAPACITY_REQUESTS / float(np.median(ends_s[-100:]))
+        ends_s, _ = self.ends_s(draw, np.zeros(BACKLOG_REQUESTS), 300.0)
+        return BACKLOG_REQUESTS / float(np.median(ends_s[-100:]))
 
 
 class Search:

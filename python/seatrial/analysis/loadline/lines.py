@@ -142,7 +142,7 @@ def _crossing_per_s(holding: Judged, broken: Judged, asked: Asked) -> float:
     ]
     part = (allowed - shares[0]) / (shares[1] - shares[0]) if shares[1] > shares[0] else 0.5
     part = min(1.0, max(0.0, part))
-    return holding.rate_per_s * (broken.rate_per_s / holding.rate_per_s) ** part
+    return float(holding.rate_per_s * (broken.rate_per_s / holding.rate_per_s) ** part)
 
 
 def _points(steps: Sequence[MeasuredStep], asked: Asked) -> list[tuple[float, float]]:

@@ -27,23 +27,25 @@ SLICE_S = 0.1
 def test_it_sustains_just_what_the_throttle_lets_pass(file_system, group, tmp_path):
     place = file_system("xfs")
     group.limit(place.device, LIMIT_PER_S)
-    limits = ["--p99", "25ms", "--file-size", "16MiB", "--seconds", str(SECONDS), "--budget", "60"]
+    limits = ["--p99", "25ms", "--file-size", "16MiB", "--seconds", str(SECONDS), "--budget", "90"]
     command = ["loadline", place.folder, *limits, "--json"]
     process = start_favoured(*command, folder=tmp_path, prefix=group.entering)
-    told = ended(process, timeout_s=120)
+    told = ended(process, timeout_s=150)
     assert told.code == 0, told
     (line,) = told.document["load_lines"]
     most_per_s = LIMIT_PER_S * (1 + SLICE_S / SECONDS)
     sustained = line["sustained"]
     # The credit of the throttle lets each sample pass more, which must raise no figure; what a busy
-    # machine adds lowers the lower end, so there is none that it must reach.
-    assert sustained["low"] <= 1.01 * LIMIT_PER_S, line
-    assert sustained["value"] <= most_per_s, line
-    assert line["broken_per_s"] <= 1.25 * LIMIT_PER_S, line
+    # machine adds lowers the lower end, or leaves none.
+    if sustained is not None:
+        assert sustained["low"] <= 1.01 * LIMIT_PER_S, line
+        assert sustained["value"] <= most_per_s, line
+    if line["breaks"] != "undecided":
+        assert "knee" in [each["kind"] for each in told.document["findings"]]
+    assert line["broken_per_s"] <= 1.6 * LIMIT_PER_S, line
     assert all(
         not step["holds"] for step in line["steps"] if step["offered_per_s"] > 1.1 * most_per_s
     )
-    assert "knee" in [each["kind"] for each in told.document["findings"]]
 
 
 def test_a_freeze_on_the_way_is_told_as_the_file_systems(file_system, group, tmp_path):

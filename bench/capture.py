@@ -1,6 +1,7 @@
-"""What the capture proxy costs: pgbench straight to a server, and through `seatrial sql capture`.
+"""What a capture costs: pgbench straight to a server, and with `seatrial sql capture`.
 
     bench/capture.py               the figures of bench/RESULTS.md: 12 rounds, about 30 minutes
+    bench/capture.py --packets     without the proxy: 12 rounds, about 6 minutes; as root
     bench/capture.py --quick       one round of short runs, printed and not written: does it run?
 
 The worst case: server, proxy and pgbench share the processors, 8 clients are always at work, and
@@ -10,6 +11,11 @@ crates/replay/examples/forward.rs, which passes on and records nothing: what the
 itself. The order is drawn afresh; by sockets of the file system and by TCP over the loopback
 interface. A proxy is started for each run and its trace is written to the disk; what it used is the
 kernel's account of it at its end.
+
+With --packets it is `seatrial sql capture --interface lo` in place of the proxy and the forwarder:
+the load goes straight to the server by TCP while its packets are captured. A run in which the
+kernel dropped a packet, or the trace lacks a statement, ends the bench. What it costs in the kernel
+is spent by whoever sends, so the throughput has it and the capture's own processor time has not.
 """
 
 from __future__ import annotations
@@ -19,15 +25,18 @@ import json
 import os
 import random
 import re
+import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import replay_server
 from command import leave_published_page, parser_of, run_bench
@@ -43,21 +52,26 @@ from seatrial.targets.postgres.cluster import Cluster
 from seatrial.targets.postgres.server import Server
 
 SECTION: Final = "capture"
+PACKETS_SECTION: Final = "capture-packets"
 CLIENTS: Final = 8
 SCALE: Final = 10
 LOST_SHARE_MOST: Final = 0.20
+PACKETS_LOST_SHARE_MOST: Final = 0.05
 STRAIGHT, AGAIN, THROUGH = "straight", "straight again", "through the proxy"
 BARE: Final = "through a bare forwarder"
+PACKETS: Final = "with packets captured"
 FORWARDER: Final = "forward"
+REAPED_S_MAX: Final = 2.0
+"""How long the server's processes have to end after their clients."""
 TCP_ADDRESS: Final = "127.0.5.32"
 """Of the loopback interface, where no other server listens by default."""
 TCP_ANY: Final = "127.0.0.1:0"
 SETTINGS: Final = replay_server.SETTINGS | {"fsync": "off"}
-PROXY: Final = """
+CAPTURE: Final = """
 import json, sys
 from seatrial import _core
 capture = _core.start_sql_capture(sys.argv[1])
-print(capture.places[0], flush=True)
+print(*capture.places, flush=True)
 sys.stdin.readline()
 capture.stop()
 capture.wait(1e6)
@@ -95,32 +109,40 @@ class Runs:
 
     Attributes:
         per_s: Transactions per second, by who ran.
-        proxy_us: The proxy's processor time for a statement.
+        capture_us: The capture's processor time for a statement.
         bare_us: That of the forwarder which records nothing.
         trace_bytes: Of the trace, for a statement.
+        all_us: Processor time of pgbench, server and capture for a transaction, by who ran.
     """
 
     per_s: dict[str, list[float]] = field(
         default_factory=lambda: {STRAIGHT: [], AGAIN: [], THROUGH: [], BARE: []}
     )
-    proxy_us: list[float] = field(default_factory=list)
+    capture_us: list[float] = field(default_factory=list)
     bare_us: list[float] = field(default_factory=list)
     trace_bytes: list[float] = field(default_factory=list)
+    all_us: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
 
 class LostError(Exception):
-    """The proxy lost something, or pgbench failed."""
+    """The capture lost something, or pgbench failed."""
 
 
 class Bench:
-    """A server, pgbench, and proxies in between."""
+    """A server, pgbench, and captures of it."""
 
     def __init__(self, server: Server, cluster: Cluster, folder: Path, duration_s: int) -> None:
-        self._forwarder = build_example(FORWARDER)
+        self._forwarder: Path | None = None
         self._server = server
         self._cluster = cluster
         self._folder = folder
         self._duration_s = duration_s
+        self._load_us = 0.0
+
+    @property
+    def load_us(self) -> float:
+        """Processor time of pgbench and the server for a transaction of the last run."""
+        return self._load_us
 
     def straight(self, load: Load, way: str) -> float:
         """Return transactions per second without a proxy."""
@@ -137,24 +159,54 @@ class Bench:
         listen = {"host": str(self._folder), "port": 6432} if socket else {"port": 0}
         trace = self._folder / "t.trace"
         spec = {"listen": [listen], "server": {"host": host, "port": port}, "output": str(trace)}
-        command = [sys.executable, "-c", PROXY, json.dumps(spec)]
+
+        def at(place: str) -> tuple[str, int]:
+            return (str(self._folder), 6432) if socket else ("127.0.0.1", int(place.split(":")[1]))
+
+        return self._captured(load, spec, at, runs)
+
+    def packets(self, load: Load, way: str, runs: Runs) -> float:
+        """Return transactions per second while packets are captured; the cost goes into ``runs``.
+
+        Raises:
+            LostError: When the trace lacks a statement, or the kernel dropped a packet.
+        """
+        host, port = self._place(way)
+        spec = {
+            "packets": {"interface": "lo"},
+            "server": {"host": host, "port": port},
+            "output": str(self._folder / "t.trace"),
+        }
+        return self._captured(load, spec, lambda _: (host, port), runs)
+
+    def _captured(
+        self,
+        load: Load,
+        spec: dict[str, Any],
+        at: Callable[[str], tuple[str, int]],
+        runs: Runs,
+    ) -> float:
+        """Return transactions per second of clients that connect where ``at`` says."""
+        command = [sys.executable, "-c", CAPTURE, json.dumps(spec)]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as proxy:
-            assert proxy.stdout is not None
-            assert proxy.stdin is not None
-            place = proxy.stdout.readline().strip()
-            at = (str(self._folder), 6432) if socket else ("127.0.0.1", int(place.split(":")[1]))
-            began_s = _processor_s(proxy.pid)
-            per_s, transactions = self._pgbench(load, *at)
-            proxy.stdin.write("end\n")
-            proxy.stdin.flush()
-            captured = json.loads(proxy.stdout.readline())
-            spent_s = _processor_s(proxy.pid) - began_s
-        statements = captured["accounting"]["statements"]
-        if captured["accounting"]["unreadable"] or statements < transactions * load.statements:
-            raise LostError(f"{load.name}: {statements} statements, {captured['accounting']}")
-        runs.proxy_us.append(spent_s / statements * 1e6)
+        ) as capture:
+            assert capture.stdout is not None
+            assert capture.stdin is not None
+            place = capture.stdout.readline().strip()
+            began_s = _processor_s(capture.pid)
+            per_s, transactions = self._pgbench(load, *at(place))
+            capture.stdin.write("end\n")
+            capture.stdin.flush()
+            captured = json.loads(capture.stdout.readline())
+            spent_s = _processor_s(capture.pid) - began_s
+        accounting, seen = captured["accounting"], captured["capture"].get("packets")
+        statements = accounting["statements"]
+        is_lost = seen is not None and seen["dropped"] + seen["gaps"] > 0
+        if is_lost or accounting["unreadable"] or statements < transactions * load.statements:
+            raise LostError(f"{load.name}: {statements} statements, {accounting}, {seen}")
+        runs.capture_us.append(spent_s / statements * 1e6)
+        self._load_us += spent_s / transactions * 1e6
         runs.trace_bytes.append(captured["trace_bytes"] / statements)
         return per_s
 
@@ -169,6 +221,7 @@ class Bench:
         listen = self._folder / ".s.PGSQL.6433"
         listen.unlink(missing_ok=True)
         ends = (str(listen), f"{host}/.s.PGSQL.{port}") if socket else (TCP_ANY, f"{host}:{port}")
+        self._forwarder = self._forwarder or build_example(FORWARDER)
         command = [str(self._forwarder), *ends]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forwarder:
             assert forwarder.stdout is not None
@@ -196,12 +249,28 @@ class Bench:
 
     def _pgbench(self, load: Load, host: str, port: int) -> tuple[float, int]:
         arguments = ["-n", f"-c{CLIENTS}", "-j1", f"-T{self._duration_s}", *load.arguments]
+        began_s, processes = self._load_s(), self._server_processes()
         printed = self._run(*arguments, host=host, port=port)
+        until_s = time.monotonic() + REAPED_S_MAX
+        while self._server_processes() > processes and time.monotonic() < until_s:
+            time.sleep(0.01)
+        spent_s = self._load_s() - began_s
         rate = re.search(r"tps = ([0-9.]+) \(without", printed)
         count = re.search(r"actually processed: ([0-9]+)", printed)
         if rate is None or count is None:
             raise LostError(f"pgbench printed no rate: {printed}")
+        self._load_us = spent_s / int(count[1]) * 1e6
         return float(rate[1]), int(count[1])
+
+    def _server_processes(self) -> int:
+        """Return how many processes the server has; those that ended count to its time."""
+        pid = self._server.pid
+        return len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+
+    def _load_s(self) -> float:
+        """Return what children of ours and the server's that have ended used of processors."""
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return ended.ru_utime + ended.ru_stime + _processor_s(self._server.pid, with_ended=True)
 
     def _run(self, *arguments: str, host: str, port: int) -> str:
         address = self._server.address
@@ -224,10 +293,15 @@ class Bench:
         return done.stdout
 
 
-def _processor_s(pid: int) -> float:
-    """Return what a process has used of processors so far (proc_pid_stat(5), fields 14 and 15)."""
+def _processor_s(pid: int, *, with_ended: bool = False) -> float:
+    """Return what a process has used of processors so far (proc_pid_stat(5), fields 14 to 17).
+
+    Args:
+        pid: The process.
+        with_ended: Whether its children that have ended count, too.
+    """
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, fields[11 : 15 if with_ended else 13])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -256,6 +330,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
         quick_help="one round of short runs",
     )
     parser.add_argument("--duration", dest="duration_s", type=int, default=4, help="of a run, in s")
+    parser.add_argument("--packets", action="store_true", help="from packets, without the proxy")
     options = parser.parse_args(arguments)
     if options.rounds < 1 or options.duration_s < 1:
         parser.error("at least one round and one second")
@@ -267,10 +342,11 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the bench; 0 when it ran, whatever it found."""
+    options = options_of(arguments)
     return run_bench(
         "bench/capture.py",
-        SECTION,
-        options_of(arguments),
+        PACKETS_SECTION if options.packets else SECTION,
+        options,
         measured,
         (LostError, SeatrialError, subprocess.CalledProcessError),
     )
@@ -280,12 +356,18 @@ def measured(options: argparse.Namespace) -> str:
     """Run the rounds; return the section.
 
     Raises:
-        LostError: When the proxy lost something, or pgbench failed.
+        LostError: When the capture lost something, or pgbench failed.
         SeatrialError: When there is no server to be had.
     """
+    compared = (STRAIGHT, AGAIN, PACKETS)
+    ways = ("TCP",) if options.packets else WAYS
     rng = random.Random(options.seed)
     loads: list[float] = []
-    all_runs = {(load, way): Runs() for load in LOADS for way in WAYS}
+    all_runs = {
+        (load, way): Runs(per_s={who: [] for who in compared}) if options.packets else Runs()
+        for load in LOADS
+        for way in ways
+    }
     with (
         own_cluster("capture") as own,
         tempfile.TemporaryDirectory(prefix="seatrial-capture-") as short,
@@ -303,7 +385,8 @@ def measured(options: argparse.Namespace) -> str:
         f"{options.duration_s} s",
         f"- load average at the end of rounds: {told(median_estimate(loads, 'load'), 1)}",
     ]
-    return section(all_runs, conditions, options)
+    write = packets_section if options.packets else section
+    return write(all_runs, conditions, options)
 
 
 def one_round(bench: Bench, all_runs: dict[tuple[Load, str], Runs], rng: random.Random) -> None:
@@ -312,11 +395,14 @@ def one_round(bench: Bench, all_runs: dict[tuple[Load, str], Runs], rng: random.
         for who in rng.sample(list(runs.per_s), len(runs.per_s)):
             if who == THROUGH:
                 per_s = bench.through(load, way, runs)
+            elif who == PACKETS:
+                per_s = bench.packets(load, way, runs)
             elif who == BARE:
                 per_s = bench.bare(load, way, runs)
             else:
                 per_s = bench.straight(load, way)
             runs.per_s[who].append(per_s)
+            runs.all_us[who].append(bench.load_us)
 
 
 def _lost(before: list[float], after: list[float]) -> Estimate:
@@ -345,7 +431,7 @@ def section(
                 told(_lost(straight, runs.per_s[BARE]), 2),
                 told(paired_ratio(through, runs.per_s[BARE]), 2),
                 told(paired_ratio(straight, runs.per_s[AGAIN]), 2),
-                told(median_estimate(runs.proxy_us, "us"), 1),
+                told(median_estimate(runs.capture_us, "us"), 1),
                 told(median_estimate(runs.bare_us, "us"), 1),
                 told(median_estimate(runs.trace_bytes, "bytes"), 1),
             ]
@@ -362,6 +448,52 @@ def section(
             "Lost is 1 - through / straight inside each round. The bare forwarder passes on and "
             "records nothing: what it loses is the way through two more sockets. Intervals are of "
             "at least 95 %, by order statistics over rounds.",
+            "\n".join(conditions),
+            table(head, rows),
+        ]
+    )
+
+
+def packets_section(
+    all_runs: dict[tuple[Load, str], Runs], conditions: list[str], options: argparse.Namespace
+) -> str:
+    """Return the section on packets as Markdown."""
+    rows = []
+    for (load, way), runs in all_runs.items():
+        straight, with_packets = runs.per_s[STRAIGHT], runs.per_s[PACKETS]
+        lost = _lost(straight, with_packets)
+        bar = Bar(what=f"{load.name}, by {way}", most=PACKETS_LOST_SHARE_MOST, estimate=lost)
+        rows.append(
+            [
+                bar.what,
+                told(median_estimate(straight, "tps"), 0),
+                told(median_estimate(with_packets, "tps"), 0),
+                f"{PACKETS_LOST_SHARE_MOST:.2f}",
+                told(lost, 3),
+                bar.verdict,
+                told(_lost(straight, runs.per_s[AGAIN]), 3),
+                told(paired_ratio(runs.all_us[PACKETS], runs.all_us[STRAIGHT]), 3),
+                told(paired_ratio(runs.all_us[AGAIN], runs.all_us[STRAIGHT]), 3),
+                told(median_estimate(runs.capture_us, "us"), 2),
+                told(median_estimate(runs.trace_bytes, "bytes"), 1),
+            ]
+        )
+    head = ["load", "straight, tps", "with packets captured, tps", "bar", "lost", "verdict"]
+    head += ["straight again: lost (the noise)", "processor time of all: with / straight"]
+    head += ["straight again / straight", "capture, µs a statement"]
+    head += ["trace, bytes a statement"]
+    return "\n\n".join(
+        [
+            "## The capture from packets",
+            f"Written by `bench/capture.py --packets` on {datetime.now(UTC):%Y-%m-%d} (UTC), "
+            f"{format_plural(options.rounds, 'round')}, order from seed {options.seed}. Server, "
+            "capture and pgbench share the processors, and nothing waits for a disk: a worst case. "
+            "Lost is 1 - with / straight inside each round; every statement is in the trace, and "
+            "the kernel dropped no packet. The capture's own time leaves out what the kernel "
+            "spends for it in the senders' time; "
+            "the processor time of all has it: that of pgbench, server and capture for a "
+            "transaction. Intervals are of at least 95 %, by order "
+            "statistics over rounds.",
             "\n".join(conditions),
             table(head, rows),
         ]

@@ -129,11 +129,11 @@ def start_sql_read(spec_json: str) -> SqlReading:
 
 @final
 class SqlCapture:
-    """A proxy at work in background threads."""
+    """A capture at work in background threads."""
 
     @property
     def places(self) -> list[str]:
-        """Where clients come in, in the order of the specification."""
+        """Where clients come in, in the order of the specification; of packets none."""
     def wait(self, timeout_s: float) -> bool:
         """Wait at most so long; True when it has ended."""
     def progress(self) -> tuple[int, int, int]:
@@ -145,7 +145,7 @@ class SqlCapture:
     def has_failed(self) -> bool:
         """Whether the trace cannot be written any more, while passing goes on."""
     def stop(self) -> None:
-        """Ask it to end: connections are closed, and the trace is completed."""
+        """Ask it to end: a proxy's connections are closed, and the trace is completed."""
     def result(self) -> str:
         """Return what came of it as JSON, once.
 
@@ -154,7 +154,7 @@ class SqlCapture:
         """
 
 def start_sql_capture(spec_json: str) -> SqlCapture:
-    """Start to pass on what clients and a server say, and to make a trace of it (docs/sql.md).
+    """Start to make a trace of what clients and a server say, by proxy or packets (docs/sql.md).
 
     Raises ValueError, or OSError for a full disk, with what was seen, cause and next step;
     RuntimeError when the specification is none.

@@ -1,4 +1,4 @@
-//! `SqlCapture`: a proxy that makes a trace of what passes through it.
+//! `SqlCapture`: a trace of what clients and a server say, by a proxy or from packets.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use seatrial_replay::trace::checkpoint::recover;
 
 use crate::sql_read::{as_json, told_error};
 
-/// A proxy at work in background threads.
+/// A capture at work in background threads.
 #[pyclass(frozen, name = "SqlCapture")]
 pub struct PySqlCapture(Capture);
 
-/// Start to pass on what clients and a server say, and to make a trace of it (docs/sql.md).
+/// Start to make a trace of what clients and a server say, by proxy or packets (docs/sql.md).
 ///
 /// Raises ValueError, or OSError for a full disk, with what was seen, cause and next step;
 /// RuntimeError when the specification is none.
@@ -38,7 +38,7 @@ pub fn recover_trace(py: Python<'_>, trace: PathBuf) -> PyResult<u64> {
 
 #[pymethods]
 impl PySqlCapture {
-    /// Where clients come in, in the order of the specification.
+    /// Where clients come in, in the order of the specification; of packets none.
     #[getter]
     fn places(&self) -> Vec<String> {
         self.0.places().to_vec()
@@ -66,7 +66,7 @@ impl PySqlCapture {
         self.0.has_failed()
     }
 
-    /// Ask it to end: connections are closed, and the trace is completed.
+    /// Ask it to end: a proxy's connections are closed, and the trace is completed.
     fn stop(&self) {
         self.0.stop();
     }

@@ -1,8 +1,9 @@
-//! A proxy that makes a trace of what clients and a server say to each other.
+//! A trace of what clients and a server say to each other, as a proxy or from packets.
 //!
 //! A log does not tell how many rows there were, what RETURNING gave back, or parameters that were
-//! cut; the wire does. Bytes are passed on unaltered and at once, and looked at after that, so that
-//! the server is at work meanwhile.
+//! cut; the wire does. The proxy passes bytes on unaltered and at once, and looks at them after
+//! that, so that the server is at work meanwhile. [`packets`] looks at copies, which costs the
+//! server least, of what is not encrypted.
 //!
 //! Two threads: one passes on and packs what it saw into batches; one writes the trace. The first
 //! never waits for the second: where that is behind by more than [`keeper::HELD_BYTES_MAX`],
@@ -20,6 +21,7 @@
 //! | [`listen`] | where clients come in |
 //! | [`proxy`] | the thread that passes on |
 //! | [`pair`] | a client's connection and its way to the server |
+//! | [`packets`] | the thread that looks at packets, in the place of these three |
 //! | [`follow`] | what is said on a connection |
 //! | [`stream`], [`request`], [`binary`], [`returned`] | messages, and values in them |
 //! | [`keeper`] | statements on their way to the trace |
@@ -31,6 +33,7 @@ pub mod follow;
 pub mod keeper;
 pub mod listen;
 pub mod origin;
+pub mod packets;
 pub mod pair;
 pub mod proxy;
 pub mod recorder;
@@ -60,11 +63,16 @@ use crate::playback::drive::link::Address;
 use crate::playback::spec::ServerSpec;
 use crate::trace::{TraceError, TraceWriter};
 use keeper::{Keeper, Shared};
-use listen::Listener;
+use listen::{ListenSpec, Listener};
 use origin::{CaptureOrigin, Captured};
+use packets::connections::Connections;
+use packets::file::{FileError, PacketFile};
+use packets::ring::Ring;
+use packets::{Endpoint, Sniffer};
 use proxy::Proxy;
 use recorder::Span;
-use spec::CaptureSpec;
+use spec::{CaptureSpec, PacketsSpec};
+use tally::Tally;
 
 /// Why nothing could be captured.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +96,17 @@ pub enum CaptureError {
         /// What the system said.
         source: io::Error,
     },
+    /// The packets of an interface cannot be looked at.
+    #[error("the packets of {interface} cannot be captured: {source}")]
+    Packets {
+        /// The interface.
+        interface: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file of packets cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -123,6 +142,22 @@ impl CaptureError {
                 "The name is not known, or the folder's is too long for a socket",
                 "Name the server with --to postgresql://HOST:PORT, or its socket's folder",
             ),
+            CaptureError::Packets { source, .. } => {
+                let (cause, next) = told_of_packets(source);
+                usage(cause, next)
+            }
+            CaptureError::File(FileError::Io { .. }) => usage(
+                "It is missing, or closed to this user",
+                "See `ls -l` of it; tcpdump's files are root's as a rule",
+            ),
+            CaptureError::File(FileError::NotPackets { .. }) => usage(
+                "It is another file, or was damaged",
+                "Make one with `tcpdump -i lo -s 0 -w FILE tcp port 5432`",
+            ),
+            CaptureError::File(FileError::Link { .. }) => usage(
+                "They are of a network that is not Ethernet, loopback or bare IP",
+                "Write them again with `tcpdump -i any -s 0 -w FILE tcp port 5432`",
+            ),
             CaptureError::System { .. } => usage(
                 "Too many files are open, or there is no memory left",
                 "See `ulimit -n` and `free -m`",
@@ -136,9 +171,35 @@ impl CaptureError {
     }
 }
 
+/// Why the packets of an interface cannot be looked at, and what to do.
+fn told_of_packets(source: &io::Error) -> (&'static str, &'static str) {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => (
+            "Packets are for root, or whoever has the capability CAP_NET_RAW",
+            "Start it with sudo (the trace is root's then), or take the proxy, which needs no \
+             rights: --listen :6432 in the place of --interface",
+        ),
+        io::ErrorKind::OutOfMemory => (
+            "The ring for packets takes 64 MiB of the kernel's memory",
+            "See `free -m`, and make room",
+        ),
+        _ if source.raw_os_error() == Some(libc::ENODEV) => (
+            "This machine has no such interface",
+            "See `ip -brief link`; lo has the clients of this machine, any has all interfaces",
+        ),
+        _ => (
+            "The kernel lacks packet sockets, or a sandbox forbids them",
+            "Take the proxy, which needs neither: --listen :6432 in the place of --interface",
+        ),
+    }
+}
+
 type Ended = Arc<(Mutex<Option<Result<Captured, CaptureError>>>, Condvar)>;
 
-/// A proxy at work.
+/// What sees what is said, in a thread of its own, until it is woken.
+type Source = Box<dyn FnOnce() -> Result<Tally, CaptureError> + Send>;
+
+/// A capture at work.
 #[derive(Debug)]
 pub struct Capture {
     places: Vec<String>,
@@ -151,27 +212,20 @@ pub struct Capture {
 struct Work {
     spec: CaptureSpec,
     places: String,
-    proxy: Proxy,
+    source: Source,
     recorder: thread::JoinHandle<Result<(TraceWriter, Span), TraceError>>,
     began: Instant,
 }
 
 impl Capture {
-    /// Listens, and passes on from now on.
+    /// Listens and passes on from now on, or looks at packets.
     ///
     /// # Errors
     ///
     /// When nobody can listen there, the trace cannot be made, or the system refuses.
     pub fn start(spec: CaptureSpec) -> Result<Capture, CaptureError> {
         let refused = |what| move |source: io::Error| CaptureError::System { what, source };
-        let address = address(&spec)?;
-        let mut listeners = Vec::new();
-        for each in &spec.listen {
-            let host = each.host.as_deref().unwrap_or("127.0.0.1");
-            let place = format!("{host}:{}", each.port);
-            let listen = |source| CaptureError::Listen { place, source };
-            listeners.push(Listener::open(each).map_err(listen)?);
-        }
+        let listeners = listeners(&spec)?;
         let places: Vec<String> = listeners.iter().map(|each| each.place.clone()).collect();
         let named = places.join(", ");
         let writer = TraceWriter::create(&spec.output, spec.mask.then(Mask::new))?;
@@ -189,20 +243,18 @@ impl Capture {
         let wake = eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from);
         let wake = Arc::new(wake.map_err(refused("an eventfd"))?);
         let keeper = Keeper::new(batches, shared.clone());
-        let told = spec.server.to_string();
-        let proxy = Proxy::new(listeners, address, &told, &wake, keeper, shared.clone());
-        let proxy = proxy.map_err(refused("an epoll"))?;
+        let source = source(&spec, listeners, &wake, keeper, shared.clone())?;
         let ended = Ended::default();
         let own_ended = ended.clone();
-        let work = Work { spec, places: named, proxy, recorder, began: Instant::now() };
+        let work = Work { spec, places: named, source, recorder, began: Instant::now() };
         let run = move || {
             let captured = catch_unwind(AssertUnwindSafe(|| work.run()));
             // Whoever waits for the result must get one, whatever happens here.
-            let panicked = |_| Err(CaptureError::Defect("the proxy panicked".into()));
+            let panicked = |_| Err(CaptureError::Defect("the capture panicked".into()));
             *lock(&own_ended.0) = Some(captured.unwrap_or_else(panicked));
             own_ended.1.notify_all();
         };
-        let thread = thread::Builder::new().name("proxy".into()).spawn(run);
+        let thread = thread::Builder::new().name("capture".into()).spawn(run);
         thread.map_err(refused("a thread"))?;
         Ok(Capture { places, wake, shared, ended })
     }
@@ -257,9 +309,9 @@ impl Drop for Capture {
 impl Work {
     /// Passes on until it is told to end, and completes the trace, however the passing ended.
     fn run(self) -> Result<Captured, CaptureError> {
-        let Work { spec, places, proxy, recorder, began } = self;
+        let Work { spec, places, source, recorder, began } = self;
         // The keeper goes with it, and the recorder sees that nothing more comes.
-        let passed = catch_unwind(AssertUnwindSafe(|| proxy.run()));
+        let passed = catch_unwind(AssertUnwindSafe(source));
         let defect = |_| CaptureError::Defect("the recorder panicked".into());
         let (writer, span) = recorder.join().map_err(defect)??;
         let counts = writer.counts();
@@ -268,9 +320,8 @@ impl Work {
                 let fault = tally.settle(counts);
                 CaptureOrigin::of(&spec, &places, &tally, counts, fault)
             }
-            Ok(Err(source)) => {
-                let why = format!("the system refuses an epoll: {source}");
-                CaptureOrigin::broken_off(&spec, &places, counts, span, &why)
+            Ok(Err(error)) => {
+                CaptureOrigin::broken_off(&spec, &places, counts, span, &error.to_string())
             }
             Err(_) => CaptureOrigin::broken_off(&spec, &places, counts, span, "it panicked"),
         };
@@ -278,6 +329,55 @@ impl Work {
         let trace_bytes = spec.output.metadata().map_or(0, |about| about.len());
         let trace = spec.output.to_string_lossy().into_owned();
         Ok(Captured { trace, trace_bytes, took_s: began.elapsed().as_secs_f64(), origin })
+    }
+}
+
+fn listeners(spec: &CaptureSpec) -> Result<Vec<Listener>, CaptureError> {
+    let open = |each: &ListenSpec| {
+        let listen = |source| {
+            let host = each.host.as_deref().unwrap_or("127.0.0.1");
+            CaptureError::Listen { place: format!("{host}:{}", each.port), source }
+        };
+        Listener::open(each).map_err(listen)
+    };
+    spec.listen.iter().map(open).collect()
+}
+
+/// Prepares what sees what is said: from here on nothing is missed.
+fn source(
+    spec: &CaptureSpec,
+    listeners: Vec<Listener>,
+    wake: &Arc<OwnedFd>,
+    keeper: Keeper,
+    shared: Arc<Shared>,
+) -> Result<Source, CaptureError> {
+    let refused = |what| move |source: io::Error| CaptureError::System { what, source };
+    let Some(packets) = &spec.packets else {
+        let server = spec.server.to_string();
+        let proxy = Proxy::new(listeners, address(spec)?, &server, wake, keeper, shared);
+        let proxy = proxy.map_err(refused("an epoll"))?;
+        return Ok(Box::new(move || proxy.run().map_err(refused("an epoll"))));
+    };
+    let told = |source| CaptureError::Address { server: spec.server.to_string(), source };
+    let server = Endpoint::of(&spec.server).map_err(told)?;
+    match packets.clone() {
+        PacketsSpec::Interface(interface) => {
+            let told = |source| CaptureError::Packets { interface: interface.clone(), source };
+            let ring = Ring::open(&interface, server.port).map_err(told)?;
+            let (known, wake) = (spec.known.clone(), wake.clone());
+            Ok(Box::new(move || {
+                let connections = Connections::new(server, known, shared);
+                let sniffer = Sniffer::new(ring, connections, wake, keeper);
+                sniffer.run().map_err(refused("packets"))
+            }))
+        }
+        PacketsSpec::File(path) => {
+            let (file, wake) = (PacketFile::open(&path)?, wake.clone());
+            Ok(Box::new(move || {
+                let connections = Connections::new(server, Vec::new(), shared.clone());
+                Ok(packets::read_file(file, connections, &wake, keeper, &shared)?)
+            }))
+        }
     }
 }
 

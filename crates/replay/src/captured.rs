@@ -65,6 +65,8 @@ pub enum Skip {
     RolledBack = 6,
     /// It was never executed, for a reason that a session of its own does not have.
     NeverRan = 7,
+    /// Its text was sent before the capture began, or in what the capture lost.
+    UnknownText = 8,
 }
 
 /// Rows that a statement gave back, as text: what was written by `RETURNING`, or drawn from a

@@ -1,4 +1,4 @@
-"""``seatrial sql capture``: a proxy that makes a trace of what clients and a server say."""
+"""``seatrial sql capture``: a trace of what clients and a server say, by proxy or packets."""
 
 from __future__ import annotations
 
@@ -15,13 +15,25 @@ Examples:
   seatrial sql capture --listen /run/seatrial:5432 --to /run/postgresql:5432 -o prod.trace
   seatrial sql capture --listen 10.0.0.5:6432 --to postgresql://db1 -o prod.trace --mask
   seatrial sql capture --listen :6432 --to postgresql://db1/prod -o prod.trace --rows
+  seatrial sql capture --interface lo --to postgresql://127.0.0.1/prod -o prod.trace
+  seatrial sql capture --interface eth0 --to 10.0.0.5:5432 -o prod.trace
+  seatrial sql capture --pcap monday.pcap --to :5432 -o monday.trace
   seatrial sql capture --recover -o prod.trace           what a killed capture had secured
 
 \b
-Clients connect to the proxy as they would to the server, with sslmode=disable: what is encrypted
-is passed on and not captured, which is told at once. Ctrl-C, SIGTERM or SIGHUP ends it: the
-connections of all clients are closed, what they were about to do is rolled back, and the trace is
-completed. Bytes are passed on unaltered; the server sees the proxy's address as its client's.
+By a proxy (--listen): clients connect to it as they would to the server, with sslmode=disable: what
+is encrypted is passed on and not captured, which is told at once. Ctrl-C, SIGTERM or SIGHUP ends
+it: the connections of all clients are closed, what they were about to do is rolled back, and the
+trace is completed. Bytes are passed on unaltered; the server sees the proxy's address as its
+client's.
+
+\b
+From packets (--interface, on the server's machine): nothing stands in between, no client is
+changed, and it takes less of the processors. It needs root (CAP_NET_RAW). What is encrypted and
+what goes over a socket in a folder cannot be seen: take the proxy for these. Sessions that are
+there already are joined when they have no transaction open. Packets that the kernel dropped are
+counted, and what is missing of a session is told. --pcap reads what `tcpdump -s 0 -w FILE tcp port
+5432` wrote.
 
 \b
 Where clients come in:
@@ -30,13 +42,20 @@ Where clients come in:
   --listen DIR[:PORT]   a socket in a folder, .s.PGSQL.PORT, for this user only
 
 \b
+Whose packets:
+  --interface lo        clients on the server's machine
+  --interface eth0      clients of that network; any has all interfaces
+  --to :PORT            of any server at this port, and --to HOST:PORT of the one
+
+\b
 Exit codes: 0 captured; 2 usage; 4 statements are missing: the trace could not be written to its
-end, or not as fast as they came, or what clients said was encrypted or could not be followed; 5
+end, or not as fast as they came, packets were missing, or what clients said was encrypted or could
+not be followed; 5
 refused, as a file would be lost; 6 the server cannot be reached; 8 too little space to begin.
 """
 
 
-@click.command("capture", epilog=EPILOG, short_help="A proxy that makes a trace.")
+@click.command("capture", epilog=EPILOG, short_help="A trace of what passes, by proxy or packets.")
 @click.option(
     "--listen",
     "places",
@@ -44,7 +63,20 @@ refused, as a file would be lost; 6 the server cannot be reached; 8 too little s
     metavar="[HOST]:PORT|DIR",
     help="Where clients come in; may be given several times.",
 )
-@click.option("--to", "server", metavar="URL|DIR[:PORT]", help="The server.")
+@click.option(
+    "--interface",
+    metavar="NAME|any",
+    help="In place of a proxy, look at the packets of an interface, such as lo; as root.",
+)
+@click.option(
+    "--pcap",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="In place of a proxy, read a file of packets of tcpdump or Wireshark.",
+)
+@click.option(
+    "--to", "--server", "server", metavar="URL|DIR[:PORT]|[HOST]:PORT", help="The server."
+)
 @trace_output_option
 @click.option(
     "--mask",
@@ -65,6 +97,8 @@ refused, as a file would be lost; 6 the server cannot be reached; 8 too little s
 def capture(
     *,
     places: tuple[str, ...],
+    interface: str | None,
+    pcap: Path | None,
     server: str | None,
     output: Path,
     mask: bool,
@@ -73,7 +107,7 @@ def capture(
     recover: bool,
     as_json: bool,
 ) -> int:
-    """Pass on what clients and a server say, and make a trace of it.
+    """Make a trace of what clients and a server say, as a proxy or from packets.
 
     Beside what a log tells, it has all parameters, the rows of each statement, and what RETURNING
     and sequences gave back: with these a replay maps generated ids exactly. It holds the data that
@@ -82,10 +116,15 @@ def capture(
     from seatrial.cli import sql_capturing  # noqa: PLC0415 - not for --help
 
     if recover:
-        others = bool(places or server or mask or with_rows)
+        others = bool(places or interface or pcap or server or mask or with_rows)
         sql_capturing.recover_capture(output, force=force, with_others=others)
         return 0
-    wanted = sql_capturing.wanted(places, server, output, mask=mask, force=force)
+    sql_capturing.require_one_way(places, interface, pcap)
+    if interface is not None or pcap is not None:
+        packets = {"file": str(pcap)} if interface is None else {"interface": interface}
+        wanted = sql_capturing.wanted_packets(packets, server, output, mask=mask, force=force)
+    else:
+        wanted = sql_capturing.wanted(places, server, output, mask=mask, force=force)
     rows = sql_capturing.rows_output(wanted) if with_rows else None
     captured = sql_capturing.capture_statements(wanted, quiet=as_json)
     if as_json:

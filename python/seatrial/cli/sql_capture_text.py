@@ -78,7 +78,12 @@ def _seen(seen: Seen) -> Iterator[str]:
     told = "".join(f", {n} {kind}" for kind, n in kinds.items() if n)
     yield f"wire      {format_plural(seen.connections, 'connection')}{told}"
     to_server, to_clients = format_size(seen.to_server_bytes), format_size(seen.to_clients_bytes)
-    yield f"passed    {to_server} to the server, {to_clients} to clients"
+    was = "passed" if seen.packets is None else "seen  "
+    yield f"{was}    {to_server} to the server, {to_clients} to clients"
+    if (packets := seen.packets) is not None:
+        lost = f"{format_count(packets.dropped)} dropped by the kernel, "
+        gaps = format_plural(packets.gaps, "gap")
+        yield f"packets   {format_count(packets.packets)}, {lost}{gaps}"
     if seen.returned:
         rows = format_plural(seen.returned_rows, "row")
         yield f"returned  {rows} by {format_plural(seen.returned, 'statement')}, kept for their ids"

@@ -8,9 +8,9 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -25,6 +25,9 @@ from seatrial.errors import PartialResult, SeatrialError, TargetError, UsageErro
 from seatrial.measure.descriptors import allow_all_descriptors
 from seatrial.targets.postgres.row_file import SUFFIX
 from seatrial.targets.postgres.system_identifier import asked_system_identifier
+
+if TYPE_CHECKING:
+    from seatrial.targets.postgres.clients import Client
 
 EXIT_PARTIAL: Final = 4
 PORT_DEFAULT: Final = 5432
@@ -43,6 +46,19 @@ _WARNINGS: Final = {
     ),
 }
 """What is told once, as soon as it is seen, by the property that tells it."""
+_PACKETS_WARNINGS: Final = {
+    "has_failed": (
+        "The trace cannot be written any more, and nothing more is captured. Ctrl-C ends it and "
+        "tells why."
+    ),
+    "encrypted": (
+        "Warning: a client encrypts its connection, so that nothing of it can be captured. Have "
+        "clients connect with sslmode=disable (and gssencmode=disable), on this machine or a "
+        "network that is safe; where they have to encrypt, take a proxy (--listen) on the "
+        "server's side of the encryption."
+    ),
+}
+"""The same where packets are captured."""
 
 _PLACE: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:]*):(?P<port>[0-9]{1,5})")
 _FOLDER: Final = re.compile(r"(?P<host>/.*?)(?::(?P<port>[0-9]{1,5}))?")
@@ -52,8 +68,11 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be captured, and into what.
 
     Attributes:
-        listen: Where clients come in: ``host`` (absent for the loopback interface) and ``port``.
-        host: Of the server: a folder with its socket, or a name or address.
+        listen: Where clients come in: ``host`` (absent for the loopback interface) and ``port``;
+            empty where packets are captured.
+        packets: Where packets come from: an ``interface``, or a ``file``; None for a proxy.
+        host: Of the server: a folder with its socket, or a name or address; of packets empty for
+            any address.
         port: Of the server.
         output: The trace.
         mask: Whether literals, parameters and returned values are replaced.
@@ -62,6 +81,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     listen: list[dict[str, Any]]
+    packets: dict[str, str] | None = None
     host: str
     port: int
     output: Path
@@ -69,12 +89,15 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     force: bool
     url: str | None
 
-    def as_json(self, address: str | None, identifier: int | None) -> str:
-        """Return it as the proxy takes it (crates/replay/src/capture/spec.rs).
+    def as_json(
+        self, address: str | None, identifier: int | None, clients: Sequence[Client] = ()
+    ) -> str:
+        """Return it as the engine takes it (crates/replay/src/capture/spec.rs).
 
         Args:
             address: Of the server's addresses the one that answered; None for a folder.
             identifier: The server's own number; None where it is not known.
+            clients: Who is connected to it already, where packets are captured.
         """
         spec = {
             "listen": self.listen,
@@ -82,14 +105,37 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
             "output": str(self.output),
             "mask": self.mask,
         }
+        if self.packets is not None:
+            spec |= {"packets": self.packets, "known": clients}
         known = {} if identifier is None else {"system_identifier": identifier}
         return msgspec.json.encode(spec | known).decode()
+
+    @property
+    def is_of_file(self) -> bool:
+        """Whether a file is read, and no server asked."""
+        return self.packets is not None and "file" in self.packets
+
+
+def require_one_way(places: tuple[str, ...], interface: str | None, pcap: Path | None) -> None:
+    """Check that a capture is wanted in one way.
+
+    Raises:
+        UsageError: when it is in several.
+    """
+    given = {"--listen": bool(places), "--interface": bool(interface), "--pcap": bool(pcap)}
+    named = [name for name, is_given in given.items() if is_given]
+    if len(named) > 1:
+        raise UsageError(
+            seen=f"{' and '.join(named)} were given",
+            cause="Statements come through a proxy, from an interface or from a file",
+            next_step="Give one of them; what is captured twice is in the trace twice",
+        )
 
 
 def wanted(
     places: tuple[str, ...], server: str | None, output: Path, *, mask: bool, force: bool
 ) -> Wanted:
-    """Return what is wanted, as it was written on the command line.
+    """Return what a proxy is wanted for, as it was written on the command line.
 
     Raises:
         UsageError: when a place or the server's address makes no sense.
@@ -107,15 +153,7 @@ def wanted(
             next_step="Name fewer",
         )
     listen = [_listen(place) for place in places]
-    if found := _FOLDER.fullmatch(server):
-        host, port, url = found["host"], int(found["port"] or PORT_DEFAULT), None
-    else:
-        from seatrial.cli.server_urls import servers_of  # noqa: PLC0415 - needs libpq
-        from seatrial.targets.postgres.connection import parse_url  # noqa: PLC0415 - likewise
-
-        (url,) = servers_of([server])
-        address, _ = parse_url(url)
-        host, port = address.host, address.port
+    host, port, url = _server(server)
     return Wanted(
         listen=listen, host=host, port=port, output=output, mask=mask, force=force, url=url
     )
@@ -128,6 +166,18 @@ def rows_output(wanted: Wanted) -> Output:
         RefusedError: when something else is there.
         UsageError: when nobody can be asked for them, or they would be of no use.
     """
+    if wanted.is_of_file:
+        raise UsageError(
+            seen="--rows is given with --pcap",
+            cause="What the tables hold now is not what they held when the packets were written",
+            next_step="Leave --rows out",
+        )
+    if wanted.url is None and wanted.packets is not None:
+        raise UsageError(
+            seen="--rows is given, but --to is a bare address",
+            cause="An address does not say which database to read, and as whom",
+            next_step="Write --to postgresql://USER@HOST:PORT/DATABASE",
+        )
     if wanted.url is None:
         raise UsageError(
             seen="--rows is given, but --to names a folder",
@@ -143,6 +193,63 @@ def rows_output(wanted: Wanted) -> Output:
     place = Path(f"{wanted.output}{SUFFIX}")
     place_to_write(place, force=wanted.force, kind=ROWS)
     return Output(place=place, force=wanted.force, kind=ROWS)
+
+
+def wanted_packets(
+    packets: dict[str, str], server: str | None, output: Path, *, mask: bool, force: bool
+) -> Wanted:
+    """Return what packets are wanted for, as it was written on the command line.
+
+    Args:
+        packets: An ``interface`` or a ``file``.
+        server: Whose packets: a URL, ``HOST:PORT`` or ``:PORT``; None for the default port of
+            any address.
+        output: The trace.
+        mask: Whether literals, parameters and returned values are replaced.
+        force: Whether a trace of that name is replaced.
+
+    Raises:
+        UsageError: when the server's address makes no sense, or is a socket in a folder.
+    """
+    if found := _PLACE.fullmatch(server or f":{PORT_DEFAULT}"):
+        host, port, url = found["host"].strip("[]"), int(found["port"]), None
+    else:
+        host, port, url = _server(server or "")
+    if host.startswith("/"):
+        raise UsageError(
+            seen=f"What is said over the socket in {host} goes in no packets",
+            cause="Clients reach the server by a socket of the file system, not over the network",
+            next_step="Put a proxy in front of it: seatrial sql capture --listen /run/seatrial "
+            f"--to {host}:{port} -o {output}; or have clients connect with host=127.0.0.1",
+        )
+    if port > PORT_MAX:
+        raise UsageError(
+            seen=f"There is no port {port}",
+            cause=f"Ports go up to {PORT_MAX}",
+            next_step="Name the server's, as `SHOW port` tells it",
+        )
+    return Wanted(
+        listen=[],
+        packets=packets,
+        host=host,
+        port=port,
+        output=output,
+        mask=mask,
+        force=force,
+        url=url,
+    )
+
+
+def _server(server: str) -> tuple[str, int, str | None]:
+    """Return host and port of a server, and the way to ask it where that was given."""
+    if found := _FOLDER.fullmatch(server):
+        return found["host"], int(found["port"] or PORT_DEFAULT), None
+    from seatrial.cli.server_urls import servers_of  # noqa: PLC0415 - needs libpq
+    from seatrial.targets.postgres.connection import parse_url  # noqa: PLC0415 - likewise
+
+    (url,) = servers_of([server])
+    address, _ = parse_url(url)
+    return address.host, address.port, url
 
 
 def _listen(place: str) -> dict[str, Any]:
@@ -179,7 +286,7 @@ def _address(host: str) -> str:
 
 
 def capture_statements(wanted: Wanted, *, quiet: bool) -> Reading:
-    """Pass on and capture until interrupted; return what came of it.
+    """Capture until interrupted, or to the end of a file; return what came of it.
 
     Args:
         wanted: What is to be captured.
@@ -191,25 +298,30 @@ def capture_statements(wanted: Wanted, *, quiet: bool) -> Reading:
         SeatrialError: when messages or statements were lost count of: a defect of ours.
         SpaceError: when the disk is full before anything was captured.
         TargetError: when the server cannot be reached.
-        UsageError: when nobody can listen there, or the trace cannot be written there.
+        UsageError: when nobody can listen there, this user may not see packets, or the trace
+            cannot be written there.
     """
     place = trace_to_write(wanted.output, force=wanted.force)
     wanted = msgspec.structs.replace(wanted, output=place)
-    address = _require_server(wanted)
-    _warn(wanted)
-    # Each connection takes two.
-    allow_all_descriptors()
-    spec = wanted.as_json(address, _identifier(wanted))
+    if wanted.packets is None:
+        address = _require_server(wanted)
+        _warn(wanted)
+        # Each connection takes two.
+        allow_all_descriptors()
+        spec = wanted.as_json(address, _identifier(wanted))
+    elif wanted.is_of_file:
+        spec = wanted.as_json(None, None)
+    else:
+        if wanted.host:
+            _require_server(wanted)
+        spec = wanted.as_json(None, _identifier(wanted), _clients(wanted))
     with _heeding_signals() as asked_to_end, keeping_owner(wanted.output):
         with native_errors():
             capture = _core.start_sql_capture(spec)
         if not quiet:
-            click.echo(
-                f"Listening at {', '.join(capture.places)}; passing on to "
-                f"{wanted.host}:{wanted.port}. Ctrl-C ends it.",
-                err=True,
-            )
-        _wait(capture, asked_to_end, quiet=quiet)
+            click.echo(_begun(wanted, capture.places), err=True)
+        warnings = _WARNINGS if wanted.packets is None else _PACKETS_WARNINGS
+        _wait(capture, asked_to_end, warnings, quiet=quiet)
         try:
             with native_errors():
                 result = capture.result()
@@ -220,11 +332,23 @@ def capture_statements(wanted: Wanted, *, quiet: bool) -> Reading:
     return sql_reading.accounted(result)
 
 
+def _begun(wanted: Wanted, places: Sequence[str]) -> str:
+    at = f"{wanted.host}:{wanted.port}"
+    if wanted.packets is None:
+        return f"Listening at {', '.join(places)}; passing on to {at}. Ctrl-C ends it."
+    if wanted.is_of_file:
+        return f"Reading the packets in {wanted.packets['file']} with {at}."
+    return f"Capturing the packets of {wanted.packets['interface']} with {at}. Ctrl-C ends it."
+
+
 def exit_code(captured: Reading) -> int:
-    """Return 0, or 4 where statements are missing: not kept, not followed, or encrypted."""
+    """Return 0, or 4 where statements are missing: not kept, seen or followed, or encrypted."""
     lost = sum(captured.accounting.unreadable.values())
     if (seen := captured.capture) is not None:
         lost += seen.encrypted + seen.broken_off + seen.defects + seen.out_of_step
+        if (packets := seen.packets) is not None:
+            lost += packets.dropped + packets.gaps + packets.left_out + packets.crowded
+            lost += packets.cut + packets.is_torn
     return EXIT_PARTIAL if lost else 0
 
 
@@ -297,8 +421,29 @@ def _require_server(wanted: Wanted) -> str | None:
         ) from None
 
 
+def _clients(wanted: Wanted) -> list[Client]:
+    """Return who is connected already, which their packets do not tell."""
+    if wanted.url is None:
+        return []
+    from seatrial.targets.postgres.clients import connected_clients  # noqa: PLC0415 - needs libpq
+    from seatrial.targets.postgres.connection import parse_url  # noqa: PLC0415 - likewise
+
+    address, _ = parse_url(wanted.url)
+    with contextlib.suppress(SeatrialError):
+        return connected_clients(address)
+    return []
+
+
 def _identifier(wanted: Wanted) -> int | None:
     """Return the server's own number; None where nobody tells it us."""
+    if wanted.url is None and wanted.packets is not None:
+        click.echo(
+            "An address alone does not tell as whom to ask the server for its system identifier, "
+            "so a replay could be sent to it by mistake, nor who is connected already: --to "
+            f"'postgresql://USER@{wanted.host or '127.0.0.1'}:{wanted.port}/DATABASE' does.",
+            err=True,
+        )
+        return None
     if wanted.url is None:
         click.echo(
             "A folder does not tell as whom to ask the server for its system identifier, so a "
@@ -341,9 +486,15 @@ def _warn(wanted: Wanted) -> None:
         )
 
 
-def _wait(capture: _core.SqlCapture, asked_to_end: threading.Event, *, quiet: bool) -> None:
+def _wait(
+    capture: _core.SqlCapture,
+    asked_to_end: threading.Event,
+    warnings: Mapping[str, str],
+    *,
+    quiet: bool,
+) -> None:
     """Wait until it ends; tell how far it is, and at once where something is wrong."""
-    warnings = dict(_WARNINGS)
+    warnings = dict(warnings)
     on_terminal = sys.stderr.isatty() and not quiet
     while not capture.wait(POLL_S):
         if asked_to_end.is_set():

@@ -108,6 +108,50 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
     crowded: int = 0
 
 
+class PacketsSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """What a capture saw of packets, and what they do not tell.
+
+    It is what crates/replay/src/capture/packets/seen.rs tells.
+
+    Attributes:
+        packets: Packets of the server's port that were looked at.
+        dropped: Packets that the kernel dropped, as its ring was full.
+        cut: Packets of which only the beginning was there.
+        unread: Packets that are fragments, or whose headers make no sense.
+        is_torn: Whether a file of packets ends in the midst of one.
+        repeated_bytes: Bytes that came again.
+        reordered: Packets that came ahead of others.
+        gaps: Times that something of a connection was missing.
+        gap_bytes: Bytes that were missing, where it is known how many.
+        resumed: Connections that were read again from a later moment on.
+        earlier: Connections that were there before the capture.
+        joined: Of these, read from a later moment on.
+        left_out: Connections that asked something and never came to such a moment.
+        unread_bytes: Bytes that clients sent on connections that waited for such a moment.
+        crowded: Packets of connections that were too many to be followed.
+        encrypted: The first of the connections that are encrypted, by their clients' addresses.
+        with_gaps: The first of those with gaps.
+    """
+
+    packets: int
+    dropped: int
+    cut: int
+    unread: int
+    is_torn: bool
+    repeated_bytes: int
+    reordered: int
+    gaps: int
+    gap_bytes: int
+    resumed: int
+    earlier: int
+    joined: int
+    left_out: int
+    unread_bytes: int
+    crowded: int
+    encrypted: list[str]
+    with_gaps: list[str]
+
+
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What a capture on the wire saw beside statements (crates/replay/src/capture/tally.rs).
 
@@ -133,6 +177,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         settings: Sessions by the name of what they set as they connected.
         to_server_bytes: Bytes that went to the server.
         to_clients_bytes: Bytes that went to clients.
+        packets: What is particular to packets; None where a proxy captured.
     """
 
     connections: int
@@ -156,6 +201,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     returned_unclear: int = 0
     rolled_back_kept: int = 0
     settings: dict[str, int] = {}
+    packets: PacketsSeen | None = None
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ REASONS: Final = {
     "other_encoding": "in an encoding of the client's own",
     "rolled_back": "rolled back with its pipeline",
     "never_ran": "never executed in the capture",
+    "unknown_text": "prepared before the capture began",
     "writes": "it writes",
     "other_database": "of a database that is not played",
     "after_until": "captured after the time asked for",

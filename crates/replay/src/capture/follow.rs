@@ -25,12 +25,14 @@ mod asking;
 mod hello;
 mod keeping;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use super::keeper::Keeper;
+use super::pair::Side;
 use super::request::{Bound, Column, Keeps, Prepared, Request};
 use super::returned::Rows;
 use super::stream::Stream;
@@ -50,6 +52,8 @@ pub enum Unread {
     Cancel,
     /// It is not PostgreSQL's protocol.
     NotUnderstood,
+    /// Something of it was not seen, or its beginning, until [`Follower::join`].
+    Lost,
 }
 
 /// How far a connection is.
@@ -104,7 +108,7 @@ impl Encodings {
     /// Whether texts are in another encoding than the database's.
     fn is_foreign(&self) -> bool {
         let is_plain = |name: &[u8]| name.is_empty() || name == b"SQL_ASCII";
-        self.client != self.server && !is_plain(&self.client) && !is_plain(&self.server)
+        !is_plain(&self.client) && !is_plain(&self.server) && self.client != self.server
     }
 }
 
@@ -132,12 +136,67 @@ pub struct Follower {
     block: Block,
     /// Statements of the block that were kept before it is known what became of it.
     kept_early: u64,
+    /// An answer fitted no request.
+    is_out_of_step: bool,
 }
 
 impl Follower {
     /// A connection of which nothing more is read.
     pub fn blind() -> Follower {
         Follower { stage: Stage::Unread(Unread::NotUnderstood), ..Follower::default() }
+    }
+
+    /// A connection of which nothing is read before it is joined.
+    pub fn later(session: Session) -> Follower {
+        Follower { stage: Stage::Unread(Unread::Lost), session, ..Follower::default() }
+    }
+
+    /// Takes in what a side sent. Whatever is wrong with looking, it ends with looking.
+    #[inline]
+    pub fn look_at(&mut self, side: Side, bytes: &[u8], keeper: &mut Keeper) {
+        let looked = catch_unwind(AssertUnwindSafe(|| match side {
+            Side::Client => self.asked(bytes, keeper),
+            Side::Server => self.answered(bytes, keeper),
+        }));
+        if looked.is_err() {
+            *self = Follower::blind();
+            keeper.tally.seen.defects += 1;
+        }
+    }
+
+    /// Something was not seen: the session ends here, and nothing is read until the connection is
+    /// joined. What its client has prepared is not known any more.
+    pub fn lost(&mut self, keeper: &mut Keeper) {
+        self.end_session(true, keeper);
+        let session = Session {
+            connected_us: None,
+            disconnected_us: None,
+            ..std::mem::take(&mut self.session)
+        };
+        let encodings = std::mem::take(&mut self.encodings);
+        let stage = Stage::Unread(Unread::Lost);
+        *self = Follower { stage, session, encodings, ..Follower::default() };
+    }
+
+    /// The connection is read from here on, where nothing is under way and no transaction is open.
+    pub fn join(&mut self, keeper: &mut Keeper) {
+        self.stage = Stage::Open;
+        self.id = Some(keeper.begin_session(&self.session));
+    }
+
+    /// Why nothing more is read; None where it is.
+    #[inline]
+    pub fn unread(&self) -> Option<Unread> {
+        match self.stage {
+            Stage::Unread(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Whether an answer fitted no request.
+    #[inline]
+    pub fn is_out_of_step(&self) -> bool {
+        self.is_out_of_step
     }
 
     /// Takes in what the client sent.
@@ -179,8 +238,14 @@ impl Follower {
     /// The connection has ended, or nobody looks any more.
     pub fn ended(&mut self, keeper: &mut Keeper) {
         keeper.tally.seen.not_let_in += u64::from(self.stage == Stage::Login);
-        self.end_session(keeper);
+        self.end_session(true, keeper);
         self.stage = Stage::Unread(Unread::Cancel);
+    }
+
+    /// The capture has ended, and the connection goes on.
+    pub fn left(&mut self, keeper: &mut Keeper) {
+        self.end_session(false, keeper);
+        self.stage = Stage::Unread(Unread::Lost);
     }
 
     /// Passes the rest on unread.
@@ -193,8 +258,9 @@ impl Follower {
             Unread::Replication => seen.replication += 1,
             Unread::Cancel => seen.cancels += 1,
             Unread::NotUnderstood => seen.not_understood += 1,
+            Unread::Lost => {}
         }
-        self.end_session(keeper);
+        self.end_session(true, keeper);
         self.stage = Stage::Unread(why);
     }
 

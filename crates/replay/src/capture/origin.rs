@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::packets::seen::PacketsSeen;
 use super::recorder::Span;
 use super::spec::CaptureSpec;
 use super::tally::{Seen, Tally};
@@ -56,7 +57,7 @@ impl CaptureOrigin {
             executable: tally.executable,
             skipped: counts.skipped.clone(),
         };
-        let notes = fault.into_iter().chain(notes(tally)).collect();
+        let notes = fault.into_iter().chain(notes(spec, tally)).collect();
         let bytes = tally.seen.to_server_bytes + tally.seen.to_clients_bytes;
         let origin = origin(spec, places, accounting, notes, bytes, counts, tally.span);
         CaptureOrigin { origin, capture: tally.seen.clone() }
@@ -70,9 +71,10 @@ impl CaptureOrigin {
         span: Span,
         why: &str,
     ) -> CaptureOrigin {
+        let closed = if spec.packets.is_some() { "" } else { "connections were closed, " };
         let note = format!(
-            "The proxy ended before it was told to, as {why}: connections were closed, what was \
-             under way is missing, and messages are not accounted for."
+            "The capture ended before it was told to, as {why}: {closed}what was under way is \
+             missing, and messages are not accounted for."
         );
         let capture = Seen { defects: 1, ..Seen::default() };
         CaptureOrigin { capture, ..CaptureOrigin::noted(spec, places, counts, span, note) }
@@ -119,7 +121,10 @@ fn origin(
 ) -> Origin {
     let seconds = |us: i64| us as f64 / 1e6;
     let file = File {
-        path: format!("{places} to {}", spec.server),
+        path: match &spec.packets {
+            None => format!("{places} to {}", spec.server),
+            Some(packets) => format!("{packets} with {}", spec.server),
+        },
         size_bytes: bytes,
         log_bytes: bytes,
         format: "wire",
@@ -141,8 +146,10 @@ fn origin(
 }
 
 /// What a user has to know of it, as sentences.
-fn notes(tally: &Tally) -> Vec<String> {
+fn notes(spec: &CaptureSpec, tally: &Tally) -> Vec<String> {
     let seen = &tally.seen;
+    let is_proxy = spec.packets.is_none();
+    let [encrypted, replication, not_understood, defects] = unread(is_proxy);
     let told = [
         (
             tally.writer_behind,
@@ -150,24 +157,10 @@ fn notes(tally: &Tally) -> Vec<String> {
              not made to wait for it. Write it to a faster disk.",
             "statement",
         ),
-        (
-            seen.encrypted,
-            "encrypted, passed on and not captured. Connect to the proxy with sslmode=disable \
-             (and gssencmode=disable) to have them in the trace.",
-            "connection",
-        ),
-        (seen.replication, "for replication: passed on and not captured.", "connection"),
-        (
-            seen.not_understood,
-            "not in PostgreSQL's protocol, from some point on: passed on and not captured.",
-            "connection",
-        ),
-        (
-            seen.defects,
-            "could not be followed to its end, by a defect of ours: please report it. All bytes \
-             were passed on.",
-            "connection",
-        ),
+        (seen.encrypted, &encrypted, "connection"),
+        (seen.replication, &replication, "connection"),
+        (seen.not_understood, &not_understood, "connection"),
+        (seen.defects, &defects, "connection"),
         (seen.no_server, "found no server behind the proxy.", "connection"),
         (
             seen.unanswered,
@@ -209,7 +202,95 @@ fn notes(tally: &Tally) -> Vec<String> {
         let ending = if count == 1 { "" } else { "s" };
         format!("{count} {noun}{ending}: {what}")
     });
-    told.chain(settings(seen)).collect()
+    let packets = seen.packets.iter().flat_map(notes_of_packets);
+    told.chain(packets).chain(settings(seen)).collect()
+}
+
+/// What a user has to know of connections that are not read: encrypted, for replication, of another
+/// protocol, and with a defect of ours.
+fn unread(is_proxy: bool) -> [String; 4] {
+    let passed = if is_proxy { "passed on and not captured" } else { "not captured" };
+    let encrypted = if is_proxy {
+        "Connect to the proxy with sslmode=disable (and gssencmode=disable) to have them in the \
+         trace."
+    } else {
+        "Connect with sslmode=disable (and gssencmode=disable) to have them in the trace; where \
+         they have to be encrypted, use a proxy (--listen)."
+    };
+    let all = if is_proxy { " All bytes were passed on." } else { "" };
+    [
+        format!("encrypted, {passed}. {encrypted}"),
+        format!("for replication: {passed}."),
+        format!("not in PostgreSQL's protocol, from some point on: {passed}."),
+        format!("could not be followed to its end, by a defect of ours: please report it.{all}"),
+    ]
+}
+
+/// What a user has to know of packets.
+fn notes_of_packets(seen: &PacketsSeen) -> Vec<String> {
+    let named = |names: &[String], count: u64| match names {
+        [] => String::new(),
+        names if (names.len() as u64) < count => format!(" ({} and others)", names.join(", ")),
+        names => format!(" ({})", names.join(", ")),
+    };
+    let encrypted = seen.encrypted.len() as u64;
+    let waiting = seen.earlier.saturating_sub(seen.joined);
+    [
+        (encrypted, format!("Encrypted clients: {}.", seen.encrypted.join(", "))),
+        (
+            seen.dropped,
+            format!(
+                "The kernel dropped {} packets, as they came faster than they were looked at: give \
+                 the capture more of a processor, or capture less at once.",
+                seen.dropped
+            ),
+        ),
+        (
+            seen.gaps,
+            format!(
+                "{} times packets of a connection were missing, with {} bytes{}. Such a session \
+                 ends in the trace; {} times it could be read again from a later moment on, as \
+                 another session.",
+                seen.gaps,
+                seen.gap_bytes,
+                named(&seen.with_gaps, seen.gaps),
+                seen.resumed
+            ),
+        ),
+        (
+            seen.earlier,
+            format!(
+                "{} connections were there before the capture: {} were joined when no transaction \
+                 was open, {waiting} not. Of these nobody saw who they are; what they had prepared \
+                 is skipped, as unknown text.",
+                seen.earlier, seen.joined
+            ),
+        ),
+        (
+            seen.left_out,
+            format!(
+                "{} connections said something and never came to a moment at which they could be \
+                 joined: they are not in the trace.",
+                seen.left_out
+            ),
+        ),
+        (
+            seen.cut,
+            format!("{} packets were cut: write files of packets with `tcpdump -s 0`.", seen.cut),
+        ),
+        (
+            seen.crowded,
+            format!(
+                "{} packets were of connections that were too many to be followed.",
+                seen.crowded
+            ),
+        ),
+        (u64::from(seen.is_torn), "The file of packets ends in the midst of one.".to_owned()),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(_, note)| note)
+    .collect()
 }
 
 fn settings(seen: &Seen) -> Option<String> {

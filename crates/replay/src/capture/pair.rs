@@ -12,7 +12,6 @@
 mod tests;
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -243,7 +242,7 @@ impl Pair {
         if to.is_gone {
             // A server's last words are looked at, whoever hears them; what it never got is not.
             if side == Side::Server {
-                self.look_at(side, bytes, keeper);
+                self.follower.look_at(side, bytes, keeper);
             }
             return self.lasts();
         }
@@ -258,21 +257,8 @@ impl Pair {
             }
         };
         let is_watched = is_passed || self.watch(epoll).is_ok();
-        self.look_at(side, bytes, keeper);
+        self.follower.look_at(side, bytes, keeper);
         if is_watched { self.lasts() } else { Lasts::No }
-    }
-
-    /// Whatever is wrong with looking, passing goes on.
-    #[inline]
-    fn look_at(&mut self, side: Side, bytes: &[u8], keeper: &mut Keeper) {
-        let looked = catch_unwind(AssertUnwindSafe(|| match side {
-            Side::Client => self.follower.asked(bytes, keeper),
-            Side::Server => self.follower.answered(bytes, keeper),
-        }));
-        if looked.is_err() {
-            self.follower = Follower::blind();
-            keeper.tally.seen.defects += 1;
-        }
     }
 
     /// The socket has room: sends what it had not taken, and reads the other side again.

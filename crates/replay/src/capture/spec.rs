@@ -1,5 +1,6 @@
 //! What is to be captured, as it crosses from Python in JSON.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -7,14 +8,22 @@ use serde::Deserialize;
 use super::CaptureError;
 use super::listen::ListenSpec;
 use super::proxy::LISTENERS_MAX;
+use crate::captured::Session;
 
-/// Clients, the server that they are passed on to, and the trace that is made of it.
+/// Clients, their server, and the trace that is made of what they say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaptureSpec {
-    /// Where clients come in.
+    /// Where clients come in to be passed on to the server; nowhere where packets are looked at.
+    #[serde(default)]
     pub listen: Vec<ListenSpec>,
-    /// The server.
+    /// Packets that are looked at in place of that.
+    #[serde(default)]
+    pub packets: Option<PacketsSpec>,
+    /// Sessions that are there already, as the server tells of them.
+    #[serde(default)]
+    pub known: Vec<KnownSession>,
+    /// The server; of packets, those of its port, to and from any address where it has no host.
     pub server: WhereSpec,
     /// The trace.
     pub output: PathBuf,
@@ -33,6 +42,55 @@ pub struct CaptureSpec {
 /// Often enough to lose little, seldom enough that the file's parts are large.
 fn checkpoint_s() -> u64 {
     60
+}
+
+/// Where packets come from.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PacketsSpec {
+    /// An interface of this machine, or [`super::packets::ring::ANY`].
+    Interface(String),
+    /// A file of tcpdump (pcap) or Wireshark (pcapng).
+    File(PathBuf),
+}
+
+impl std::fmt::Display for PacketsSpec {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PacketsSpec::Interface(name) => write!(out, "packets of {name}"),
+            PacketsSpec::File(path) => write!(out, "packets in {}", path.display()),
+        }
+    }
+}
+
+/// A session that was there before a capture from packets, which do not tell who it is.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownSession {
+    /// Its client's end.
+    pub client: SocketAddr,
+    /// The server's name for it: the number of its process.
+    pub name: String,
+    /// User that it connected as.
+    pub user: String,
+    /// Database that it connected to.
+    pub database: String,
+    /// What it calls itself.
+    pub application: String,
+}
+
+impl KnownSession {
+    /// What a trace holds of it.
+    pub fn session(self) -> Session {
+        Session {
+            name: self.name.into(),
+            user: self.user.into(),
+            database: self.database.into(),
+            application: self.application.into(),
+            connected_us: None,
+            disconnected_us: None,
+        }
+    }
 }
 
 /// Where a server is.
@@ -58,7 +116,11 @@ impl CaptureSpec {
         let spec: CaptureSpec =
             serde_json::from_str(json).map_err(|error| CaptureError::Spec(error.to_string()))?;
         let places = spec.listen.len();
-        if !(1..=LISTENERS_MAX).contains(&places) {
+        if spec.packets.is_some() {
+            if places > 0 {
+                return Err(CaptureError::Spec("packets and places to listen at".into()));
+            }
+        } else if !(1..=LISTENERS_MAX).contains(&places) {
             let fault = format!("{places} places to listen at, where 1 to {LISTENERS_MAX} can be");
             return Err(CaptureError::Spec(fault));
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::packets::seen::PacketsSeen;
 use crate::captured::Skip;
 use crate::log::tally::SKIPS;
 use crate::trace::Counts;
@@ -85,6 +86,9 @@ pub struct Seen {
     pub to_server_bytes: u64,
     /// Bytes that went to clients.
     pub to_clients_bytes: u64,
+    /// What is particular to packets, where it was captured from them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets: Option<PacketsSeen>,
 }
 
 impl Seen {

@@ -9,7 +9,7 @@ use crate::captured::Skip;
 pub const REASONS: usize = 7;
 
 /// Reasons for which a statement cannot be sent again.
-pub const SKIPS: usize = 8;
+pub const SKIPS: usize = 9;
 
 /// Examples of each reason that are kept.
 const EXAMPLES_KEPT: usize = 3;

@@ -190,7 +190,7 @@ pub const PROTOCOLS: [(Protocol, &str); 3] =
     [(Protocol::Simple, "simple"), (Protocol::Extended, "extended"), (Protocol::Fetch, "fetch")];
 
 /// Names of the reasons to skip, in the order of their numbers.
-pub const SKIPS: [(Skip, &str); 8] = [
+pub const SKIPS: [(Skip, &str); 9] = [
     (Skip::CopyData, "copy_data"),
     (Skip::BinaryParameters, "binary_parameters"),
     (Skip::CutOff, "cut_off"),
@@ -199,6 +199,7 @@ pub const SKIPS: [(Skip, &str); 8] = [
     (Skip::OtherEncoding, "other_encoding"),
     (Skip::RolledBack, "rolled_back"),
     (Skip::NeverRan, "never_ran"),
+    (Skip::UnknownText, "unknown_text"),
 ];
 
 /// A protocol's name.

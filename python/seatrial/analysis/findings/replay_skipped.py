@@ -24,6 +24,7 @@ _REASONS: Final = {
     "other_encoding": "texts in an encoding of the client's own",
     "rolled_back": "statements that were rolled back with a later one of their pipeline",
     "never_ran": "statements that the server never came to execute",
+    "unknown_text": "statements that were prepared before the capture began",
     DEPENDENT: "statements that depend on one of these",
 }
 

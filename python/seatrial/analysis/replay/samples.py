@@ -20,7 +20,7 @@ ASKED_FOR: Final = frozenset(
 UNTOLD: Final = frozenset(
     {
         *("copy_data", "binary_parameters", "cut_off", "unknown_portal", "fast_path"),
-        *("other_encoding", "rolled_back", "never_ran"),
+        *("other_encoding", "rolled_back", "never_ran", "unknown_text"),
     }
 )
 """Reasons to skip that are the log's: it does not hold what it takes to send them again."""

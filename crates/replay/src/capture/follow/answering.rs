@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::keeping::{Done, What};
 use super::{Answer, Follower, Portal, Stage, Unread};
 use crate::capture::keeper::Keeper;
-use crate::capture::request::{Asked, Keeps, Prepared, Request, columns, types};
+use crate::capture::request::{Asked, Keeps, Prepared, Request, columns, named, types};
 use crate::capture::returned::{self, Rows};
 use crate::capture::stream::{Message, Reader};
 use crate::log::sql::for_each_statement;
@@ -109,6 +109,7 @@ impl Follower {
             return self.requests.pop_front();
         }
         keeper.tally.seen.out_of_step += 1;
+        self.is_out_of_step = true;
         while let Some(request) = self.requests.pop_front() {
             if is_meant(&request.asked) {
                 return Some(request);
@@ -127,7 +128,7 @@ impl Follower {
 
     pub(super) fn prepare(&mut self, prepared: Rc<super::Prepared>) {
         if self.prepared.len() < NAMED_MAX || self.prepared.contains_key(&prepared.name) {
-            self.prepared.insert(prepared.name.clone(), prepared);
+            self.prepared.insert(named(&prepared.name), prepared);
         }
     }
 
@@ -147,7 +148,7 @@ impl Follower {
         if let Some(open) = self.portals.get_mut(&bound.portal) {
             *open = portal;
         } else if self.portals.len() < NAMED_MAX {
-            self.portals.insert(bound.portal.clone(), portal);
+            self.portals.insert(named(&bound.portal), portal);
         }
     }
 

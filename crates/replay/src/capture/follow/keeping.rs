@@ -108,7 +108,7 @@ impl Done {
     fn figures(&mut self, session: SessionId) -> Figures {
         let skip = match &self.what {
             What::Call(_) => Some(Skip::FastPath),
-            What::Unknown => Some(Skip::CutOff),
+            What::Unknown => Some(Skip::UnknownText),
             _ if self.text().is_some_and(|text| text.is_cut) => Some(Skip::CutOff),
             _ if self.is_copy_data => Some(Skip::CopyData),
             _ if self.never_ran => Some(Skip::NeverRan),
@@ -231,8 +231,8 @@ impl Follower {
         }
     }
 
-    /// Keeps what is left when a session ends.
-    pub(super) fn end_session(&mut self, keeper: &mut Keeper) {
+    /// Keeps what is left when a session ends, or nobody looks any more.
+    pub(super) fn end_session(&mut self, is_gone: bool, keeper: &mut Keeper) {
         let mut answer = std::mem::take(&mut self.answer);
         while let Some(Request { sent_us, asked }) = self.requests.pop_front() {
             let what = match asked {
@@ -259,7 +259,7 @@ impl Follower {
         }
         self.keep_done(None, keeper);
         if let Some(id) = self.id.take() {
-            self.session.disconnected_us = Some(keeper.now_us);
+            self.session.disconnected_us = is_gone.then_some(keeper.now_us);
             keeper.change_session(id, &self.session);
         }
     }

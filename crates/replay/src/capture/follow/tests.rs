@@ -1,7 +1,7 @@
 //! Conversations, as clients and servers have them, and what comes of them.
 
 mod lost;
-mod said;
+pub(crate) mod said;
 
 use crate::captured::{Protocol, Skip};
 use said::*;

@@ -289,7 +289,7 @@ fn what_cannot_be_sent_again_is_told() {
             None,
         ]
     );
-    assert_eq!((tally.executable, tally.skipped), (3, [1, 1, 1, 1, 1, 0, 0, 0]));
+    assert_eq!((tally.executable, tally.skipped), (3, [1, 1, 1, 1, 1, 0, 0, 0, 0]));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! For each id that a trace uses, the statement that is taken to have drawn it: to be held against
-//! the server's own rows (bench/ids_known.py).
+//! For each id that a trace uses, the statement that is taken to have drawn it, so that whoever
+//! changes how ids are proved can compare that with the rows of the server.
 //!
 //!     draws_of TRACE CATALOG.json
 //!

@@ -27,6 +27,7 @@ INPUTS = {
     ("seatrial db", "batch"),
     ("seatrial db", "prepare"),
     ("seatrial import", "files"),
+    ("seatrial sql capture", "pcap"),
     ("seatrial sql read", "logs"),
     ("seatrial sql replay", "pg_bin"),
     ("seatrial sql replay", "prepare"),

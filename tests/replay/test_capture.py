@@ -342,7 +342,7 @@ def test_the_command_ends_in_order_and_tells(target, pgbench_tables, tmp_path):
         done = command.end(signal.SIGTERM)
     assert done.code == 0, done.err
     assert "1 statements + " in done.out
-    assert "Next:  seatrial sql show prod.trace" in done.out
+    assert re.search(r"^Next:  \S*seatrial sql show prod\.trace$", done.out, re.MULTILINE)
     shown = seatrial("sql", "show", "prod.trace", folder=tmp_path)
     assert shown.code == 0
     assert "1 file (wire)" in shown.out

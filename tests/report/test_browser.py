@@ -206,8 +206,18 @@ def test_the_data_of_a_chart_are_saved(desktop: Visit, summary: Summary):
     for part in drawn:
         threads = f"{part.cell.threads} thread{'s' if part.cell.threads > 1 else ''}"
         row = saved[part.cell.operation, threads, part.cell.block_size_bytes]
-        ends = [float(row[name]) for name in ("value", "low_95", "high_95")]
-        assert ends == [part.iops.value, part.iops.low, part.iops.high]
+        shown = part.iops.shown
+        names = (
+            ("lowest_round", "highest_round") if shown.over == "range" else ("low_95", "high_95")
+        )
+        assert [float(row[name]) for name in ("value", *names)] == [
+            shown.value,
+            shown.low,
+            shown.high,
+        ]
+        others = {"low_95", "high_95", "lowest_round", "highest_round"} - {*names}
+        assert {row[name] for name in others} == {""}
+    assert {row["low_95"] == "" for row in rows} == {True, False}, "both kinds are saved"
 
 
 def test_the_heat_map_follows_the_list(visit: Callable[..., Visit], summary: Summary):

@@ -171,7 +171,7 @@ function ladderTip(view, parameters) {
 /** Return the view as rows of a table, the first of them its heading. */
 function rowsTable(view) {
   const rows = view.rows.flatMap((row) => Object.entries(row.points).map(
-    ([name, [, value, low, high]]) => [row.label, name, view.axis.unit, value, low, high],
+    ([name, point]) => [row.label, name, view.axis.unit, ...figureColumns(point)],
   ));
-  return [['cell', 'figure', 'unit', 'value', 'low_95', 'high_95'], ...rows];
+  return [['cell', 'figure', 'unit', ...FIGURE_COLUMNS], ...rows];
 }

@@ -244,8 +244,8 @@ const placeName = (axis, x) => (
 function linesTable(view) {
   const [{ x }] = view.panels;
   const rows = view.panels.flatMap((panel) => panel.lines.flatMap((line) => line.points.map(
-    ([at, value, low, high]) => [panel.title, fullName(line), at, panel.y.unit, value, low, high],
+    (point) => [panel.title, fullName(line), point[0], panel.y.unit, ...figureColumns(point)],
   )));
   const at = `${x.name.toLowerCase().replaceAll(' ', '_')}_${x.unit === 'B' ? 'bytes' : x.unit}`;
-  return [['panel', 'line', at, 'unit', 'value', 'low_95', 'high_95'], ...rows];
+  return [['panel', 'line', at, 'unit', ...FIGURE_COLUMNS], ...rows];
 }

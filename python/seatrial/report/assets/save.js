@@ -85,6 +85,14 @@ function saveSvg(name, drawing, view, words) {
   offer(`${name}.svg`, new Blob([text], { type: 'image/svg+xml' }));
 }
 
+/** The columns of a point's figure: where rounds scatter, there is a range and no interval. */
+const FIGURE_COLUMNS = ['value', 'low_95', 'high_95', 'lowest_round', 'highest_round'];
+
+/** Return the figure of a point in these columns. */
+function figureColumns([, value, low, high, , isRange]) {
+  return isRange ? [value, null, null, low, high] : [value, low, high, null, null];
+}
+
 /** Save rows of values as CSV (RFC 4180). */
 function saveCsv(name, rows) {
   const text = rows.map((row) => row.map(csvField).join(',')).join('\r\n');

@@ -44,7 +44,7 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
 class Point(msgspec.Struct, frozen=True, array_like=True):
     """One figure with its doubt; ``low`` and ``high`` are None when it was measured once.
 
-    Of rounds that scatter they are the smallest and the largest.
+    Where ``is_range`` they are the smallest and the largest round, else a 95 % interval.
     """
 
     x: float
@@ -52,6 +52,7 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
     low: float | None
     high: float | None
     text: str
+    is_range: bool = False
 
     @classmethod
     def of(cls, x: float, estimate: Estimate) -> Point:
@@ -60,7 +61,7 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
         if estimate.over == "reported":
             return cls(x, estimate.value, None, None, text)
         shown = estimate.shown
-        return cls(x, shown.value, shown.low, shown.high, text)
+        return cls(x, shown.value, shown.low, shown.high, text, shown.over == "range")
 
 
 Look = Literal["measured", "dots", "thin", "course", "model", "foreseen"]

@@ -131,17 +131,23 @@ impl Hierarchies {
     }
 }
 
-/// How a group's quota is set: the file and what it says.
-pub fn quota_limit(group: &Path) -> GroupLimit {
+/// How a group's quota is set: the file and what it says; `None` where there is no quota now.
+pub fn quota_limit(group: &Path) -> Option<GroupLimit> {
     let text = |file: &str| fs::read_to_string(group.join(file)).unwrap_or_default();
-    let setting = match text("cpu.max").trim() {
-        "" => {
-            let (quota, period) = (text("cpu.cfs_quota_us"), text("cpu.cfs_period_us"));
-            format!("cpu.cfs_quota_us {} of cpu.cfs_period_us {}", quota.trim(), period.trim())
+    let max = text("cpu.max");
+    let quota = text("cpu.cfs_quota_us");
+    let setting = match (max.trim(), quota.trim()) {
+        ("", "" | "-1") => return None,
+        ("", quota) => {
+            format!(
+                "cpu.cfs_quota_us {quota} of cpu.cfs_period_us {}",
+                text("cpu.cfs_period_us").trim()
+            )
         }
-        max => format!("cpu.max {max}"),
+        (max, _) if max.starts_with("max") => return None,
+        (max, _) => format!("cpu.max {max}"),
     };
-    GroupLimit { group: group.display().to_string(), setting }
+    Some(GroupLimit { group: group.display().to_string(), setting })
 }
 
 /// A device and all that it lies on: the disk of a partition, the members of an array.
@@ -297,6 +303,23 @@ cgroup2 /v2 cgroup2 rw,nsdelegate 0 0
         assert_eq!(stat("nr_periods 9\nnr_throttled 2\nthrottled_time 1500\n"), Some(1_500));
         assert_eq!(stat("usage_usec 1\nnr_throttled 2\nthrottled_usec 3\n"), Some(3_000));
         assert_eq!(stat("usage_usec 1\n"), None);
+    }
+
+    #[test]
+    fn a_quota_that_is_lifted_is_none() {
+        let group = Group::make("setting");
+        let setting = || quota_limit(&group.0).map(|limit| limit.setting);
+        assert_eq!(setting(), None);
+        group.write("cpu.cfs_period_us", "100000\n");
+        group.write("cpu.cfs_quota_us", "-1\n");
+        assert_eq!(setting(), None);
+        group.write("cpu.cfs_quota_us", "20000\n");
+        let version_1 = "cpu.cfs_quota_us 20000 of cpu.cfs_period_us 100000";
+        assert_eq!(setting().as_deref(), Some(version_1));
+        group.write("cpu.max", "max 100000\n");
+        assert_eq!(setting(), None);
+        group.write("cpu.max", "5000 100000\n");
+        assert_eq!(setting().as_deref(), Some("cpu.max 5000 100000"));
     }
 
     #[test]

@@ -34,11 +34,25 @@ struct QuotaSeen {
     throttled_ns: u64,
 }
 
-/// A group with a quota, and how it was set when it was first seen to stop threads.
+/// A group that may have a quota, and how that was last set.
+///
+/// It is read with the counters: the kernel counts a stop when it ends, and when that is because the
+/// quota was lifted, it is too late to read the setting.
 #[derive(Debug)]
 struct QuotaGroup {
     path: PathBuf,
     limit: Option<GroupLimit>,
+}
+
+impl QuotaGroup {
+    /// How it was set when it stopped threads, as far as that was seen.
+    fn stopping(&self) -> GroupLimit {
+        let lifted = || GroupLimit {
+            group: self.path.display().to_string(),
+            setting: "a quota that was lifted before it was read".into(),
+        };
+        self.limit.clone().unwrap_or_else(lifted)
+    }
 }
 
 /// Reads limits and counters of the groups of this process.
@@ -113,7 +127,8 @@ impl GroupWatch {
         };
         let groups = 0..self.quota_groups.len();
         let most = groups.filter_map(|group| Some((growth(group)?, group))).max();
-        most.map_or((0, None), |(ns, group)| (ns, self.quota_groups[group].limit.clone()))
+        let most = most.filter(|&(ns, _)| ns > 0);
+        most.map_or((0, None), |(ns, group)| (ns, Some(self.quota_groups[group].stopping())))
     }
 
     fn read_quotas(&mut self, at_ns: u64) {
@@ -123,8 +138,8 @@ impl GroupWatch {
                 self.quota_groups.push(QuotaGroup { path: reading.group.clone(), limit: None });
                 self.quota_groups.len() - 1
             });
-            if reading.throttled_ns > 0 && self.quota_groups[group].limit.is_none() {
-                self.quota_groups[group].limit = Some(cgroup::quota_limit(&reading.group));
+            if let Some(limit) = cgroup::quota_limit(&reading.group) {
+                self.quota_groups[group].limit = Some(limit);
             }
             if self.quotas.len() < KEPT_MAX {
                 let throttled_ns = reading.throttled_ns;

@@ -36,8 +36,8 @@ struct QuotaSeen {
 
 /// A group that may have a quota, and how that was last set.
 ///
-/// It is read with the counters: the kernel counts a stop when it ends, and when that is because the
-/// quota was lifted, it is too late to read the setting.
+/// It is read with the counters: the kernel counts a stop when it ends, and when that is because
+/// the quota was lifted, it is too late to read the setting.
 #[derive(Debug)]
 struct QuotaGroup {
     path: PathBuf,

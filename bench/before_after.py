@@ -35,14 +35,14 @@ from own_cluster import own_cluster
 from results_page import RESULTS, table
 
 from seatrial import _core
-from seatrial.analysis.beforeafter.entered import Entrant, Named, Unit
-from seatrial.analysis.beforeafter.model import Answer, Table
-from seatrial.analysis.beforeafter.table import compared
-from seatrial.cli.sql_compare_replays import measured_of
+from seatrial.cli.sql.compare.replays import measured_of
 from seatrial.errors import SeatrialError
-from seatrial.results.replay import ReplayRecord
-from seatrial.targets.postgres.connection import connect
-from seatrial.targets.postgres.server import Server
+from seatrial.postgres.connection import connect
+from seatrial.postgres.server import Server
+from seatrial.trials.replay.compare.entered import Entrant, Named, Unit
+from seatrial.trials.replay.compare.model import Answer, Table
+from seatrial.trials.replay.compare.table import compared
+from seatrial.trials.replay.record import ReplayRecord
 
 SECTION: Final = "before-after"
 KINDS: Final = 8

@@ -27,8 +27,8 @@ from paired import paired_ratio, told
 from results_page import RESULTS, ROOT, machine_lines, table, write_section
 from throttled import mounted, obstacle, throttled
 
-from seatrial.analysis import summarise
-from seatrial.analysis.model import CellSummary, Summary
+from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.summary import summarise
 from seatrial.results.store import ResultsFile
 
 SECTION: Final = "drives"

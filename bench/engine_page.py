@@ -22,8 +22,8 @@ from paired import Bar, median_estimate, paired_ratio, pooled_ratio, told
 from results_page import table
 from rounds import Cost
 
-from seatrial.analysis.model import Estimate
-from seatrial.analysis.wording import format_plural
+from seatrial.findings.model import Estimate
+from seatrial.stats.wording import format_plural
 
 NULL: Final = "null"
 BARS_OF_RATIOS: Final = {(SEATRIAL, FIO_TUNED): 0.70, (SEATRIAL, FIO_DEFAULTS): 0.50}

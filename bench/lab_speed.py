@@ -29,12 +29,12 @@ from command import leave_published_page, parser_of, run_bench
 from paired import median_estimate, paired_ratio, told
 from results_page import machine_lines, table
 
-from seatrial.analysis.wording import format_plural
 from seatrial.errors import SeatrialError
-from seatrial.targets.lab.packages import set_up
-from seatrial.targets.lab.session import open_lab, run_inside
-from seatrial.targets.lab.uml import UserModeLinux
-from seatrial.targets.marker import new_run_id
+from seatrial.lab.packages import set_up
+from seatrial.lab.session import open_lab, run_inside
+from seatrial.lab.uml import UserModeLinux
+from seatrial.machine.marker import new_run_id
+from seatrial.stats.wording import format_plural
 
 SECTION: Final = "lab"
 SHIPPED: Final = "one processor"

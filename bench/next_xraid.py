@@ -25,14 +25,14 @@ from paired import told
 from results_page import RESULTS, ROOT, machine_lines, table, write_section
 from throttled import mounted, obstacle, throttled
 
-from seatrial.analysis import summarise
-from seatrial.analysis.estimates import estimate_of_rounds
-from seatrial.analysis.model import CellSummary, Summary
-from seatrial.analysis.replay.schemas import misfits
-from seatrial.analysis.wording import format_count, format_share, format_size
-from seatrial.report.replay_caches import cache_sizes, cache_tables, sweep_sentences
+from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.summary import summarise
 from seatrial.results.store import ResultsFile
+from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.wording import format_count, format_share, format_size
 from seatrial.study.load import find_study
+from seatrial.trials.replay.analysis.schemas import misfits
+from seatrial.trials.replay.report.caches import cache_sizes, cache_tables, sweep_sentences
 
 SECTION: Final = "next-xraid"
 CUSTOMERS: Final = 200_000

@@ -32,13 +32,13 @@ from own_cluster import own_cluster
 from paired import Bar, median_estimate, paired_ratio, told
 from results_page import table
 
-from seatrial.analysis.model import Estimate
-from seatrial.analysis.wording import format_plural
-from seatrial.context import ProcessTree
 from seatrial.errors import SeatrialError
-from seatrial.measure.database.observe import Observed, Observer
-from seatrial.targets.postgres.cluster import Cluster
-from seatrial.targets.postgres.server import Server
+from seatrial.findings.model import Estimate
+from seatrial.machine.fingerprint import ProcessTree
+from seatrial.postgres.cluster import Cluster
+from seatrial.postgres.server import Server
+from seatrial.stats.wording import format_plural
+from seatrial.trials.database.measure.observe import Observed, Observer
 
 SECTION: Final = "observe"
 ALONE: Final = "alone"

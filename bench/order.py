@@ -28,8 +28,8 @@ from paired import Bar, median_estimate, paired_ratio, told
 from replay_server import SCALE, SESSIONS, SETTINGS, Logs, NotPlayedError, Playing, Spent
 from results_page import table
 
-from seatrial.analysis.wording import format_plural
 from seatrial.errors import SeatrialError
+from seatrial.stats.wording import format_plural
 
 SECTION: Final = "order"
 STRICT, SESSION = "strict", "session"

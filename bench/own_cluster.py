@@ -11,10 +11,10 @@ from pathlib import Path
 
 from results_page import ROOT, machine_lines
 
-from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.binaries import find_binaries
-from seatrial.targets.postgres.cluster import Cluster, create_cluster
-from seatrial.targets.undo import UndoJournal
+from seatrial.machine.undo import UndoJournal
+from seatrial.postgres.account import account_for
+from seatrial.postgres.binaries import find_binaries
+from seatrial.postgres.cluster import Cluster, create_cluster
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from seatrial.analysis.model import Estimate
+from seatrial.findings.model import Estimate
 
 CONFIDENCE: Final = 0.95
 

@@ -16,10 +16,10 @@ from typing import Final
 
 from contenders import Place
 
-from seatrial.context.machine import meminfo_bytes
-from seatrial.context.tree import SystemTree
-from seatrial.targets.loop import attach
-from seatrial.targets.undo import UndoJournal
+from seatrial.machine.fingerprint.machine import meminfo_bytes
+from seatrial.machine.fingerprint.tree import SystemTree
+from seatrial.machine.loop import attach
+from seatrial.machine.undo import UndoJournal
 
 CHUNK_BYTES: Final = 1 << 20
 ZRAM_BYTES: Final = 1 << 30

@@ -32,17 +32,17 @@ from command import leave_published_page, parser_of, run_bench
 from results_page import ROOT, machine_lines, table
 from throttled import mounted, obstacle, throttled
 
-from seatrial.analysis.database.cells import database_cell
-from seatrial.analysis.database.model import TimeVerdict
-from seatrial.analysis.summary import summarise_cell
-from seatrial.analysis.wording import format_plural
 from seatrial.cli.study_command import plan_of
 from seatrial.errors import SeatrialError
-from seatrial.measure.database.stage import Databases
+from seatrial.findings.summary import summarise_cell
+from seatrial.machine.file import TrialFolder
+from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import Silent
+from seatrial.stats.wording import format_plural
 from seatrial.study.cell import Cell
-from seatrial.targets.file import TrialFolder
-from seatrial.targets.undo import UndoJournal
+from seatrial.trials.database.analysis.cells import database_cell
+from seatrial.trials.database.analysis.model import TimeVerdict
+from seatrial.trials.database.measure.stage import Databases
 
 SECTION: Final = "planted"
 DISK_BYTES: Final = 3 << 30

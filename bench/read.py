@@ -36,7 +36,7 @@ from paired import Bar, median_estimate, paired_ratio, told
 from results_page import ROOT, machine_lines, table
 from server_log import PREFIX, WRITERS, write_log
 
-from seatrial.analysis.wording import format_plural, format_size
+from seatrial.stats.wording import format_plural, format_size
 
 SECTION: Final = "read"
 READ: Final = """

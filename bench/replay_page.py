@@ -11,8 +11,8 @@ from paired import Bar, median_estimate, paired_ratio, told
 from replay_server import SCALE, SESSIONS, Spent
 from results_page import table
 
-from seatrial.analysis.model import Estimate
-from seatrial.analysis.wording import format_plural
+from seatrial.findings.model import Estimate
+from seatrial.stats.wording import format_plural
 
 PGBENCH, AGAIN, SEATRIAL = "pgbench", "pgbench again", "seatrial"
 MODES: Final = ("simple", "prepared")

@@ -21,10 +21,10 @@ from typing import Any, Final, cast
 import msgspec
 
 from seatrial import _core
-from seatrial.targets.postgres.catalogue import read_catalogue
-from seatrial.targets.postgres.cluster import Cluster
-from seatrial.targets.postgres.connection import connect
-from seatrial.targets.postgres.server import Server
+from seatrial.postgres.catalogue import read_catalogue
+from seatrial.postgres.cluster import Cluster
+from seatrial.postgres.connection import connect
+from seatrial.postgres.server import Server
 
 SESSIONS: Final = 8
 SCALE: Final = 10

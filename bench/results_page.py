@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from seatrial import _core
-from seatrial.context.machine import machine
-from seatrial.context.tree import SystemTree
+from seatrial.machine.fingerprint.machine import machine
+from seatrial.machine.fingerprint.tree import SystemTree
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 RESULTS: Final = ROOT / "bench" / "RESULTS.md"

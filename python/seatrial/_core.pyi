@@ -183,7 +183,7 @@ class SqlPlayback:
     def result(self) -> dict[str, Any]:
         """Return what came of it, once: a sample's parts as ``read_pgbench_logs`` does.
 
-        Beside them ``record`` (JSON of ``seatrial.results.replay.ReplayRecord``), ``end``
+        Beside them ``record`` (JSON of ``seatrial.trials.replay.record.ReplayRecord``), ``end``
         (``complete``, ``interrupted`` or ``server_lost``) and ``words`` (the server's).
 
         Raises ValueError with a sentence when the trace or the server's address is none, OSError

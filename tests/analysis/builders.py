@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seatrial._core import Histogram
-from seatrial.analysis.summary import summarise_cell
+from seatrial.findings.summary import summarise_cell
 from seatrial.results.model import (
     ErrorSample,
     OperationResult,

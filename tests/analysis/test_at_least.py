@@ -9,14 +9,14 @@ import random
 
 import pytest
 
-from seatrial.analysis.estimates import latency_estimates
-from seatrial.analysis.loadline.asked import Asked
-from seatrial.analysis.loadline.measured import measured_steps
-from seatrial.analysis.summary import summarise, summarise_cell
-from seatrial.analysis.wording import format_at_least
+from seatrial.findings.summary import summarise, summarise_cell
 from seatrial.report.exports import export
 from seatrial.report.page import render
 from seatrial.report.tables import as_text, tables
+from seatrial.stats.estimates import latency_estimates
+from seatrial.stats.wording import format_at_least
+from seatrial.trials.loadline.analysis.asked import Asked
+from seatrial.trials.loadline.analysis.measured import measured_steps
 
 from .builders import MS_NS, cell_of, run_of, sample_of
 

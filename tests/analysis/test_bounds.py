@@ -5,15 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.analysis.bounds.declared import Declared, with_declared
-from seatrial.analysis.bounds.path import bounds_of, controller_cache, path_bounds
-from seatrial.analysis.findings import find
-from seatrial.analysis.findings.bound_broken import bound_broken
-from seatrial.analysis.findings.context import Context
-from seatrial.analysis.findings.device_cache_served import device_cache_served
-from seatrial.analysis.findings.page_cache_served import page_cache_served
-from seatrial.cli.declared import parse_bus, parse_link
+from seatrial.cli.imports.declared import parse_bus, parse_link
 from seatrial.cli.sources import load_source
+from seatrial.findings.context import Context
+from seatrial.findings.registry import (
+    find,
+)
+from seatrial.trials.io.bounds.declared import Declared, with_declared
+from seatrial.trials.io.bounds.path import bounds_of, controller_cache, path_bounds
+from seatrial.trials.io.findings.bound_broken import bound_broken
+from seatrial.trials.io.findings.device_cache_served import device_cache_served
+from seatrial.trials.io.findings.page_cache_served import page_cache_served
 
 from .builders import GIB, cell_of, rounds_of, run_of, sample_of, summary_of
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from seatrial.analysis.findings.burst_credit import burst_credit
-from seatrial.analysis.findings.context import Context
-from seatrial.analysis.summary import summarise_cell
+from seatrial.findings.context import Context
+from seatrial.findings.summary import summarise_cell
+from seatrial.trials.io.findings.burst_credit import burst_credit
 
 from .builders import cell_of, run_of
 from .timed import noisy_counts, timed_sample

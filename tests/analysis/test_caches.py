@@ -2,9 +2,9 @@
 
 import pytest
 
-from seatrial.analysis.findings.context import Context
-from seatrial.analysis.findings.device_cache_served import device_cache_served
-from seatrial.analysis.findings.page_cache_served import page_cache_served
+from seatrial.findings.context import Context
+from seatrial.trials.io.findings.device_cache_served import device_cache_served
+from seatrial.trials.io.findings.page_cache_served import page_cache_served
 
 from .builders import GIB, cell_of, rounds_of, run_of, sample_of, summary_of
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from seatrial.analysis.findings.context import Context
-from seatrial.analysis.findings.corruption import corruption
-from seatrial.analysis.findings.errors import EXPLAINED, errors
-from seatrial.analysis.findings.kernel_errors import kernel_errors
-from seatrial.analysis.findings.temperature import temperature
+from seatrial.findings.context import Context
+from seatrial.findings.errors import EXPLAINED, errors
+from seatrial.findings.kernel_errors import kernel_errors
+from seatrial.findings.temperature import temperature
 from seatrial.results.model import Corruption, Verification
+from seatrial.trials.io.findings.corruption import corruption
 
 from .builders import cell_of, error_of, run_of, sample_of, summary_of
 

@@ -3,8 +3,8 @@
 import pytest
 
 from analysis.builders import cell_of, rounds_of, run_of
-from seatrial.analysis.findings.context import Context
-from seatrial.analysis.findings.foreign_traffic import foreign_traffic
+from seatrial.findings.context import Context
+from seatrial.findings.foreign_traffic import foreign_traffic
 
 MIB = 1 << 20
 RUN = {"pid": 4711, "command": "seatrial io /mnt/ssd/other", "since_unix_s": 1.0}

@@ -2,11 +2,11 @@
 
 import pytest
 
-from seatrial.analysis import summarise
-from seatrial.analysis.findings.context import Context
-from seatrial.analysis.findings.generator_limited import generator_limited
-from seatrial.analysis.findings.late_requests import late_requests
-from seatrial.analysis.findings.noisy_machine import noisy_machine
+from seatrial.findings.context import Context
+from seatrial.findings.generator_limited import generator_limited
+from seatrial.findings.noisy_machine import noisy_machine
+from seatrial.findings.summary import summarise
+from seatrial.trials.io.findings.late_requests import late_requests
 
 from .builders import MS_NS, cell_of, rounds_of, run_of, sample_of, summary_of
 

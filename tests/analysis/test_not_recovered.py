@@ -3,8 +3,8 @@
 import pytest
 
 from analysis.builders import cell_of, run_of, sample_of
-from seatrial.analysis.findings.not_recovered import RATIO_COUNTER, REST_COUNTER
-from seatrial.analysis.summary import summarise
+from seatrial.findings.not_recovered import RATIO_COUNTER, REST_COUNTER
+from seatrial.findings.summary import summarise
 from seatrial.measure import guard
 
 

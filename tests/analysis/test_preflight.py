@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.analysis import preflight
-from seatrial.analysis.findings import FROM_FINGERPRINT
-from seatrial.analysis.findings.device import loop_device
+from seatrial.findings.device import loop_device
+from seatrial.findings.registry import (
+    FROM_FINGERPRINT,
+    preflight,
+)
 
 from .builders import GIB
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.analysis.findings import (
+from seatrial.findings.registry import (
     FROM_BEFORE_AFTER,
     FROM_COMPARISON,
     FROM_FINGERPRINT,

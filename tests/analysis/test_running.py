@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from seatrial._core import Histogram
-from seatrial.analysis.estimates import latency_estimates, rate_estimate
-from seatrial.analysis.findings.context import Context
-from seatrial.analysis.findings.start_up_phase import start_up_phase
-from seatrial.analysis.running import response_histogram, running, running_from, running_per_s
-from seatrial.analysis.summary import summarise_cell
+from seatrial.findings.context import Context
+from seatrial.findings.start_up_phase import start_up_phase
+from seatrial.findings.summary import summarise_cell
+from seatrial.stats.estimates import latency_estimates, rate_estimate
+from seatrial.stats.running import response_histogram, running, running_from, running_per_s
 
 from .builders import MS_NS, cell_of, run_of
 from .timed import noisy_counts, timed_sample

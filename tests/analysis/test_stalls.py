@@ -2,12 +2,12 @@
 
 import pytest
 
-from seatrial.analysis.findings.context import Context
-from seatrial.analysis.findings.cpu_quota import cpu_quota
-from seatrial.analysis.findings.noisy_machine import noisy_machine
-from seatrial.analysis.findings.nothing_completed import nothing_completed
-from seatrial.analysis.findings.slow_device import slow_device
-from seatrial.analysis.findings.stall import stall
+from seatrial.findings.context import Context
+from seatrial.findings.cpu_quota import cpu_quota
+from seatrial.findings.noisy_machine import noisy_machine
+from seatrial.findings.nothing_completed import nothing_completed
+from seatrial.findings.slow_device import slow_device
+from seatrial.findings.stall import stall
 
 from .builders import MS_NS, cell_of, error_of, run_of, sample_of, stall_of, summary_of
 

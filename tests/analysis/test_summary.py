@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from seatrial.analysis import summarise
+from seatrial.findings.summary import summarise
 from seatrial.study.load import study_from_mapping, study_to_mapping
 from seatrial.study.plan import make_plan
 

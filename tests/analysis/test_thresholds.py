@@ -2,8 +2,8 @@
 
 import pytest
 
-from seatrial.analysis import evaluate
-from seatrial.analysis.model import Summary
+from seatrial.findings.model import Summary
+from seatrial.findings.thresholds import evaluate
 from seatrial.results.model import DatabaseRecord
 from seatrial.study.thresholds import parse_threshold
 

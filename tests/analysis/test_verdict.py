@@ -2,8 +2,8 @@
 
 import pytest
 
-from seatrial.analysis.model import Finding
-from seatrial.analysis.verdict import verdict
+from seatrial.findings.model import Finding
+from seatrial.findings.verdict import verdict
 
 from .builders import MS_NS, cell_of, rounds_of
 

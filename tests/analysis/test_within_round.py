@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from seatrial.analysis.estimate import Estimate
-from seatrial.analysis.estimates import (
+from seatrial.stats.estimate import Estimate
+from seatrial.stats.estimates import (
     bandwidth_estimate,
     latency_estimates,
     phases_of,
@@ -13,7 +13,7 @@ from seatrial.analysis.estimates import (
     rounds_needed,
     settled,
 )
-from seatrial.analysis.wording import format_estimate, format_value
+from seatrial.stats.wording import format_estimate, format_value
 
 from .builders import MS_NS, cell_of, sample_of
 from .timed import autocorrelated, noisy_counts, timed_sample

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.analysis.model import Estimate
-from seatrial.analysis.wording import (
+from seatrial.findings.model import Estimate
+from seatrial.stats.wording import (
     digits_allowed,
     format_cell,
     format_count,

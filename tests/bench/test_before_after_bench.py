@@ -5,8 +5,8 @@ from __future__ import annotations
 import before_after
 import pytest
 
-from seatrial.analysis.beforeafter.entered import Unit
-from seatrial.analysis.beforeafter.model import Measured
+from seatrial.trials.replay.compare.entered import Unit
+from seatrial.trials.replay.compare.model import Measured
 
 KEYS = [before_after._core.fingerprint_sql(text.format(n=1))[0] for text in before_after.TEXTS]
 

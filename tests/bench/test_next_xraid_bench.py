@@ -10,7 +10,7 @@ import next_xraid
 from analysis.builders import run_of
 from analysis.database.hand import MACHINE
 from analysis.replay.hand import Play, rounds_of
-from seatrial.analysis.summary import summarise
+from seatrial.findings.summary import summarise
 
 CACHES = (128 << 20, 192 << 20, 256 << 20, 384 << 20)
 

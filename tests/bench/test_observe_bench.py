@@ -11,7 +11,7 @@ import pytest
 from results_page import RESULTS
 
 from seatrial.errors import TargetError
-from seatrial.targets.postgres.binaries import find_binaries
+from seatrial.postgres.binaries import find_binaries
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,9 +6,9 @@ import planted_bounds
 import pytest
 import throttled
 
-from seatrial.analysis.database.model import TimeVerdict
 from seatrial.errors import TargetError
-from seatrial.targets.postgres.binaries import find_binaries
+from seatrial.postgres.binaries import find_binaries
+from seatrial.trials.database.analysis.model import TimeVerdict
 
 
 def obstacle() -> str:

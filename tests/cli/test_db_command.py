@@ -12,16 +12,17 @@ import pytest
 from cli.command import seatrial
 from cli.test_bad_input import assert_refused
 from seatrial import _core
-from seatrial.cli import db_command, db_study
-from seatrial.cli.db_study import places_of, study_mapping
+from seatrial.cli.db import command as db_command
+from seatrial.cli.db import study as db_study
+from seatrial.cli.db.study import places_of, study_mapping
 from seatrial.cli.server_urls import without_password
 from seatrial.cli.study_command import plan_of
 from seatrial.errors import TargetError, UsageError
+from seatrial.machine.undo import UndoJournal
+from seatrial.postgres.account import account_for
+from seatrial.postgres.cluster import create_cluster
+from seatrial.postgres.connection import connect
 from seatrial.study.load import study_from_options
-from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.cluster import create_cluster
-from seatrial.targets.postgres.connection import connect
-from seatrial.targets.undo import UndoJournal
 from targets.postgres.programs import installed_programs
 
 RIGHT, WRONG = "c0rrect-h0rse", "wr0ng-battery"
@@ -30,7 +31,7 @@ SHORT = ("--scale", "1", "--clients", "2", "--seconds", "1", "--rounds", "1", "-
 
 @pytest.fixture(autouse=True)
 def _memory_can_be_limited(monkeypatch):
-    monkeypatch.setattr("seatrial.targets.postgres.memory.limit_obstacle", lambda: "")
+    monkeypatch.setattr("seatrial.postgres.memory.limit_obstacle", lambda: "")
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ class TestOptions:
         assert study["budget"]["time_s"] < 180
 
     def test_without_a_right_to_limit_memory_there_is_no_limit(self, place, monkeypatch):
-        monkeypatch.setattr("seatrial.targets.postgres.memory.limit_obstacle", lambda: "no")
+        monkeypatch.setattr("seatrial.postgres.memory.limit_obstacle", lambda: "no")
         assert "memory_limit" not in workload(place)
 
     def test_whoever_gives_a_scale_has_the_studys_defaults(self, place):
@@ -325,7 +326,7 @@ def test_the_quick_trial_says_in_a_line_that_there_is_no_postgresql(place, monke
     def none_found(_folder=None):
         raise TargetError(seen="No PostgreSQL was found", cause="none", next_step="none")
 
-    monkeypatch.setattr("seatrial.targets.postgres.binaries.find_binaries", none_found)
+    monkeypatch.setattr("seatrial.postgres.binaries.find_binaries", none_found)
     plan = plan_of("quick", target_path=str(place))
     assert all(cell.kind != "pgbench" for cell in plan.cells)
     assert plan.left_out == ["pgbench is left out on trial: No PostgreSQL was found"]

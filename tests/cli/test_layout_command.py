@@ -12,7 +12,7 @@ import pytest
 
 from cli.command import Ended, seatrial
 from report.json_schema import breaches, load
-from seatrial.cli.layout_command import command
+from seatrial.cli.layouts.command import command
 from seatrial.errors import UsageError
 
 STUDY = """

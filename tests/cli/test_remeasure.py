@@ -8,10 +8,10 @@ import pytest
 
 from measure.simulated import measured_in, run_study
 from measure.test_remeasure import CELLS, GAP, GAP_KEYS, study_of
-from seatrial.analysis import settled
-from seatrial.cli.remeasure import measure_gaps_again
+from seatrial.cli.audit.remeasure import measure_gaps_again
 from seatrial.errors import UsageError
 from seatrial.measure.rounds import interleaved
+from seatrial.stats.estimates import settled
 
 ROOT = Path(__file__).parents[2]
 

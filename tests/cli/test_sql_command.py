@@ -17,10 +17,10 @@ import pytest
 
 from cli.command import ended, seatrial, start
 from report.json_schema import breaches, load
-from seatrial.cli.sql_model import Reading
-from seatrial.cli.sql_reading import Wanted, read_logs
-from seatrial.cli.sql_showing import show_trace
-from seatrial.cli.sql_showing_text import trace_text
+from seatrial.cli.sql.model import Reading
+from seatrial.cli.sql.reading import Wanted, read_logs
+from seatrial.cli.sql.showing import show_trace
+from seatrial.cli.sql.showing_text import trace_text
 from seatrial.errors import RefusedError, UsageError
 
 HEAD = "2026-11-21 12:00:{second:02}.000 UTC"

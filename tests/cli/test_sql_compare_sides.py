@@ -11,13 +11,13 @@ import pytest
 
 from analysis.builders import run_of
 from analysis.replay.hand import Play, rounds_of
-from seatrial.analysis.beforeafter.entered import Entrant, Named, Unit
-from seatrial.analysis.beforeafter.model import Measured
-from seatrial.cli.sql_compare_replays import one_replay, two_replays
-from seatrial.cli.sql_compare_run import Asked, run
-from seatrial.cli.sql_compare_sides import Reading, Sides, on_one_clock, require_alike, sides_of
+from seatrial.cli.sql.compare.replays import one_replay, two_replays
+from seatrial.cli.sql.compare.run import Asked, run
+from seatrial.cli.sql.compare.sides import Reading, Sides, on_one_clock, require_alike, sides_of
 from seatrial.errors import UsageError
 from seatrial.results.store import ResultsFile
+from seatrial.trials.replay.compare.entered import Entrant, Named, Unit
+from seatrial.trials.replay.compare.model import Measured
 
 
 def told(samples, **replay):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cli.command import seatrial
-from seatrial.cli.sql_reading import Wanted, read_logs
-from seatrial.cli.sql_replay_study import study_mapping
+from seatrial.cli.sql.reading import Wanted, read_logs
+from seatrial.cli.sql.replay.study import study_mapping
 from seatrial.errors import UsageError
 from study.traces import read_raw
 

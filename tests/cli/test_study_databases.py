@@ -10,8 +10,8 @@ from cli.command import seatrial
 from seatrial.cli.places import targets_info, with_absolute_paths
 from seatrial.cli.study_command import plan_of
 from seatrial.errors import TargetError
+from seatrial.postgres.binaries import find_binaries
 from seatrial.study.load import study_from_options
-from seatrial.targets.postgres.binaries import find_binaries
 
 NO_INITDB = "#!/bin/sh\necho 'initdb: error: no shared memory here' >&2\nexit 1\n"
 STUDY = """

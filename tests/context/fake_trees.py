@@ -4,8 +4,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from seatrial.context import SystemTree
-from seatrial.context.tree import CommandMissingError, CommandOutput, CommandTimeoutError
+from seatrial.machine.fingerprint import SystemTree
+from seatrial.machine.fingerprint.tree import (
+    CommandMissingError,
+    CommandOutput,
+    CommandTimeoutError,
+)
 
 GIB = 1 << 30
 ROOT_PORT = "/sys/devices/pci0000:00/0000:00:1d.0"

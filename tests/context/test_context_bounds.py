@@ -7,9 +7,9 @@ import fake_trees
 import pytest
 from fake_trees import FakeMachine
 
-from seatrial.context import fingerprint
-from seatrial.context.memory_copy import memory_copy_bytes_per_s
-from seatrial.context.target import target
+from seatrial.machine.fingerprint import whole as fingerprint
+from seatrial.machine.fingerprint.memory_copy import memory_copy_bytes_per_s
+from seatrial.machine.fingerprint.target import target
 
 MIB = 1 << 20
 ADAPTER = "/sys/devices/pci0000:00/0000:00:05.0/0000:07:00.0"

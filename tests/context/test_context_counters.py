@@ -5,7 +5,7 @@ from pathlib import Path
 import fake_trees
 from fake_trees import FakeMachine
 
-from seatrial.context import GAUGES, counters
+from seatrial.machine.fingerprint import GAUGES, counters
 
 # reads, merged, sectors, ms; writes, merged, sectors, ms; in flight, busy ms, queue ms;
 # discards, merged, sectors, ms; flushes, ms.

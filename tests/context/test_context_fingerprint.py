@@ -9,9 +9,10 @@ import pytest
 from fake_trees import FakeMachine
 
 import seatrial
-from seatrial.context import after, differences, fingerprint
-from seatrial.context.privacy import short_hash
-from seatrial.context.version import seatrial_version
+from seatrial.machine.fingerprint import after, differences
+from seatrial.machine.fingerprint import whole as fingerprint
+from seatrial.machine.fingerprint.privacy import short_hash
+from seatrial.machine.fingerprint.version import seatrial_version
 
 SCENES = {
     "narrow slot": (fake_trees.nvme_in_narrow_slot, "/mnt/ssd"),

@@ -6,8 +6,8 @@ import fake_trees
 import pytest
 from fake_trees import FakeMachine
 
-from seatrial.context import health
-from seatrial.context.target import target
+from seatrial.machine.fingerprint import health
+from seatrial.machine.fingerprint.target import target
 
 SMARTCTL_NVME = {
     "smartctl": {"exit_status": 0},

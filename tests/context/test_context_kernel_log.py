@@ -7,9 +7,9 @@ import fake_trees
 import pytest
 from fake_trees import FakeMachine
 
-from seatrial.context import kernel_log
-from seatrial.context.kernel_log import Record, kind_of_record, name_pattern
-from seatrial.context.target import target
+from seatrial.machine.fingerprint import kernel_log
+from seatrial.machine.fingerprint.kernel_log import Record, kind_of_record, name_pattern
+from seatrial.machine.fingerprint.target import target
 
 QUIET = [
     "6,10,1000000,-;EXT4-fs (nvme0n1p1): mounted filesystem with errors=remount-ro",

@@ -4,8 +4,8 @@ import fake_trees
 import pytest
 from fake_trees import FakeMachine
 
-from seatrial.context.pcie import bandwidth_bytes_per_s
-from seatrial.context.target import target
+from seatrial.machine.fingerprint.pcie import bandwidth_bytes_per_s
+from seatrial.machine.fingerprint.target import target
 
 
 def physical_node(machine: FakeMachine, path: str) -> dict:

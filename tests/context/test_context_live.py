@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.context import after, block_device_of, counters, fingerprint
+from seatrial.machine.fingerprint import after, block_device_of, counters
+from seatrial.machine.fingerprint import whole as fingerprint
 
 MIB = 1 << 20
 

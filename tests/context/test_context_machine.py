@@ -3,8 +3,8 @@
 import pytest
 from fake_trees import FakeMachine
 
-from seatrial.context.cgroup import cgroup
-from seatrial.context.machine import machine as machine_of
+from seatrial.machine.fingerprint.cgroup import cgroup
+from seatrial.machine.fingerprint.machine import machine as machine_of
 
 CPUINFO = "processor : 0\nmodel name\t: Example CPU @ 3.00GHz\nflags\t\t: fpu tsc hypervisor"
 

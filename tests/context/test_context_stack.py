@@ -6,8 +6,8 @@ import fake_trees
 import pytest
 from fake_trees import GIB, FakeMachine
 
-from seatrial.context import block_device_of
-from seatrial.context.target import target
+from seatrial.machine.fingerprint import block_device_of
+from seatrial.machine.fingerprint.target import target
 
 
 def by_name(machine: FakeMachine, path: str) -> dict[str, dict]:

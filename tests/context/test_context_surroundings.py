@@ -10,8 +10,8 @@ import fake_trees
 import pytest
 from fake_trees import FakeMachine
 
-from seatrial.context import SURROUNDINGS_GAUGES, ProcessTree, bystanders, surroundings
-from seatrial.context.stack import flushing_directories
+from seatrial.machine.fingerprint import SURROUNDINGS_GAUGES, ProcessTree, bystanders, surroundings
+from seatrial.machine.fingerprint.stack import flushing_directories
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 STAT = "  10  1  800  5  20  2  1600  6  3  33  44  0  0  0  0  7  8"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from fake_trees import FakeMachine
 
-from seatrial.context import SystemTree
-from seatrial.context.tree import CommandMissingError, CommandTimeoutError, run_command
+from seatrial.machine.fingerprint import SystemTree
+from seatrial.machine.fingerprint.tree import CommandMissingError, CommandTimeoutError, run_command
 
 
 def test_what_is_not_there_is_none(machine: FakeMachine) -> None:

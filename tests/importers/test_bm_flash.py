@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.analysis import summarise
 from seatrial.errors import UsageError
+from seatrial.findings.summary import summarise
 from seatrial.importers import read_results
 from seatrial.report.exports import export
 from seatrial.results.origin import known_duration_s, origin_of

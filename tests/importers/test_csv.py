@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from report.sample_run import sample_summary
-from seatrial.analysis import summarise
 from seatrial.errors import UsageError
+from seatrial.findings.summary import summarise
 from seatrial.importers import read_results
 from seatrial.importers.columns import column_of
 from seatrial.report.exports import export

@@ -13,7 +13,7 @@ import pytest
 from cli.command import seatrial
 from seatrial.errors import UsageError
 from seatrial.importers import read_jobs, read_results
-from seatrial.importers.fio_jobs import HARMLESS, HONOURED
+from seatrial.importers.fio.jobs import HARMLESS, HONOURED
 from seatrial.importers.toml_text import toml_text
 from seatrial.study.load import parse_study, study_from_mapping
 from seatrial.study.plan import make_plan

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.analysis import summarise
-from seatrial.analysis.findings.traffic import is_direct, span_bytes, writes_are_flushed
 from seatrial.errors import UsageError
+from seatrial.findings.summary import summarise
+from seatrial.findings.traffic import is_direct, span_bytes, writes_are_flushed
 from seatrial.importers import read_results
 from seatrial.results.origin import origin_of
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from seatrial._core import Histogram
-from seatrial.analysis.timeline import is_long_enough, series_of
 from seatrial.errors import UsageError
 from seatrial.importers import read_results
 from seatrial.results.origin import origin_of
+from seatrial.stats.timeline import is_long_enough, series_of
 
 from .fio_runs import content_of, direction, document, fio, job
 from .test_fio_json import written

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.analysis import summarise
-from seatrial.analysis.compare.figures import figures_of_both
 from seatrial.errors import UsageError
+from seatrial.findings.summary import summarise
 from seatrial.importers import read_results
 from seatrial.report.exports import export
 from seatrial.report.table import latency_text
 from seatrial.results.origin import origin_of
+from seatrial.stats.compare.figures import figures_of_both
 
 from .fio_runs import direction, document, job, latency
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from seatrial.analysis import summarise
 from seatrial.errors import UsageError
+from seatrial.findings.summary import summarise
 from seatrial.importers import read_jobs, read_results
 from seatrial.importers.toml_text import toml_text
 from seatrial.results.store import ResultsFile

@@ -10,8 +10,8 @@ import pytest
 from cli.command import seatrial
 from measure.database.null_runs import PROGRAMS, columns, logged, needs_pgbench, null_server
 from seatrial import _core
-from seatrial.analysis import summarise
 from seatrial.errors import UsageError
+from seatrial.findings.summary import summarise
 from seatrial.importers import pgbench_log, read_jobs, read_results
 from seatrial.results.origin import origin_of
 from seatrial.results.store import ResultsFile

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.targets import power_cut
-from seatrial.targets.file import TrialFolder
-from seatrial.targets.power_cut import CuttableFilesystem
-from seatrial.targets.undo import UndoJournal, clean
+from seatrial.machine import power_cut
+from seatrial.machine.file import TrialFolder
+from seatrial.machine.power_cut import CuttableFilesystem
+from seatrial.machine.undo import UndoJournal, clean
 
 pytestmark = pytest.mark.root
 

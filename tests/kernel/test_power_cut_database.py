@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from seatrial.measure.database.crash import CrashTrial
+from seatrial.machine.file import TrialFolder
+from seatrial.machine.undo import UndoJournal, clean
 from seatrial.measure.progress import Silent
-from seatrial.study.database import DatabaseSpec, LoadSpec
-from seatrial.targets.file import TrialFolder
-from seatrial.targets.undo import UndoJournal, clean
+from seatrial.trials.database.measure.crash import CrashTrial
+from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 from targets.postgres.programs import installed_programs
 
 pytestmark = pytest.mark.root

@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import SeatrialError
-from seatrial.targets.lab.packages import cache_folder, installed, set_up
-from seatrial.targets.lab.session import open_lab, run_inside
-from seatrial.targets.lab.uml import UserModeLinux
+from seatrial.lab.packages import cache_folder, installed, set_up
+from seatrial.lab.session import open_lab, run_inside
+from seatrial.lab.uml import UserModeLinux
 
 INSIDE = Path(__file__).with_name("inside")
 REPOSITORY = INSIDE.parents[2]

@@ -12,17 +12,17 @@ import pytest
 
 from cli.command import SEATRIAL, seatrial, start
 from cli.terminal import Terminal
-from seatrial.cli import lab_run
-from seatrial.cli.lab_inside import End
-from seatrial.cli.lab_run import LabRequest, bring_home_left, measure_in_lab
+from seatrial.cli.lab import run as lab_run
+from seatrial.cli.lab.inside import End
+from seatrial.cli.lab.run import LabRequest, bring_home_left, measure_in_lab
 from seatrial.errors import SpaceError, TargetError
+from seatrial.lab.choosing import is_fetched
+from seatrial.lab.machine import Machine
+from seatrial.lab.qemu import Qemu
+from seatrial.lab.session import BootError
+from seatrial.lab.uml import UserModeLinux
 from seatrial.results.store import ResultsFile
 from seatrial.study.load import load_study
-from seatrial.targets.lab.choosing import is_fetched
-from seatrial.targets.lab.machine import Machine
-from seatrial.targets.lab.qemu import Qemu
-from seatrial.targets.lab.session import BootError
-from seatrial.targets.lab.uml import UserModeLinux
 
 STUDY = """
 name = "one-array"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import ended, seatrial, start
-from seatrial.targets.lab.undoing import lab_processes
+from seatrial.lab.undoing import lab_processes
 
 PATIENCE_S = 40.0
 STUDY = """

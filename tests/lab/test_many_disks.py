@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-from seatrial.context.tree import SystemTree
-from seatrial.targets.lab.uml import short_queues
+from seatrial.lab.uml import short_queues
+from seatrial.machine.fingerprint.tree import SystemTree
 
 DISKS = 10
 PATIENCE_S = 200

@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from seatrial.context.tree import CommandOutput
 from seatrial.errors import TargetError
-from seatrial.targets.lab import choosing, packages
-from seatrial.targets.lab.packages import Installed, installed, set_up
+from seatrial.lab import choosing, packages
+from seatrial.lab.packages import Installed, installed, set_up
+from seatrial.machine.fingerprint.tree import CommandOutput
 
 
 def quiet(_step: str) -> None:
@@ -84,7 +84,7 @@ def test_an_emulator_that_is_not_installed_is_named(apt, monkeypatch):
     (apt / "qemu").symlink_to(folder)
     (folder / "packages.json").write_bytes(msgspec.json.encode({"versions": {}}))
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr("seatrial.targets.lab.qemu.program_path", lambda _name: None)
+    monkeypatch.setattr("seatrial.lab.qemu.program_path", lambda _name: None)
     with pytest.raises(TargetError, match="apt-get install qemu-system-x86"):
         choosing.machines("auto")
 

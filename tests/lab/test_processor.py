@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from seatrial.context.tree import SystemTree
-from seatrial.targets.lab.processor import idle_ticks, idlest, on_one_processor
-from seatrial.targets.lab.session import open_lab, run_inside
-from seatrial.targets.lab.undoing import lab_processes
+from seatrial.lab.processor import idle_ticks, idlest, on_one_processor
+from seatrial.lab.session import open_lab, run_inside
+from seatrial.lab.undoing import lab_processes
+from seatrial.machine.fingerprint.tree import SystemTree
 
 STAT = """cpu  30 0 9 700 50 0 0 2 0 0
 cpu0 10 0 5 300 20 0 0 1 0 0

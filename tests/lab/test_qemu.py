@@ -8,10 +8,10 @@ import subprocess
 import pytest
 
 from seatrial.errors import SeatrialError
-from seatrial.targets.lab import qemu
-from seatrial.targets.lab.cpio import archive
-from seatrial.targets.lab.packages import installed, set_up
-from seatrial.targets.lab.session import open_lab, run_inside
+from seatrial.lab import qemu
+from seatrial.lab.cpio import archive
+from seatrial.lab.packages import installed, set_up
+from seatrial.lab.session import open_lab, run_inside
 
 MODULES = """\
 kernel/a.ko: kernel/b.ko kernel/c.ko

@@ -19,9 +19,9 @@ import pytest
 from cli.command import SEATRIAL
 from lab.conftest import REPOSITORY
 from lab.unprivileged import folder_of_nobody, python_folders, unprivileged
+from seatrial.lab.packages import cache_folder
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
-from seatrial.targets.lab.packages import cache_folder
 
 PATIENCE_S = 240
 BAR_S = 60

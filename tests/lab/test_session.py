@@ -13,12 +13,12 @@ import pytest
 
 from cli.command import heed_interrupts
 from seatrial.errors import TargetError
+from seatrial.lab.session import open_lab, run_inside
+from seatrial.lab.undoing import lab_processes, undo_lab
+from seatrial.machine.undo import clean
+from seatrial.machine.undoer import comes_true
+from seatrial.machine.undoers import Outcome
 from seatrial.processes import start_ticks
-from seatrial.targets.lab.session import open_lab, run_inside
-from seatrial.targets.lab.undoing import lab_processes, undo_lab
-from seatrial.targets.undo import clean
-from seatrial.targets.undoer import comes_true
-from seatrial.targets.undoers import Outcome
 
 DISK_BYTES = 16 << 20
 PATIENCE_S = 5.0

@@ -6,10 +6,6 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from seatrial.analysis.loadline.decider import decider
-from seatrial.analysis.loadline.lines import load_lines
-from seatrial.analysis.loadline.model import LoadLine
-from seatrial.measure.loadline import load_lines as seek
 from seatrial.measure.progress import Silent
 from seatrial.measure.recorder import RoundsEnd
 from seatrial.measure.run import RunRequest, execute
@@ -17,6 +13,10 @@ from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan
+from seatrial.trials.loadline.analysis.decider import decider
+from seatrial.trials.loadline.analysis.lines import load_lines
+from seatrial.trials.loadline.analysis.model import LoadLine
+from seatrial.trials.loadline.measure import load_lines as seek
 
 US = 1e-6
 

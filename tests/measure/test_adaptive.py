@@ -9,15 +9,16 @@ import pytest
 
 from cli.command import seatrial
 from measure.fake_recorder import FakeRecorder
-from seatrial.analysis import settled, summarise
-from seatrial.analysis.audit.guide import guide
-from seatrial.analysis.audit.odd import odd_keys
 from seatrial.cli.sources import load_source
 from seatrial.errors import StudyError
+from seatrial.findings.summary import summarise
 from seatrial.measure import tally
-from seatrial.measure.adaptive import adaptive
 from seatrial.measure.guard import GUARD_NS
 from seatrial.measure.recorder import Interrupted
+from seatrial.stats.estimates import settled
+from seatrial.trials.audit.analysis.guide import guide
+from seatrial.trials.audit.analysis.odd import odd_keys
+from seatrial.trials.audit.measure.adaptive import adaptive
 
 ROOT = Path(__file__).parents[2]
 CONDUCTOR = adaptive(settled, guide, odd_keys)

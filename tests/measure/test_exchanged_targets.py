@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import Silent
 from seatrial.measure.stage import Stage
 from seatrial.study.load import parse_study
 from seatrial.study.model import TargetInfo
 from seatrial.study.plan import make_plan
-from seatrial.targets.undo import UndoJournal
 
 RUN_ID = "20261121-074500-3fa2"
 MIB = 1 << 20

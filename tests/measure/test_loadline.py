@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from measure.sought import US, exponential, sought, sustained_in_theory
-from seatrial.analysis.loadline.measured import is_scheduled
 from seatrial.measure import quiet
+from seatrial.trials.loadline.analysis.measured import is_scheduled
 
 PLAIN = {
     "channels": 8,

@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from seatrial.analysis.steady.snia import snia
-from seatrial.cli.precondition_command import planned
+from seatrial.cli.precondition.command import planned
 from seatrial.errors import TargetError
-from seatrial.measure.precondition import Conditioning, guessed_over_provisioning
 from seatrial.measure.progress import Silent
 from seatrial.measure.recorder import RoundsEnd
 from seatrial.measure.run import RunRequest, execute
 from seatrial.results.model import Sample
 from seatrial.results.store import ResultsFile
+from seatrial.stats.steady.snia import snia
+from seatrial.trials.io.measure.precondition import Conditioning, guessed_over_provisioning
 
 MIB = 1 << 20
 LONG = 40

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 
 from measure.fake_recorder import FakeRecorder
-from seatrial.analysis import settled
-from seatrial.analysis.audit.guide import guide
-from seatrial.analysis.audit.odd import odd_keys
-from seatrial.analysis.loadline.decider import decider
-from seatrial.measure.adaptive import adaptive
-from seatrial.measure.loadline import load_lines
-from seatrial.measure.precondition import Conditioning
 from seatrial.measure.progress import TimeLeft
 from seatrial.measure.rounds import interleaved
+from seatrial.stats.estimates import settled
+from seatrial.trials.audit.analysis.guide import guide
+from seatrial.trials.audit.analysis.odd import odd_keys
+from seatrial.trials.audit.measure.adaptive import adaptive
+from seatrial.trials.io.measure.precondition import Conditioning
+from seatrial.trials.loadline.analysis.decider import decider
+from seatrial.trials.loadline.measure import load_lines
 
 WHOLE = {"kind": "matrix", "operations": "read", "seconds": 2.0}
 MATRIX = WHOLE | {"block_sizes": ["4KiB", "64KiB"], "threads": [1, 4]}
@@ -105,7 +105,7 @@ def test_a_proof_that_takes_more_rounds_moves_nothing_back(monkeypatch):
 
     proof = study(FILL, MATRIX, rounds={"min": 7, "max": 25})
     recorder = Clocked(proof, monkeypatch=monkeypatch)
-    monkeypatch.setattr("seatrial.measure.precondition._require_whole", lambda *_: None)
+    monkeypatch.setattr("seatrial.trials.io.measure.precondition._require_whole", lambda *_: None)
     Conditioning(lambda rates: NotYet(len(rates) >= 9), discards=False)(recorder)
     assert len(recorder.samples) > 9
     assert_counts_down(recorder)

@@ -9,12 +9,12 @@ import pytest
 
 from cli.command import seatrial
 from measure.simulated import measured_in, run_study
-from seatrial.analysis import settled
-from seatrial.analysis.audit import audit_tables
-from seatrial.analysis.audit.odd import odd_keys
-from seatrial.analysis.summary import summarise
+from seatrial.findings.summary import summarise
 from seatrial.measure.remeasure import REMEASURED, remeasuring
 from seatrial.measure.rounds import interleaved
+from seatrial.stats.estimates import settled
+from seatrial.trials.audit.analysis import audit_tables
+from seatrial.trials.audit.analysis.odd import odd_keys
 
 USUAL = interleaved(settled, odd_keys)
 GAP = "gaps = [{ from_bytes = 32768, to_bytes = 65536, slowdown_factor = 3 }]"

@@ -3,9 +3,9 @@
 import pytest
 
 from analysis.builders import run_of
-from seatrial import context
 from seatrial.cli.study_command import plan_of
 from seatrial.errors import TargetError
+from seatrial.machine import fingerprint as context
 from seatrial.measure.same_targets import require_same_targets
 
 STUDY = """

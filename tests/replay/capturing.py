@@ -17,8 +17,8 @@ from cli.command import Ended, ended, start
 from replay.targets import Target
 from replay.wire import Relay, relay
 from seatrial import _core
-from seatrial.cli.sql_model import Reading
-from seatrial.targets.postgres.connection import Address
+from seatrial.cli.sql.model import Reading
+from seatrial.postgres.connection import Address
 
 WAIT_S = 30.0
 POLL_S = 0.02

@@ -16,7 +16,7 @@ import pytest
 from replay.loads import Logged, log_all
 from replay.logging_server import LoggingServer, logging_server
 from replay.targets import Target, target_server
-from seatrial.targets.postgres.binaries import Binaries, find_binaries, wheel_binaries
+from seatrial.postgres.binaries import Binaries, find_binaries, wheel_binaries
 from targets.postgres.programs import installed_programs
 
 FURTHER = "SEATRIAL_PG_BINS"

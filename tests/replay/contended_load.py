@@ -9,7 +9,7 @@ from collections.abc import Callable
 import psycopg
 
 from replay.logging_server import LoggingServer
-from seatrial.targets.postgres.connection import connect
+from seatrial.postgres.connection import connect
 
 TABLES = """
     CREATE TABLE place (id int PRIMARY KEY, code text NOT NULL UNIQUE, v bigint NOT NULL);

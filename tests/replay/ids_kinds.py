@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from seatrial.targets.postgres.connection import Address, connect
+from seatrial.postgres.connection import Address, connect
 
 SESSIONS = 4
 """Of more, a busy machine puts off some, draws come in another order than their records, and a

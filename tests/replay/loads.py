@@ -11,9 +11,9 @@ import psycopg
 
 from replay.logging_server import CLIENTS, MODES, TRANSACTIONS, LoggingServer
 from seatrial import _core
-from seatrial.cli.sql_model import Reading
-from seatrial.cli.sql_reading import Wanted, read_logs
-from seatrial.targets.postgres.connection import connect
+from seatrial.cli.sql.model import Reading
+from seatrial.cli.sql.reading import Wanted, read_logs
+from seatrial.postgres.connection import connect
 
 PROTOCOLS = ("simple", "extended", "prepared")
 ODD = "odd"

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.binaries import Binaries
-from seatrial.targets.postgres.cluster import create_cluster
-from seatrial.targets.postgres.connection import connect
-from seatrial.targets.postgres.server import Server
-from seatrial.targets.undo import UndoJournal
+from seatrial.machine.undo import UndoJournal
+from seatrial.postgres.account import account_for
+from seatrial.postgres.binaries import Binaries
+from seatrial.postgres.cluster import create_cluster
+from seatrial.postgres.connection import connect
+from seatrial.postgres.server import Server
 
 PREFIX = "%m [%p] %q%u@%d %a %c %v %x %e "
 """All that the other two formats tell, so that all three give the same."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import psycopg
 
 from replay.logging_server import LoggingServer
-from seatrial.targets.postgres.connection import connect
+from seatrial.postgres.connection import connect
 
 TABLES = """
     CREATE TABLE account (id int PRIMARY KEY, owner text NOT NULL, cents bigint NOT NULL);

@@ -16,15 +16,15 @@ from psycopg import sql
 
 from cli.command import Ended, ended, start
 from seatrial import _core
-from seatrial.results.replay import ReplayRecord
+from seatrial.machine.undo import UndoJournal
+from seatrial.postgres.account import account_for
+from seatrial.postgres.binaries import Binaries
+from seatrial.postgres.catalogue import read_catalogue
+from seatrial.postgres.cluster import Cluster, create_cluster
+from seatrial.postgres.connection import Address, connect
+from seatrial.postgres.server import Server
 from seatrial.results.store import ResultsFile
-from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.binaries import Binaries
-from seatrial.targets.postgres.catalogue import read_catalogue
-from seatrial.targets.postgres.cluster import Cluster, create_cluster
-from seatrial.targets.postgres.connection import Address, connect
-from seatrial.targets.postgres.server import Server
-from seatrial.targets.undo import UndoJournal
+from seatrial.trials.replay.record import ReplayRecord
 
 END_OF_LOGGING = 5
 """Statements of each log that a replay refuses: those that ended the logging."""

@@ -23,8 +23,8 @@ from replay.capturing import Capture, assert_unaltered, capturing, start_capture
 from replay.encrypting import encrypting_server
 from replay.targets import Target, play
 from seatrial import _core
-from seatrial.analysis.replay.judgement import judge
-from seatrial.cli.sql_compare_captures import of_trace
+from seatrial.cli.sql.compare.captures import of_trace
+from seatrial.trials.replay.analysis.judgement import judge
 
 PGBENCH_TABLES = "pgbench_captured"
 CLIENTS = 4

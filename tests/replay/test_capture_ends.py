@@ -16,8 +16,8 @@ from cli.command import Ended, ended, seatrial
 from replay import talk
 from replay.capturing import Command, assert_unaltered, capturing, start_capture
 from replay.targets import Target, play
-from seatrial.analysis.replay.judgement import judge
-from seatrial.targets.postgres.row_file import load_content
+from seatrial.postgres.row_file import load_content
+from seatrial.trials.replay.analysis.judgement import judge
 
 FILE_BYTES_MAX = 2_000
 

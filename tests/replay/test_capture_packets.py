@@ -27,8 +27,8 @@ from replay.encrypting import encrypting_server
 from replay.targets import Target, play
 from replay.wire import relay
 from seatrial import _core
-from seatrial.analysis.replay.judgement import judge
-from seatrial.cli.sql_model import PacketsSeen, Reading
+from seatrial.cli.sql.model import PacketsSeen, Reading
+from seatrial.trials.replay.analysis.judgement import judge
 
 CLIENTS = 4
 TRANSACTIONS = 60

@@ -11,13 +11,13 @@ import pytest
 from cli.command import Ended, seatrial
 from replay.targets import Target
 from seatrial import _core
-from seatrial.measure.database.driven import Way
-from seatrial.measure.database.plans import plans_of, shape
-from seatrial.measure.database.statements import counted, counted_at, grown
+from seatrial.machine.undo import UndoJournal
+from seatrial.postgres.account import account_for
+from seatrial.postgres.cluster import create_cluster
 from seatrial.results.store import ResultsFile
-from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.cluster import create_cluster
-from seatrial.targets.undo import UndoJournal
+from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.plans import plans_of, shape
+from seatrial.trials.database.measure.statements import counted, counted_at, grown
 from targets.postgres.programs import installed_programs
 
 ROWS = 100_000

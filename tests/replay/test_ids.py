@@ -22,10 +22,10 @@ from replay.ids_load import (
 from replay.loads import Trace, read
 from replay.logging_server import MODES
 from replay.targets import Target, play
-from seatrial.results.replay import ReplayRecord
-from seatrial.results.replay_ids import ReplayIdClass, ReplayIds
-from seatrial.targets.postgres.catalogue import read_catalogue
-from seatrial.targets.postgres.connection import connect
+from seatrial.postgres.catalogue import read_catalogue
+from seatrial.postgres.connection import connect
+from seatrial.trials.replay.record import ReplayRecord
+from seatrial.trials.replay.record_ids import ReplayIdClass, ReplayIds
 
 
 def play_with_ids(trace: Path, target: Target, name: str, **wanted: Any) -> ReplayRecord:

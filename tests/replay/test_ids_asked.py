@@ -13,10 +13,10 @@ import pytest
 
 from replay.capturing import capturing
 from replay.targets import catalogue_of, play
-from seatrial.measure.database.row_differences import compare_content
-from seatrial.results.replay_content import CAPTURE
-from seatrial.targets.postgres.connection import Address, connect
-from seatrial.targets.postgres.row_content import read_content
+from seatrial.postgres.connection import Address, connect
+from seatrial.postgres.row_content import read_content
+from seatrial.trials.replay.measure.row_differences import compare_content
+from seatrial.trials.replay.record_content import CAPTURE
 
 SESSIONS = 4
 TURNS = 60

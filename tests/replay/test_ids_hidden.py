@@ -18,8 +18,8 @@ from replay.ids_hidden import (
     play_hidden,
 )
 from replay.targets import catalogue_of, play
-from seatrial.results.replay import ReplayRecord
-from seatrial.targets.postgres.connection import connect
+from seatrial.postgres.connection import connect
+from seatrial.trials.replay.record import ReplayRecord
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 from seatrial.study.load import load_study
 from seatrial.study.plan import make_plan
-from seatrial.study.trace_facts import trace_facts
+from seatrial.trials.replay.study.trace_facts import trace_facts
 from targets.postgres.programs import installed_programs
 
 MAKE = Path(__file__).resolve().parents[2] / "tools/next-xraid/make.py"

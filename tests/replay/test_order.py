@@ -15,7 +15,7 @@ from replay.contended_load import SESSIONS, TABLES, contended_load
 from replay.loads import Trace, read
 from replay.logging_server import MODES, LoggingServer
 from replay.targets import END_OF_LOGGING, Target, play
-from seatrial.results.replay import ReplayRecord
+from seatrial.trials.replay.record import ReplayRecord
 
 TURNS = 24
 """Of each session."""

@@ -17,8 +17,8 @@ from replay.targets import (
     record_in,
     replay,
 )
-from seatrial.analysis.replay.judgement import judge
-from seatrial.results.replay import ReplayRecord
+from seatrial.trials.replay.analysis.judgement import judge
+from seatrial.trials.replay.record import ReplayRecord
 
 CLIENTS = 8
 TRANSACTIONS = 250

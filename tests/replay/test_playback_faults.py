@@ -24,9 +24,9 @@ from replay.targets import (
     start_replay,
     target_server,
 )
-from seatrial.cli.sql_reading import Wanted, read_logs
-from seatrial.results.replay import ReplayRecord
-from seatrial.targets.postgres.connection import connect
+from seatrial.cli.sql.reading import Wanted, read_logs
+from seatrial.postgres.connection import connect
+from seatrial.trials.replay.record import ReplayRecord
 from targets.postgres.programs import installed_programs
 
 CLIENTS = 4

@@ -8,11 +8,11 @@ import pytest
 
 from replay.targets import Target
 from seatrial.errors import UsageError
-from seatrial.measure.database.row_differences import compare_content
-from seatrial.results.replay_content import CAPTURE, ReplayContent
-from seatrial.targets.postgres.connection import connect
-from seatrial.targets.postgres.row_content import Content, read_content
-from seatrial.targets.postgres.row_file import load_content, packed
+from seatrial.postgres.connection import connect
+from seatrial.postgres.row_content import Content, read_content
+from seatrial.postgres.row_file import load_content, packed
+from seatrial.trials.replay.measure.row_differences import compare_content
+from seatrial.trials.replay.record_content import CAPTURE, ReplayContent
 
 ROWS = 60
 TABLES = """

@@ -12,7 +12,11 @@ from pathlib import Path
 
 from exports_hand import make_run, make_sample
 
-from seatrial.analysis.audit.model import (
+from seatrial.findings.model import CellSummary, Estimate, Summary
+from seatrial.findings.summary import summarise_cell
+from seatrial.results.model import Run
+from seatrial.study.cell import Cell
+from seatrial.trials.audit.analysis.model import (
     CellTable,
     Gap,
     GapKind,
@@ -21,10 +25,6 @@ from seatrial.analysis.audit.model import (
     TableAudit,
     TablePoint,
 )
-from seatrial.analysis.model import CellSummary, Estimate, Summary
-from seatrial.analysis.summary import summarise_cell
-from seatrial.results.model import Run
-from seatrial.study.cell import Cell
 
 PRINTED = Path(__file__).parents[2] / "reference" / "bm-flash-2009.csv"
 RAID5 = "raid5-4ssd-1controller"

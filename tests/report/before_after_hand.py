@@ -6,7 +6,8 @@ import functools
 import math
 from typing import Any, Literal
 
-from seatrial.analysis.beforeafter.model import (
+from seatrial.stats.estimate import Estimate
+from seatrial.trials.replay.compare.model import (
     Batch,
     BeforeAfter,
     Change,
@@ -18,8 +19,7 @@ from seatrial.analysis.beforeafter.model import (
     Side,
     Table,
 )
-from seatrial.analysis.beforeafter.verdict import verdict
-from seatrial.analysis.estimate import Estimate
+from seatrial.trials.replay.compare.verdict import verdict
 
 QUERIES = (
     # text, class, calls, mean before (ms), speed-up, spread

@@ -16,16 +16,8 @@ from exports_hand import make_finding
 from exports_hand import make_run as make_small_run
 
 from seatrial._core import Histogram
-from seatrial.analysis.database.model import (
-    CacheSweep,
-    DatabaseAnalysis,
-    DatabaseCell,
-    ReadShares,
-    TimeVerdict,
-)
-from seatrial.analysis.estimates import estimate_of_rounds
-from seatrial.analysis.model import CellSummary, Estimate, Finding, Summary
-from seatrial.analysis.summary import summarise_cell
+from seatrial.findings.model import CellSummary, Estimate, Finding, Summary
+from seatrial.findings.summary import summarise_cell
 from seatrial.results.model import (
     DatabaseRecord,
     OperationResult,
@@ -37,8 +29,16 @@ from seatrial.results.model import (
     Stall,
     Timeline,
 )
+from seatrial.stats.estimates import estimate_of_rounds
 from seatrial.study.cell import Cell, FactorValue
-from seatrial.study.database import DatabaseSpec, LoadSpec
+from seatrial.trials.database.analysis.model import (
+    CacheSweep,
+    DatabaseAnalysis,
+    DatabaseCell,
+    ReadShares,
+    TimeVerdict,
+)
+from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB

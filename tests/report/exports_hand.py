@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from seatrial._core import Histogram
-from seatrial.analysis.estimates import bandwidth_estimate, latency_estimates, rate_estimate
-from seatrial.analysis.model import CellSummary, Estimate, Finding, Summary, ThresholdResult
-from seatrial.results.model import (
-    OperationResult,
-    Outcome,
-    Run,
-    Sample,
-    Slice,
-    Stall,
-    Timeline,
-)
+from seatrial.findings.model import CellSummary, Estimate, Finding, Summary, ThresholdResult
+from seatrial.results.model import OperationResult, Outcome, Run, Sample, Slice, Stall, Timeline
+from seatrial.stats.estimates import bandwidth_estimate, latency_estimates, rate_estimate
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.thresholds import parse_threshold
 

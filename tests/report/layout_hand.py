@@ -12,8 +12,8 @@ import msgspec
 from exports_hand import make_run as make_small_run
 from exports_hand import make_sample, repeated
 
-from seatrial.analysis.model import Summary
-from seatrial.analysis.summary import summarise
+from seatrial.findings.model import Summary
+from seatrial.findings.summary import summarise
 from seatrial.results.model import (
     ArrayEvent,
     LayoutRecord,
@@ -27,7 +27,7 @@ from seatrial.results.model import (
     Verification,
 )
 from seatrial.study.cell import Cell
-from seatrial.study.layout import LayoutSpec
+from seatrial.trials.layouts.study.layout import LayoutSpec
 
 KIB = 1024
 GIB = 1024**3

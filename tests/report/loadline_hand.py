@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exports_hand import estimate
 
-from seatrial.analysis.loadline.model import LoadLine, LoadStep
+from seatrial.trials.loadline.analysis.model import LoadLine, LoadStep
 
 LIMIT_NS = 5_000_000
 FULL_PER_S = 20_000

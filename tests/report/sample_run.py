@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seatrial._core import Histogram
-from seatrial.analysis.model import CellSummary, Finding, Summary
-from seatrial.analysis.summary import summarise_cell
+from seatrial.findings.model import CellSummary, Finding, Summary
+from seatrial.findings.summary import summarise_cell
 from seatrial.results.model import (
     ErrorSample,
     OperationResult,

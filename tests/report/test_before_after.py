@@ -17,17 +17,17 @@ from before_after_hand import (
 from page_reader import Node, embedded, read
 from sample_run import HOSTILE
 
-from seatrial.analysis.beforeafter.model import Measured, OneSided
-from seatrial.report.before_after_page import render
-from seatrial.report.before_after_tables import (
+from seatrial.report.document import BYTES_MAX
+from seatrial.trials.replay.compare.model import Measured, OneSided
+from seatrial.trials.replay.compare.report.figures import before_after_figures
+from seatrial.trials.replay.compare.report.page import render
+from seatrial.trials.replay.compare.report.sections import compared_part
+from seatrial.trials.replay.compare.report.tables import (
     batches_table,
     changes_table,
     one_sided_table,
     regressions_table,
 )
-from seatrial.report.document import BYTES_MAX
-from seatrial.report.figures.before_after import before_after_figures
-from seatrial.report.sections.before_after import compared_part
 
 
 @pytest.fixture(scope="module")

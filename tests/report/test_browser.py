@@ -14,10 +14,10 @@ import pytest
 from browsing import Visit, await_width, brightness
 from sample_run import HOSTILE, sample_summary
 
-from seatrial.analysis.model import Summary
-from seatrial.analysis.wording import format_estimate, format_value
+from seatrial.findings.model import Summary
 from seatrial.report.page import render
 from seatrial.report.tables import doubt_text
+from seatrial.stats.wording import format_estimate, format_value
 
 pytestmark = pytest.mark.browser
 

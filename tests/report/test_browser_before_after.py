@@ -11,7 +11,7 @@ import pytest
 from before_after_hand import full_before_after
 from browsing import Visit, brightness
 
-from seatrial.report.before_after_page import render
+from seatrial.trials.replay.compare.report.page import render
 
 pytestmark = pytest.mark.browser
 

@@ -8,8 +8,8 @@ from exports_hand import make_run
 from page_reader import read
 from sample_run import HOSTILE
 
-from seatrial.analysis.compare.model import Side
 from seatrial.report.comparison_page import render
+from seatrial.stats.compare.model import Side
 
 BYTES_MAX = 1_500_000
 

@@ -6,9 +6,9 @@ from comparison_hand import make_comparand, make_comparison, ratio
 from exports_hand import estimate
 from page_reader import embedded, read
 
-from seatrial.analysis.compare.model import Comparand, Difference, Overall
 from seatrial.report.comparison_page import render
 from seatrial.report.comparison_tables import comparison_table, overall_table
+from seatrial.stats.compare.model import Comparand, Difference, Overall
 
 ANSWER = Overall(cells=2, p_value=0.001, p_adjusted=0.004, answer="higher")
 

@@ -22,15 +22,15 @@ from database_hand import (
 from page_reader import Node, embedded, read
 from sample_run import sample_summary
 
-from seatrial.analysis.database.model import DatabaseAnalysis
-from seatrial.analysis.model import CellSummary, Summary
-from seatrial.analysis.wording import format_estimate
+from seatrial.findings.model import CellSummary, Summary
 from seatrial.report import published
 from seatrial.report.document import BYTES_MAX
-from seatrial.report.figures.courses import STEPS_MAX, course_figure
 from seatrial.report.figures.model import Course, Figure
+from seatrial.report.figures.timelines import STEPS_MAX, course_figure
 from seatrial.report.page import render
 from seatrial.report.published import published_rates
+from seatrial.stats.wording import format_estimate
+from seatrial.trials.database.analysis.model import DatabaseAnalysis
 
 REFERENCE = Path(__file__).parents[2] / "reference" / "pgbench-2010.csv"
 

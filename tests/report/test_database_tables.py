@@ -20,10 +20,13 @@ from database_hand import (
 )
 from sample_run import sample_summary
 
-from seatrial.analysis.database.model import DatabaseAnalysis
-from seatrial.analysis.database.samples import batch_length
-from seatrial.analysis.model import Estimate, Summary
-from seatrial.report.database_tables import (
+from seatrial.findings.model import Estimate, Summary
+from seatrial.report.page import render
+from seatrial.report.table import Table, as_text, rate_text
+from seatrial.report.tables import tables
+from seatrial.trials.database.analysis.model import DatabaseAnalysis
+from seatrial.trials.database.analysis.samples import batch_length
+from seatrial.trials.database.report.tables import (
     WIDTH_MAX,
     database_tables,
     inverse,
@@ -31,11 +34,8 @@ from seatrial.report.database_tables import (
     process_rate,
     rate_tables,
 )
-from seatrial.report.database_time_tables import others_table
-from seatrial.report.database_words import figure_name, figure_text, seconds_interval
-from seatrial.report.page import render
-from seatrial.report.table import Table, as_text, rate_text
-from seatrial.report.tables import tables
+from seatrial.trials.database.report.time_tables import others_table
+from seatrial.trials.database.report.words import figure_name, figure_text, seconds_interval
 
 
 @functools.cache

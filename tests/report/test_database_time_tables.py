@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from database_hand import database_cell, database_summary
 
-from seatrial.analysis.database.model import DatabaseAnalysis
-from seatrial.report.database_time_tables import time_tables
+from seatrial.trials.database.analysis.model import DatabaseAnalysis
+from seatrial.trials.database.report.time_tables import time_tables
 
 
 def test_a_figure_that_only_a_later_cell_has_stands_where_it_stands_there():

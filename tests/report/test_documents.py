@@ -10,22 +10,19 @@ import json_schema
 import pytest
 from exports_hand import make_finding
 
-from seatrial import context
-from seatrial.analysis import preflight
-from seatrial.cli.backend_check import check_layouts
-from seatrial.cli.documents import (
-    check_document,
-    clean_document,
-    plan_document,
-    report_document,
+from seatrial.cli.check.backend import check_layouts
+from seatrial.cli.check.server import check_server
+from seatrial.cli.documents import check_document, clean_document, plan_document, report_document
+from seatrial.findings.registry import (
+    preflight,
 )
-from seatrial.cli.server_check import check_server
+from seatrial.machine import fingerprint as context
+from seatrial.machine.undo import Undone
+from seatrial.machine.undoers import UNDOERS, Outcome
 from seatrial.study.estimate import prefill_bytes
 from seatrial.study.load import load_study, parse_study, shipped_studies
 from seatrial.study.model import TargetInfo
 from seatrial.study.plan import make_plan
-from seatrial.targets.undo import Undone
-from seatrial.targets.undoers import UNDOERS, Outcome
 
 KINDS = (
     "run", "audit", "comparison", "runs", "plan", "precondition", "layouts", "standing", "reading",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from exports_hand import make_cell, make_sample, make_summary, summarised, summary_with
 
-from seatrial.analysis.model import CellSummary
 from seatrial.errors import UsageError
+from seatrial.findings.model import CellSummary
 from seatrial.report.exports import export
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3

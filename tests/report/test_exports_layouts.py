@@ -10,7 +10,7 @@ import json_schema
 import pytest
 from layout_hand import layout_summary
 
-from seatrial.analysis.model import Summary
+from seatrial.findings.model import Summary
 from seatrial.report.exports import export
 
 

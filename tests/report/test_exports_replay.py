@@ -11,7 +11,7 @@ from exports_hand import make_cell, make_sample, summarised
 
 from results.replay_records import make_replay_record
 from seatrial.report.exports import export
-from seatrial.results.replay import ReplayRecord
+from seatrial.trials.replay.record import ReplayRecord
 
 
 def test_json_holds_the_record_as_published():

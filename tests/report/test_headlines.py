@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from page_reader import read
 
-from seatrial.analysis.fastest import settings_words
-from seatrial.analysis.model import CellSummary, Finding, Summary
-from seatrial.analysis.summary import summarise
-from seatrial.analysis.verdict import verdict
-from seatrial.analysis.wording import format_estimate
 from seatrial.cli.outcome import run_text
+from seatrial.findings.model import CellSummary, Finding, Summary
+from seatrial.findings.summary import summarise
+from seatrial.findings.verdict import verdict
 from seatrial.report.exports import export
 from seatrial.report.figures.page_order import figures_of, figures_of_run
 from seatrial.report.markup import NO_BREAK_SPACE
 from seatrial.report.page import render
+from seatrial.stats.fastest import settings_words
+from seatrial.stats.wording import format_estimate
 
 PATTERNS = {"random", "sequential"}
 KIB = 1024

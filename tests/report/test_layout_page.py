@@ -7,21 +7,21 @@ import pytest
 from layout_hand import SPECS, layout_summary
 from page_reader import Node, embedded, read
 
-from seatrial.analysis.layouts.figures import FIGURES
-from seatrial.analysis.model import Summary
+from seatrial.findings.model import Summary
 from seatrial.report.document import BYTES_MAX
-from seatrial.report.figures.array_marks import array_marks, dips_of, event_text
-from seatrial.report.figures.layouts import (
+from seatrial.report.figures.model import Figure
+from seatrial.report.figures.page_order import charted_part, left_out
+from seatrial.report.page import render
+from seatrial.results.model import ArrayEvent
+from seatrial.trials.layouts.analysis.figures import FIGURES
+from seatrial.trials.layouts.report.array_marks import array_marks, dips_of, event_text
+from seatrial.trials.layouts.report.figures import (
     figure_name,
     in_runs,
     layout_figures,
     line_names,
     numbers_sentence,
 )
-from seatrial.report.figures.model import Figure
-from seatrial.report.figures.page_order import charted_part, left_out
-from seatrial.report.page import render
-from seatrial.results.model import ArrayEvent
 
 
 @pytest.fixture(scope="module")

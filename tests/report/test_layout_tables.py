@@ -6,14 +6,14 @@ import msgspec
 import pytest
 from layout_hand import ROUNDS, SPECS, layout_samples, layout_summary, make_run
 
-from seatrial.analysis.model import Summary
-from seatrial.analysis.summary import summarise
 from seatrial.cli.options import default_results
 from seatrial.cli.outcome import targets_text
-from seatrial.report.layout_failure_tables import data_text, rebuild_text, unprotected_text
-from seatrial.report.layout_words import layout_sentences
+from seatrial.findings.model import Summary
+from seatrial.findings.summary import summarise
 from seatrial.report.table import NO_FIGURE, Table, as_text
 from seatrial.report.tables import tables
+from seatrial.trials.layouts.report.failure_tables import data_text, rebuild_text, unprotected_text
+from seatrial.trials.layouts.report.words import layout_sentences
 
 WIDTH_MAX = 100
 

@@ -9,13 +9,13 @@ from exports_hand import estimate, make_cell, make_summary, summary_with
 from loadline_hand import LIMIT_NS, RATES_PER_S, make_load_line, make_step
 from page_reader import read
 
-from seatrial.analysis.estimate import AtLeast
-from seatrial.analysis.wording import format_estimate
 from seatrial.report.exports import export
-from seatrial.report.figures.loadline import load_line_figures
-from seatrial.report.load_line_tables import exact_duration, load_line_table
 from seatrial.report.page import render
 from seatrial.report.tables import as_text, tables
+from seatrial.stats.estimate import AtLeast
+from seatrial.stats.wording import format_estimate
+from seatrial.trials.loadline.report.figure import load_line_figures
+from seatrial.trials.loadline.report.tables import exact_duration, load_line_table
 
 LINE = make_load_line()
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from page_reader import Node, read
 
-from seatrial.analysis.model import Summary
-from seatrial.analysis.summary import summarise
+from seatrial.findings.model import Summary
+from seatrial.findings.summary import summarise
 from seatrial.importers import read_results
 from seatrial.report.exports import export
 from seatrial.report.page import render

@@ -17,17 +17,17 @@ from audit_hand import (
 )
 from page_reader import read
 
-from seatrial.analysis.audit.model import Parameter
-from seatrial.report.audit_tables import (
+from seatrial.report.figures.model import View
+from seatrial.report.figures.page_order import figures_of
+from seatrial.report.page import render
+from seatrial.trials.audit.analysis.model import Parameter
+from seatrial.trials.audit.report.tables import (
     audit_tables,
     cells_table,
     parameter_name,
     parameter_text,
     parameters_table,
 )
-from seatrial.report.figures.model import View
-from seatrial.report.figures.page_order import figures_of
-from seatrial.report.page import render
 
 SUMMARY = article_summary()
 FIGURES = {f.id: f for f in figures_of(SUMMARY.cells, audits=SUMMARY.audits)}

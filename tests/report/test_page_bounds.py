@@ -8,9 +8,9 @@ import msgspec
 from page_reader import embedded, read
 from sample_run import KIB, Maker, make_run, random_draft, sample_summary
 
-from seatrial.analysis.audit import audit_tables
-from seatrial.analysis.model import Summary
+from seatrial.findings.model import Summary
 from seatrial.report.page import render
+from seatrial.trials.audit.analysis import audit_tables
 
 RENDER_S_MAX = 3.0
 BYTES_MAX = 1_500_000

@@ -6,10 +6,10 @@ import pytest
 from page_reader import Node, embedded, read
 from sample_run import sample_summary
 
-from seatrial.analysis.model import CellSummary, Estimate, Summary
-from seatrial.analysis.wording import format_count, format_value
+from seatrial.findings.model import CellSummary, Estimate, Summary
 from seatrial.report.page import render
 from seatrial.report.tables import Table, doubt_text, tables
+from seatrial.stats.wording import format_count, format_value
 
 PERCENTILES = ("p50", "p90", "p99", "p99.9")
 

@@ -11,12 +11,17 @@ from replay_hand import SIZES_MIB, several, summary_of, sweep
 
 from analysis.replay.hand import Play
 from seatrial.report import published
-from seatrial.report.database_tables import sweep_tables
-from seatrial.report.figures.replay_caches import cache_figures
 from seatrial.report.page import render
 from seatrial.report.published import LINES_FILE, published_lines
-from seatrial.report.replay_caches import cache_sizes, cache_tables, rank_text, sweep_sentences
-from seatrial.report.replay_tables import replay_tables
+from seatrial.trials.database.report.tables import sweep_tables
+from seatrial.trials.replay.report.cache_figures import cache_figures
+from seatrial.trials.replay.report.caches import (
+    cache_sizes,
+    cache_tables,
+    rank_text,
+    sweep_sentences,
+)
+from seatrial.trials.replay.report.tables import replay_tables
 
 REFERENCE = Path(__file__).parents[2] / "reference" / LINES_FILE
 NAMES = ["hdd, schema new", "hdd, schema old", "ssd, schema new", "ssd, schema old"]

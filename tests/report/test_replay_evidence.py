@@ -10,15 +10,15 @@ from analysis.builders import run_of
 from analysis.database.hand import MACHINE
 from analysis.replay.hand import sample_of
 from results.replay_records import FULL, IDS
-from seatrial.analysis.model import Summary
-from seatrial.analysis.replay.ids import ids_sentence
-from seatrial.analysis.summary import summarise
+from seatrial.findings.model import Summary
+from seatrial.findings.summary import summarise
 from seatrial.report.page import render
-from seatrial.report.replay_evidence_tables import ids_table, sequences_table
-from seatrial.report.replay_tables import replay_tables
-from seatrial.results.replay_content import CAPTURE, ReplayContent, TableDifference
-from seatrial.results.replay_ids import ReplayIdClass, ReplayIds
-from seatrial.results.start import StartRecord
+from seatrial.trials.database.start import StartRecord
+from seatrial.trials.replay.analysis.ids import ids_sentence
+from seatrial.trials.replay.record_content import CAPTURE, ReplayContent, TableDifference
+from seatrial.trials.replay.record_ids import ReplayIdClass, ReplayIds
+from seatrial.trials.replay.report.evidence_tables import ids_table, sequences_table
+from seatrial.trials.replay.report.tables import replay_tables
 
 START = StartRecord(
     lsn="0/3000148",

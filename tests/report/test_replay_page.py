@@ -7,11 +7,11 @@ from page_reader import Node, embedded, read
 from replay_hand import paced, several, summary_of, troubled
 
 from analysis.replay.hand import Play
-from seatrial.analysis.model import Summary
-from seatrial.analysis.summary import summarise
+from seatrial.findings.model import Summary
+from seatrial.findings.summary import summarise
 from seatrial.report.document import BYTES_MAX
 from seatrial.report.page import render
-from seatrial.report.sections.replay import replay_part
+from seatrial.trials.replay.report.section import replay_part
 
 
 def page(summary: Summary) -> Node:

@@ -12,12 +12,12 @@ import pytest
 from replay_hand import paced, several, summary_of, troubled
 
 from analysis.replay.hand import Play
-from seatrial.analysis.summary import summarise
 from seatrial.errors import UsageError
+from seatrial.findings.summary import summarise
 from seatrial.report.exports import export
-from seatrial.report.replay_tables import replay_tables
 from seatrial.report.table import as_text
 from seatrial.report.tables import tables
+from seatrial.trials.replay.report.tables import replay_tables
 
 
 def test_tables_fit_a_terminal():

@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 from json_schema import breaches, load
 from page_reader import read
 
-from seatrial.analysis.estimate import Range
-from seatrial.analysis.estimates import estimate_of_rounds, settled
-from seatrial.analysis.model import CellSummary, Summary
-from seatrial.analysis.summary import summarise
-from seatrial.analysis.thresholds import evaluate
-from seatrial.analysis.verdict import verdict
-from seatrial.analysis.wording import format_estimate
 from seatrial.cli.outcome import run_text
+from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.summary import summarise
+from seatrial.findings.thresholds import evaluate
+from seatrial.findings.verdict import verdict
 from seatrial.report.exports import export
 from seatrial.report.figures.model import Point
 from seatrial.report.figures.page_order import figures_of_run
 from seatrial.report.page import render
 from seatrial.report.table import doubt_text
+from seatrial.stats.estimate import Range
+from seatrial.stats.estimates import estimate_of_rounds, settled
+from seatrial.stats.wording import format_estimate
 from seatrial.study.thresholds import parse_threshold
 
 OF_THE_ISSUE = (11_150, 1_967, 662, 657)

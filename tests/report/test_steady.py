@@ -8,7 +8,7 @@ from exports_hand import SLICE_NS, make_cell, make_sample, make_summary, repeate
 from page_reader import read
 from steady_hand import make_phase, make_steady
 
-from seatrial.analysis.model import CellSummary, Summary
+from seatrial.findings.model import CellSummary, Summary
 from seatrial.report.exports import export
 from seatrial.report.figures.steady import steady_figures
 from seatrial.report.page import render

@@ -12,7 +12,7 @@ from exports_hand import (
 )
 from sample_run import sample_summary
 
-from seatrial.analysis.model import CellSummary
+from seatrial.findings.model import CellSummary
 from seatrial.report.tables import Table, as_text, runs_table, tables
 
 BLANK = "0 completed, oldest in flight 4.2 s"

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from results.replay_records import make_replay_record
-from seatrial.results import replay
-from seatrial.results.replay import STATEMENTS, ReplayAccount, ReplayRecord
-from seatrial.results.replay_ids import (
+from seatrial.trials.replay import record as replay
+from seatrial.trials.replay.record import STATEMENTS, ReplayAccount, ReplayRecord
+from seatrial.trials.replay.record_ids import (
     ReplayIdClass,
     ReplayIdExample,
     ReplayIdPattern,

@@ -37,9 +37,9 @@ from seatrial.results.model import (
     Timeline,
     Verification,
 )
-from seatrial.results.replay import STATEMENTS, ReplayAccount
 from seatrial.results.store import ResultsFile
 from seatrial.study.cell import Cell
+from seatrial.trials.replay.record import STATEMENTS, ReplayAccount
 
 RUN_ID = "20261121-074500-3fa2"
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from seatrial.study.cell import Cell
-from seatrial.study.database import LoadSpec, spec_of
 from seatrial.study.load import study_from_mapping, study_to_mapping
 from seatrial.study.plan import make_plan, order
 from seatrial.study.render import render_plan
+from seatrial.trials.database.study.workloads import LoadSpec, spec_of
 from study.builders import plan_of, study_of
 
 SERVER = '[[target]]\nkind = "database"\nurl = "postgresql://u@h/db"\n'

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from seatrial.errors import StudyError
-from seatrial.study import database_cost
-from seatrial.study.database import LoadSpec, spec_of
 from seatrial.study.estimate import (
     cell_time_s,
     cell_write_bytes,
@@ -17,6 +15,8 @@ from seatrial.study.estimate import (
 )
 from seatrial.study.model import TargetInfo
 from seatrial.study.plan import make_plan
+from seatrial.trials.database.study import cost as database_cost
+from seatrial.trials.database.study.workloads import LoadSpec, spec_of
 from study.builders import plan_of, study_of
 
 MIB, GIB = 1 << 20, 1 << 30

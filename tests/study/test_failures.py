@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from seatrial.study.database_cells import OWN_FACTORS
 from seatrial.study.plan import make_plan
+from seatrial.trials.database.study.cells import OWN_FACTORS
 from study.builders import said, study_of
 
 IO = '[[workload]]\nkind = "io"\n'

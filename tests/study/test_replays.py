@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import StudyError, UsageError
-from seatrial.study.database import LoadSpec, spec_of
-from seatrial.study.database_cost import SCALE_BYTES, data_bytes
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate
 from seatrial.study.load import load_study
 from seatrial.study.override import override
 from seatrial.study.plan import make_plan
 from seatrial.study.render import render_plan
+from seatrial.trials.database.study.cost import SCALE_BYTES, data_bytes
+from seatrial.trials.database.study.workloads import LoadSpec, spec_of
 from study.builders import plan_of, said, study_of
 from study.traces import make_trace, read_raw, read_trace
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.errors import AlignmentError, RefusedError, SeatrialError, TargetError, UsageError
-from seatrial.targets import guard, loop
-from seatrial.targets.device import Device, open_device
-from seatrial.targets.guard import inspect
-from seatrial.targets.loop import attach, detach
-from seatrial.targets.undo import UndoJournal
-from seatrial.targets.undoers import loop_backing
+from seatrial.machine import guard, loop
+from seatrial.machine.device import Device, open_device
+from seatrial.machine.guard import inspect
+from seatrial.machine.loop import attach, detach
+from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undoers import loop_backing
 from targets.conftest import MIB, run
 
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.context.tree import LIVE
 from seatrial.errors import AlignmentError, DirectError, SpaceError, TargetError
-from seatrial.targets import direct, file
-from seatrial.targets.direct import direct_alignment, kernel_alignment, require_multiple
-from seatrial.targets.file import TrialFolder, check_space
-from seatrial.targets.undo import UndoJournal
+from seatrial.machine import direct, file
+from seatrial.machine.direct import direct_alignment, kernel_alignment, require_multiple
+from seatrial.machine.file import TrialFolder, check_space
+from seatrial.machine.fingerprint.tree import LIVE
+from seatrial.machine.undo import UndoJournal
 from targets.conftest import MIB, need_command, run
 
 GIB = 1024 * MIB

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.errors import RefusedError, TargetError
-from seatrial.targets import guard
-from seatrial.targets.guard import inspect, permit_write, unreadable
-from seatrial.targets.marker import write_marker
+from seatrial.machine import guard
+from seatrial.machine.guard import inspect, permit_write, unreadable
+from seatrial.machine.marker import write_marker
 from targets.conftest import MIB, need_command, put, run
 
 

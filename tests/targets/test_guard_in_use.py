@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import RefusedError
-from seatrial.targets.guard import inspect, permit_write
+from seatrial.machine.guard import inspect, permit_write
 from targets.conftest import MIB, need_command, run
 from targets.zfs_daemon import answering_zfs
 

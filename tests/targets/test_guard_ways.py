@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.context.medium import lasting_name, number_text
-from seatrial.context.tree import LIVE, CommandOutput, SystemTree
 from seatrial.errors import RefusedError
-from seatrial.targets import guard
-from seatrial.targets.guard import permit_write
-from seatrial.targets.uses import Survey
+from seatrial.machine import guard
+from seatrial.machine.fingerprint.medium import lasting_name, number_text
+from seatrial.machine.fingerprint.tree import LIVE, CommandOutput, SystemTree
+from seatrial.machine.guard import permit_write
+from seatrial.machine.uses import Survey
 from targets.conftest import MIB, run
 from targets.test_uses import FakeMachine
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.errors import TargetError, UsageError
-from seatrial.targets import resolve as room
-from seatrial.targets.resolve import TargetKind, resolve, resolve_directory
+from seatrial.machine import resolve as room
+from seatrial.machine.resolve import TargetKind, resolve, resolve_directory
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.context.medium import extent_of_device
 from seatrial.errors import RefusedError
-from seatrial.targets.run_lock import RunLock, identities
+from seatrial.machine.fingerprint.medium import extent_of_device
+from seatrial.machine.run_lock import RunLock, identities
 from targets.conftest import run
 from targets.test_uses import FakeMachine
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seatrial.context.tree import CommandMissingError
-from seatrial.targets import signatures
-from seatrial.targets.signatures import Signature, probe_signatures, read_signatures
+from seatrial.machine import signatures
+from seatrial.machine.fingerprint.tree import CommandMissingError
+from seatrial.machine.signatures import Signature, probe_signatures, read_signatures
 from targets.conftest import MIB, need_command, put, run
 
 KIB = 1024

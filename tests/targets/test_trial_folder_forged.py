@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import SeatrialError
-from seatrial.targets.direct import direct_alignment
-from seatrial.targets.file import TrialFolder
-from seatrial.targets.marker import MARKER_NAME, write_marker
-from seatrial.targets.undo import UndoJournal, clean
+from seatrial.machine.direct import direct_alignment
+from seatrial.machine.file import TrialFolder
+from seatrial.machine.marker import MARKER_NAME, write_marker
+from seatrial.machine.undo import UndoJournal, clean
 from targets.conftest import MIB
 
 PRECIOUS = b"payroll" * 1000

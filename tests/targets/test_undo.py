@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seatrial.errors import RefusedError, SeatrialError, UsageError
+from seatrial.machine import undo, undoers
+from seatrial.machine.marker import MARKER_NAME, write_marker
+from seatrial.machine.undo import Kept, UndoJournal, clean, kept_journals, state_folder
+from seatrial.machine.undoers import UNDOERS, Outcome, Result, Undoer
 from seatrial.processes import Owner, start_ticks
-from seatrial.targets import undo, undoers
-from seatrial.targets.marker import MARKER_NAME, write_marker
-from seatrial.targets.undo import Kept, UndoJournal, clean, kept_journals, state_folder
-from seatrial.targets.undoers import UNDOERS, Outcome, Result, Undoer
 
 DEAD = Owner(**(msgspec.structs.asdict(Owner.current()) | {"start_ticks": 1}))
 

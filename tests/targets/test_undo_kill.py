@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.targets import undoers, unmounting
-from seatrial.targets.loop import attach
-from seatrial.targets.undo import UndoJournal, clean
-from seatrial.targets.undoers import loop_backing
+from seatrial.machine import undoers, unmounting
+from seatrial.machine.loop import attach
+from seatrial.machine.undo import UndoJournal, clean
+from seatrial.machine.undoers import loop_backing
 from targets.conftest import MIB, run
 
 MAKE_FILES = """
@@ -144,7 +144,7 @@ def test_taking_a_journal_over_waits_its_turn(tmp_path, child, state_dir):
     kill(child(MAKE_FILES + REPORT_AND_WAIT, str(tmp_path)))
     with (state_dir / "undo.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        cleaner = child("from seatrial.targets.undo import clean; clean()")
+        cleaner = child("from seatrial.machine.undo import clean; clean()")
         with pytest.raises(subprocess.TimeoutExpired):
             cleaner.wait(1.5)
         assert (tmp_path / ".seatrial-run1").exists()

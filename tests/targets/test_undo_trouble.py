@@ -7,11 +7,11 @@ import signal
 import pytest
 
 from seatrial.errors import SpaceError, UsageError
-from seatrial.targets import undo
-from seatrial.targets.file import TrialFolder
-from seatrial.targets.postgres.cluster_errors import died_in_mid_run
-from seatrial.targets.undo import UndoJournal, clean
-from seatrial.targets.undoer import Undoer, undone
+from seatrial.machine import undo
+from seatrial.machine.file import TrialFolder
+from seatrial.machine.undo import UndoJournal, clean
+from seatrial.machine.undoer import Undoer, undone
+from seatrial.postgres.cluster_errors import died_in_mid_run
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from seatrial.context.tree import SystemTree
-from seatrial.targets.sysblock import node_by_number
-from seatrial.targets.uses import uses_of_device
+from seatrial.machine.fingerprint.tree import SystemTree
+from seatrial.machine.sysblock import node_by_number
+from seatrial.machine.uses import uses_of_device
 
 ROOT_MOUNT = "22 1 8:17 / / rw,relatime - ext4 /dev/sdb1 rw"
 

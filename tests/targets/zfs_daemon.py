@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from seatrial.targets.layouts.backends.zfs import BACKEND
+from seatrial.trials.layouts.build.backends.zfs import BACKEND
 
 PATIENCE_S = 10
 

@@ -19,13 +19,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from seatrial.cli.sql_reading import Wanted, read_logs
-from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.binaries import find_binaries
-from seatrial.targets.postgres.cluster import Cluster, create_cluster
-from seatrial.targets.postgres.connection import connect
-from seatrial.targets.postgres.server import Server
-from seatrial.targets.undo import UndoJournal
+from seatrial.cli.sql.reading import Wanted, read_logs
+from seatrial.machine.undo import UndoJournal
+from seatrial.postgres.account import account_for
+from seatrial.postgres.binaries import find_binaries
+from seatrial.postgres.cluster import Cluster, create_cluster
+from seatrial.postgres.connection import connect
+from seatrial.postgres.server import Server
 
 HERE: Final = Path(__file__).parent
 DATABASE: Final = "shop"

@@ -10,7 +10,7 @@ import click
 from seatrial.cli.options import json_option
 
 if TYPE_CHECKING:
-    from seatrial.targets.undo import Undone
+    from seatrial.machine.undo import Undone
 
 EPILOG = """\b
 Examples:
@@ -27,7 +27,7 @@ def command(dry_run: bool, as_json: bool) -> int:
 
     Runs that are still going are left alone, and so are layouts that `layout build` left standing.
     """
-    from seatrial.targets.undo import clean  # noqa: PLC0415 - not for --help
+    from seatrial.machine.undo import clean  # noqa: PLC0415 - not for --help
 
     return tell_undone(clean(dry_run=dry_run), as_json=as_json)
 
@@ -35,7 +35,7 @@ def command(dry_run: bool, as_json: bool) -> int:
 def tell_undone(undone: Sequence[Undone], *, as_json: bool) -> int:
     """Print what became of changes; return 1 where one could not be undone, else 0."""
     from seatrial.cli.documents import clean_document  # noqa: PLC0415 - not for --help
-    from seatrial.targets.undoers import Outcome  # noqa: PLC0415
+    from seatrial.machine.undoers import Outcome  # noqa: PLC0415
 
     if as_json:
         click.echo(clean_document(undone), nl=False)

@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 
-from seatrial.analysis.compare.model import Comparison, Side
-from seatrial.analysis.model import Finding
-from seatrial.analysis.wording import format_size
-from seatrial.cli.backend_check import LayoutCheck
-from seatrial.cli.precondition_cost import Cost
-from seatrial.cli.server_check import ServerCheck
+from seatrial.cli.check.backend import LayoutCheck
+from seatrial.cli.check.server import ServerCheck
+from seatrial.cli.precondition.cost import Cost
+from seatrial.findings.model import Finding
+from seatrial.machine.undo import Undone
 from seatrial.report.exports.json_document import as_text, document
+from seatrial.stats.compare.model import Comparison, Side
+from seatrial.stats.wording import format_size
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate
 from seatrial.study.model import Plan, PlannedTarget
-from seatrial.targets.undo import Undone
 
 
 def plan_document(plan: Plan, commands: Mapping[str, Sequence[str]] | None = None) -> str:

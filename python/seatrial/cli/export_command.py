@@ -12,7 +12,7 @@ from seatrial.cli.options import json_option, results_option, run_argument
 from seatrial.report.exports import FORMATS
 
 if TYPE_CHECKING:
-    from seatrial.analysis.model import Summary
+    from seatrial.findings.model import Summary
 
 EPILOG = """\b
 Examples:

@@ -66,7 +66,7 @@ def _is_snapshot(path: Path) -> bool:
 
 
 def _is_rows(path: Path) -> bool:
-    from seatrial.targets.postgres.row_file import is_content  # noqa: PLC0415 - likewise
+    from seatrial.postgres.row_file import is_content  # noqa: PLC0415 - likewise
 
     return is_content(path)
 

@@ -39,6 +39,19 @@ COMMANDS: Final = {
 }
 """Every command and its short help, so that listing them imports none."""
 
+_FOLDERS: Final = {
+    "lab": "lab.command",
+    "db": "db.command",
+    "precondition": "precondition.command",
+    "layout": "layouts.command",
+    "check": "check.command",
+    "audit": "audit.command",
+    "compare": "compare.command",
+    "sql": "sql.command",
+    "import": "imports.command",
+}
+"""Where a command has a folder of its own; the others are modules such as ``io_command``."""
+
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
@@ -51,7 +64,8 @@ class LazyGroup(click.Group):
         """Import and return one command; None when there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
-        command = import_module(f"seatrial.cli.{cmd_name}_command").command
+        module = _FOLDERS.get(cmd_name, f"{cmd_name}_command")
+        command = import_module(f"seatrial.cli.{module}").command
         assert isinstance(command, click.Command)  # noqa: S101 - a defect of ours, not of a user
         return command
 

@@ -11,19 +11,13 @@ from typing import Final
 
 import click
 
-from seatrial.analysis import settled, summarise
-from seatrial.analysis.audit.guide import guide
-from seatrial.analysis.audit.odd import odd_keys
-from seatrial.analysis.findings.interrupted import is_resumable, resuming
-from seatrial.analysis.loadline.decider import decider
-from seatrial.analysis.model import Finding, Summary, ThresholdResult
-from seatrial.analysis.wording import format_count, format_plural
 from seatrial.cli import terminal
 from seatrial.cli.files import Output
 from seatrial.cli.repeating import next_command, repeated
 from seatrial.errors import SeatrialError
-from seatrial.measure.adaptive import adaptive
-from seatrial.measure.loadline import load_lines
+from seatrial.findings.interrupted import is_resumable, resuming
+from seatrial.findings.model import Finding, Summary, ThresholdResult
+from seatrial.findings.summary import summarise
 from seatrial.measure.recorder import Conductor
 from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
@@ -32,9 +26,16 @@ from seatrial.report.lab import lab_notice
 from seatrial.report.tables import as_text, tables
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
-from seatrial.study.adaptive import is_adaptive
-from seatrial.study.loadline import LOADLINE
+from seatrial.stats.estimates import settled
+from seatrial.stats.wording import format_count, format_plural
 from seatrial.study.model import Plan
+from seatrial.trials.audit.analysis.guide import guide
+from seatrial.trials.audit.analysis.odd import odd_keys
+from seatrial.trials.audit.measure.adaptive import adaptive
+from seatrial.trials.audit.study import is_adaptive
+from seatrial.trials.loadline.analysis.decider import decider
+from seatrial.trials.loadline.measure import load_lines
+from seatrial.trials.loadline.study import LOADLINE
 
 EXIT_THRESHOLD: Final = 3
 EXIT_PARTIAL: Final = 4
@@ -246,7 +247,7 @@ def targets_text(summary: Summary, results: Path) -> str:
         sides = [f"{summary.run.id}:{target}" for target in targets][:2]
         again = next_command("compare", *sides, results=results)
         return f"\nTwo layouts cell by cell: {again}\n"
-    from seatrial.cli.comparing import targets_compared_text  # noqa: PLC0415 - it imports this
+    from seatrial.cli.compare.comparing import targets_compared_text  # noqa: PLC0415 - it imports this
 
     samples = [sample for part in summary.cells for sample in part.samples]
     told = targets_compared_text(summary.run, samples)

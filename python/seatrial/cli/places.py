@@ -9,16 +9,16 @@ from typing import Any
 
 import msgspec
 
-from seatrial import context
 from seatrial.errors import StudyError, TargetError, UsageError
-from seatrial.study.database import OnDatabase
-from seatrial.study.drives import DriveInfo, planned_drives
+from seatrial.machine import fingerprint as context
+from seatrial.machine.file import check_space
+from seatrial.machine.guard import inspect
+from seatrial.machine.marker import folder_name
+from seatrial.machine.resolve import ResolvedTarget, TargetKind, resolve
 from seatrial.study.model import Plan, TargetInfo
 from seatrial.study.schema import Study, Target
-from seatrial.targets.file import check_space
-from seatrial.targets.guard import inspect
-from seatrial.targets.marker import folder_name
-from seatrial.targets.resolve import ResolvedTarget, TargetKind, resolve
+from seatrial.trials.database.study.workloads import OnDatabase
+from seatrial.trials.layouts.study.drives import DriveInfo, planned_drives
 
 
 def with_absolute_paths(study: Study) -> Study:
@@ -159,8 +159,8 @@ def _has_database(study: Study, target: Target) -> bool:
 
 def _with_database(info: TargetInfo, folder: Path, pg_bin: str) -> TargetInfo:
     """Return what is known of a directory with whether a PostgreSQL of our own can run there."""
-    from seatrial.targets.postgres.account import account_for  # noqa: PLC0415 - only here
-    from seatrial.targets.postgres.binaries import find_binaries  # noqa: PLC0415 - only here
+    from seatrial.postgres.account import account_for  # noqa: PLC0415 - only here
+    from seatrial.postgres.binaries import find_binaries  # noqa: PLC0415 - only here
 
     obstacle = ""
     try:

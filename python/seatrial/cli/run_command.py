@@ -30,7 +30,7 @@ def command(*, directory: Path, resume: bool, measuring: Measuring, **changes: o
     length). At the end there are tables with intervals, findings in plain sentences, and a report.
     """
     from seatrial.cli.study_command import plan_of, show_or_measure  # noqa: PLC0415
-    from seatrial.targets.resolve import resolve_directory  # noqa: PLC0415
+    from seatrial.machine.resolve import resolve_directory  # noqa: PLC0415
 
     place = resolve_directory(str(directory))
     plan = plan_of("quick", target_path=str(place), **changes)

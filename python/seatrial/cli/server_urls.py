@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from seatrial.errors import UsageError
-from seatrial.study.server_address import SCHEMES, holds_password
+from seatrial.trials.database.study.server_address import SCHEMES, holds_password
 
 PASSWORD_VARIABLE: Final = "PGPASSWORD"  # noqa: S105 - its name, not its value
 
@@ -42,7 +42,7 @@ def servers_of(urls: Sequence[str]) -> list[str]:
     Raises:
         UsageError: when an address cannot be read, or two have different passwords.
     """
-    from seatrial.targets.postgres.connection import parse_url  # noqa: PLC0415 - not for --help
+    from seatrial.postgres.connection import parse_url  # noqa: PLC0415 - not for --help
 
     addresses = []
     passwords = set()

@@ -22,7 +22,7 @@ Examples:
 @json_option
 def command(run: str, results: Path, as_json: bool) -> int:
     """Show RUN again, from the results file: the same analysis, made anew."""
-    from seatrial.cli.origin_text import origin_text  # noqa: PLC0415 - not for --help
+    from seatrial.cli.imports.origin_text import origin_text  # noqa: PLC0415 - not for --help
     from seatrial.cli.outcome import run_text  # noqa: PLC0415
     from seatrial.cli.stored import stored_summary  # noqa: PLC0415
     from seatrial.report.exports import json_document  # noqa: PLC0415

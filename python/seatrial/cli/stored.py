@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from seatrial.analysis import summarise
-from seatrial.analysis.model import Summary
+from seatrial.findings.model import Summary
+from seatrial.findings.summary import summarise
 from seatrial.results.store import ResultsFile
 
 

@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seatrial.cli.options import (
-    Measuring,
-    changing_options,
-    drives_options,
-    measuring_options,
-)
+from seatrial.cli.options import Measuring, changing_options, drives_options, measuring_options
 
 if TYPE_CHECKING:
-    from seatrial.importers.fio_jobs import JobStudy
+    from seatrial.importers.fio.jobs import JobStudy
     from seatrial.results.model import Run
     from seatrial.study.model import Plan
     from seatrial.study.schema import Study
@@ -109,12 +104,7 @@ def plan_for(study: Study) -> Plan:
         SpaceError: when it would write more than it may, and more than there is room for.
         StudyError: when it would write more than it may.
     """
-    from seatrial.cli.places import (  # noqa: PLC0415
-        drives_info,
-        require_room,
-        targets_info,
-        with_absolute_paths,
-    )
+    from seatrial.cli.places import drives_info, require_room, targets_info, with_absolute_paths  # noqa: PLC0415
     from seatrial.errors import StudyError  # noqa: PLC0415
     from seatrial.study.estimate import require_write_budget  # noqa: PLC0415
     from seatrial.study.plan import make_plan  # noqa: PLC0415 - not for --help
@@ -128,7 +118,7 @@ def plan_for(study: Study) -> Plan:
         require_room(plan)
         raise
     if study.layouts:
-        from seatrial.cli.layout_plan import check_layouts  # noqa: PLC0415 - only for layouts
+        from seatrial.cli.layouts.plan import check_layouts  # noqa: PLC0415 - only for layouts
 
         check_layouts(plan)
     return plan
@@ -186,7 +176,7 @@ def _commands(plan: Plan) -> dict[str, list[str]]:
     """Return what builds each layout of a plan, by label."""
     if not plan.study.layouts:
         return {}
-    from seatrial.cli.layout_plan import building_commands  # noqa: PLC0415 - only for layouts
+    from seatrial.cli.layouts.plan import building_commands  # noqa: PLC0415 - only for layouts
 
     return building_commands(plan)
 
@@ -196,7 +186,7 @@ def _require_paths(plan: Plan) -> None:
 
     several = len(plan.targets) > 1
     if any(plan.groups()):
-        from seatrial.cli.layout_plan import require_drives  # noqa: PLC0415 - only for layouts
+        from seatrial.cli.layouts.plan import require_drives  # noqa: PLC0415 - only for layouts
 
         require_drives(plan)
     for target in plan.targets:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from seatrial import interrupts
-from seatrial.analysis.wording import (
+from seatrial.measure.progress import LiveReading, Silent, TimeLeft, Watcher
+from seatrial.results.model import Sample
+from seatrial.stats.wording import (
     format_cell,
     format_duration_ns,
     format_duration_s,
@@ -24,8 +26,6 @@ from seatrial.analysis.wording import (
     format_rate_bytes,
     is_on_database,
 )
-from seatrial.measure.progress import LiveReading, Silent, TimeLeft, Watcher
-from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.units import format_seconds
 

@@ -23,7 +23,7 @@ from seatrial.importers.document import Document
 from seatrial.importers.model import Imported
 from seatrial.results.model import ErrorSample, OperationResult, Stall, Timeline
 from seatrial.results.origin import Origin
-from seatrial.study.database import STALL_THRESHOLD_MS
+from seatrial.trials.database.study.workloads import STALL_THRESHOLD_MS
 
 UNKNOWN: Final = "unknown"
 OPERATION: Final = "transaction"

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.errors import UsageError
-from seatrial.importers import bm_flash, csv_table, fio_json, fio_logs, fio_text, pgbench_log
+from seatrial.importers import bm_flash, csv_table, pgbench_log
 from seatrial.importers.document import Document, open_document, unknown_format
-from seatrial.importers.fio_job_file import is_job_file
-from seatrial.importers.fio_jobs import JobStudy, study_of
+from seatrial.importers.fio import logs as fio_logs
+from seatrial.importers.fio import results as fio_json
+from seatrial.importers.fio import text as fio_text
+from seatrial.importers.fio.job_file import is_job_file
+from seatrial.importers.fio.jobs import JobStudy, study_of
 from seatrial.importers.model import Imported
 
 Reader = Callable[[Document], Imported]

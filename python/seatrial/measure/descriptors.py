@@ -13,8 +13,8 @@ from typing import Final
 from seatrial import _core
 from seatrial.errors import UsageError
 from seatrial.study.cell import Cell
-from seatrial.study.database import is_of_database, spec_of
 from seatrial.study.model import Plan
+from seatrial.trials.database.study.workloads import is_of_database, spec_of
 
 SPARE: Final = 6
 """Beside what is open when a run begins: folder and trial files, journal, pipes of programs."""

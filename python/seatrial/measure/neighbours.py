@@ -6,10 +6,10 @@ import os
 from collections import Counter
 from typing import Any, Final
 
-from seatrial.context.process_io import own_processes, processes_io
-from seatrial.context.tree import LIVE
-from seatrial.targets.marker import FOLDER_PREFIX
-from seatrial.targets.run_lock import Holder, RunLock
+from seatrial.machine.fingerprint.process_io import own_processes, processes_io
+from seatrial.machine.fingerprint.tree import LIVE
+from seatrial.machine.marker import FOLDER_PREFIX
+from seatrial.machine.run_lock import Holder, RunLock
 
 NAMED_MAX: Final = 8
 _WORTH_NAMING_BYTES: Final = 1 << 20

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from seatrial import context
+from seatrial.machine import fingerprint as context
 
 LOOK_EVERY_S: Final = 0.1
 BUSY: Final = "device_busy_ns"

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from seatrial.errors import SpaceError, TargetError
-from seatrial.measure.limits import OwnLimits
+from seatrial.machine.space import FULL_NAMES, free_text, no_space
 from seatrial.measure.neighbours import Neighbours
 from seatrial.measure.progress import Silent, TimeLeft, Watcher
 from seatrial.measure.quiet import rest
@@ -20,10 +20,10 @@ from seatrial.measure.stage import AnyStage
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
 from seatrial.study.cell import Cell
-from seatrial.study.database import is_of_database
-from seatrial.study.loadline import LOADLINE
 from seatrial.study.model import Plan
-from seatrial.targets.space import FULL_NAMES, free_text, no_space
+from seatrial.trials.database.study.workloads import is_of_database
+from seatrial.trials.io.measure.limits import OwnLimits
+from seatrial.trials.loadline.study import LOADLINE
 
 COMPLETE: Final = "complete"
 INTERRUPTED: Final = "interrupted"

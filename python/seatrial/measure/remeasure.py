@@ -10,13 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from seatrial.measure.recorder import (
-    COMPLETE,
-    INTERRUPTED,
-    Conductor,
-    Recorder,
-    RoundsEnd,
-)
+from seatrial.measure.recorder import COMPLETE, INTERRUPTED, Conductor, Recorder, RoundsEnd
 from seatrial.measure.tally import Tally
 from seatrial.results.model import Run, Sample
 from seatrial.study.plan import order

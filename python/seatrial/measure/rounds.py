@@ -7,12 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from seatrial.measure.progress import TimeLeft
-from seatrial.measure.recorder import (
-    COMPLETE,
-    Conductor,
-    Recorder,
-    RoundsEnd,
-)
+from seatrial.measure.recorder import COMPLETE, Conductor, Recorder, RoundsEnd
 from seatrial.measure.remeasure import Odd, measure_again
 from seatrial.measure.tally import Tally
 from seatrial.results.model import Sample

@@ -10,10 +10,12 @@ from typing import Any
 
 import msgspec
 
-from seatrial import _core, context
+from seatrial import _core
 from seatrial.errors import ResultsFileError, SeatrialError, UsageError
+from seatrial.machine import fingerprint as context
+from seatrial.machine.run_lock import RunLock
+from seatrial.machine.undo import UndoJournal
 from seatrial.measure.descriptors import require_descriptors
-from seatrial.measure.layouts.stage import LayoutStage
 from seatrial.measure.neighbours import Neighbours
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import INTERRUPTED, Conductor, Interrupted, Recorder, RoundsEnd
@@ -23,8 +25,7 @@ from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 from seatrial.study.load import study_to_mapping
 from seatrial.study.model import Plan
-from seatrial.targets.run_lock import RunLock
-from seatrial.targets.undo import UndoJournal
+from seatrial.trials.layouts.measure.stage import LayoutStage
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from seatrial import context
 from seatrial.errors import TargetError
+from seatrial.machine import fingerprint as context
 from seatrial.results.model import Run
 from seatrial.study.model import Plan
 from seatrial.study.units import format_size

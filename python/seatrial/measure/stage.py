@@ -13,25 +13,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Protocol, Self
 
-from seatrial import _core, context
+from seatrial import _core
 from seatrial.errors import SeatrialError, TargetError
-from seatrial.measure.beside import Beside
-from seatrial.measure.database.stage import Databases, has_databases
-from seatrial.measure.engine import measure_spec
-from seatrial.measure.io import measure_cell
+from seatrial.machine import fingerprint as context
+from seatrial.machine.device import Device, open_device
+from seatrial.machine.discard import discard
+from seatrial.machine.file import RESERVE_BYTES, TrialFolder
+from seatrial.machine.guard import Permit, inspect, permit_write
+from seatrial.machine.space import FULL_ERRNOS, FULL_NAMES, no_space
+from seatrial.machine.undo import UndoJournal
+from seatrial.measure.background import Beside
 from seatrial.measure.progress import Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
-from seatrial.study.database import is_of_database
 from seatrial.study.estimate import target_write_bytes
 from seatrial.study.model import Plan, PlannedTarget, TrialFile
 from seatrial.study.units import format_size
-from seatrial.targets.device import Device, open_device
-from seatrial.targets.discard import discard
-from seatrial.targets.file import RESERVE_BYTES, TrialFolder
-from seatrial.targets.guard import Permit, inspect, permit_write
-from seatrial.targets.space import FULL_ERRNOS, FULL_NAMES, no_space
-from seatrial.targets.undo import UndoJournal
+from seatrial.trials.database.measure.stage import Databases, has_databases
+from seatrial.trials.database.study.workloads import is_of_database
+from seatrial.trials.io.measure.engine import measure_spec
+from seatrial.trials.io.measure.io import measure_cell
 
 PREFILL_BLOCK_BYTES: Final = 1 << 20
 PREFILL_DEPTH: Final = 4

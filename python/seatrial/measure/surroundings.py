@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from seatrial import context
+from seatrial.machine import fingerprint as context
 
 SURROUNDINGS_NS = "surroundings_ns"
 

@@ -12,10 +12,10 @@ import msgspec
 from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import Recorder
 from seatrial.results.model import Sample
-from seatrial.study import layout_cost
 from seatrial.study.cell import Cell
-from seatrial.study.database import is_of_database
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, load_line_s, prefill_bytes
+from seatrial.trials.database.study.workloads import is_of_database
+from seatrial.trials.layouts.study import cost as layout_cost
 
 NOTHING: Final[Mapping[str, float]] = {}
 AS_LONG_AS_IT_TAKES: Final = ("batch", "replay")

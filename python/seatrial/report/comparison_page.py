@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seatrial.analysis.compare.model import Comparison, Side
-from seatrial.analysis.wording import format_plural, format_share, moment
 from seatrial.report.document import BYTES_MAX, chapters, page_document, page_head
 from seatrial.report.figures.comparison import comparison_figures
 from seatrial.report.figures.model import Figure
@@ -26,6 +24,8 @@ from seatrial.report.sections.machine import fingerprints
 from seatrial.report.sections.study import study_parts
 from seatrial.report.sections.tables import tables_section
 from seatrial.results.model import Run
+from seatrial.stats.compare.model import Comparison, Side
+from seatrial.stats.wording import format_plural, format_share, moment
 
 _ROWS_MAX = (5_000, 1_000, 200)
 """How many figures of cells a page shows; the first that keeps it within its bound is taken."""

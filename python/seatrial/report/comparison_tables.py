@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from seatrial.analysis.compare.fingerprints import value_words
-from seatrial.analysis.compare.model import Comparand, Comparison, Overall
-from seatrial.analysis.compare.words import figure_words
-from seatrial.analysis.model import Estimate
-from seatrial.analysis.wording import format_plural, format_share, format_value
+from seatrial.findings.model import Estimate
 from seatrial.report.figures.naming import cell_name
 from seatrial.report.table import NO_FIGURE, ONCE, Group, Table, doubt_text
+from seatrial.stats.compare.fingerprints import value_words
+from seatrial.stats.compare.model import Comparand, Comparison, Overall
+from seatrial.stats.compare.words import figure_words
+from seatrial.stats.wording import format_plural, format_share, format_value
 
 
 def comparison_tables(comparison: Comparison) -> list[Table]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from seatrial.analysis.facts import fact_name, fact_text, is_short
 from seatrial.report.markup import Markup, element, escape
+from seatrial.stats.facts import fact_name, fact_text, is_short
 
 
 def fact_list(facts: Mapping[str, object]) -> Markup:

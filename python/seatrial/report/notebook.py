@@ -1,6 +1,6 @@
 """A results file in a notebook: typed objects that draw themselves, and numpy arrays.
 
-Everything is the model's own (results/model.py, analysis/model.py) with a ``_repr_html_``; what is
+Everything is the model's own (results/model.py, findings/model.py) with a ``_repr_html_``; what is
 shown is escaped, plain tables. The file is opened for each question and closed again, so that a
 notebook never stands in the way of a run that is still measuring.
 
@@ -21,18 +21,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import msgspec
 
 from seatrial._core import Histogram
-from seatrial.analysis import model as analysis
-from seatrial.analysis.audit import model as audit
-from seatrial.analysis.loadline import model as loadline
-from seatrial.analysis.wording import (
-    format_cell,
-    format_count,
-    format_duration_s,
-    format_iops,
-    format_rate_bytes,
+from seatrial.findings import (
+    model as analysis,
 )
-from seatrial.report.audit_tables import audit_tables, audits_table
-from seatrial.report.load_line_tables import load_line_table, load_lines_table
 from seatrial.report.markup import element, join
 from seatrial.report.sections.tables import plain_table
 from seatrial.report.steady_tables import steady_table
@@ -40,6 +31,17 @@ from seatrial.report.table import Table, doubt_text, rate_text
 from seatrial.report.tables import runs_table, tables
 from seatrial.results import model
 from seatrial.results.store import ResultsFile
+from seatrial.stats.wording import (
+    format_cell,
+    format_count,
+    format_duration_s,
+    format_iops,
+    format_rate_bytes,
+)
+from seatrial.trials.audit.analysis import model as audit
+from seatrial.trials.audit.report.tables import audit_tables, audits_table
+from seatrial.trials.loadline.analysis import model as loadline
+from seatrial.trials.loadline.report.tables import load_line_table, load_lines_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -161,7 +163,7 @@ class Run(model.Run, frozen=True, kw_only=True, dict=True):
     @cached_property
     def summary(self) -> Summary:
         """Cells with their intervals, findings and verdict; raises ResultsFileError."""
-        from seatrial.analysis.summary import summarise  # noqa: PLC0415 - may bring in scipy
+        from seatrial.findings.summary import summarise  # noqa: PLC0415 - may bring in scipy
 
         found = summarise(_like(self, model.Run), self.samples)
         return _like(

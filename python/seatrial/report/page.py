@@ -10,24 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from seatrial.analysis.model import Summary
-from seatrial.analysis.wording import moment
+from seatrial.findings.model import Summary
 from seatrial.report.document import BYTES_MAX, chapters, page_document
 from seatrial.report.figures.heatmap import COLUMNS_MAX
 from seatrial.report.figures.page_order import charted_part, figures_of_run, left_out
 from seatrial.report.markup import Markup, element
-from seatrial.report.sections.audits import audits_section
 from seatrial.report.sections.charts import charts_section
-from seatrial.report.sections.database import HEADING, database_part
 from seatrial.report.sections.events import event_sections
 from seatrial.report.sections.findings import findings_section
 from seatrial.report.sections.head import head
-from seatrial.report.sections.layouts import HEADING as LAYOUTS_HEADING
-from seatrial.report.sections.layouts import layout_part
 from seatrial.report.sections.machine import machine_section
 from seatrial.report.sections.origin import origin_section
-from seatrial.report.sections.replay import HEADING as REPLAY_HEADING
-from seatrial.report.sections.replay import replay_part
 from seatrial.report.sections.steady import steady_section
 from seatrial.report.sections.study import study_section
 from seatrial.report.sections.tables import table_sections, tables_section
@@ -36,6 +29,13 @@ from seatrial.report.tables import Table
 from seatrial.report.tables import tables as plain_tables
 from seatrial.results.model import Run
 from seatrial.results.origin import origin_of
+from seatrial.stats.wording import moment
+from seatrial.trials.audit.report.section import audits_section
+from seatrial.trials.database.report.section import HEADING, database_part
+from seatrial.trials.layouts.report.section import HEADING as LAYOUTS_HEADING
+from seatrial.trials.layouts.report.section import layout_part
+from seatrial.trials.replay.report.section import HEADING as REPLAY_HEADING
+from seatrial.trials.replay.report.section import replay_part
 
 _CHAPTERS = {
     "thresholds": "Thresholds",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from seatrial.analysis.model import CellSummary
-from seatrial.analysis.steady.model import SteadyState
-from seatrial.analysis.wording import format_cell, format_duration_s
+from seatrial.findings.model import CellSummary
 from seatrial.report.table import Table, doubt_text, rate_text
+from seatrial.stats.steady.model import SteadyState
+from seatrial.stats.wording import format_cell, format_duration_s
 
 RULE_NAMES: Final = {
     "snia": "SNIA",

@@ -9,14 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from seatrial.analysis.model import AtLeast, Estimate
-from seatrial.analysis.wording import (
-    format_at_least,
-    format_interval,
-    format_reported,
-    format_value,
-)
+from seatrial.findings.model import AtLeast, Estimate
 from seatrial.results.origin import REPORTED_MARK
+from seatrial.stats.wording import format_at_least, format_interval, format_reported, format_value
 
 ONCE = "(1 round)"
 NOT_MEASURED = "not measured"

@@ -11,15 +11,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from seatrial.analysis.model import CellSummary, Summary
-from seatrial.analysis.wording import format_size, moment
-from seatrial.report.database_tables import database_tables
+from seatrial.findings.model import CellSummary, Summary
 from seatrial.report.figures.naming import capitalized, grouped, varying
 from seatrial.report.lab import notices_of
-from seatrial.report.layout_tables import layout_tables
-from seatrial.report.layout_words import is_of_layout
-from seatrial.report.load_line_tables import load_line_table
-from seatrial.report.replay_tables import replay_tables
 from seatrial.report.steady_tables import steady_table, telling
 from seatrial.report.table import (
     ABSENT,
@@ -34,8 +28,14 @@ from seatrial.report.table import (
 )
 from seatrial.results.model import Run
 from seatrial.results.origin import origin_of
+from seatrial.stats.wording import format_size, moment
 from seatrial.study.cell import FactorValue
 from seatrial.study.cells import usual_factors
+from seatrial.trials.database.report.tables import database_tables
+from seatrial.trials.layouts.report.tables import layout_tables
+from seatrial.trials.layouts.report.words import is_of_layout
+from seatrial.trials.loadline.report.tables import load_line_table
+from seatrial.trials.replay.report.tables import replay_tables
 
 __all__ = [
     "NO_FIGURE",

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from seatrial.study.cell import Cell
-from seatrial.study.database import OnDatabase
-from seatrial.study.database_cells import database_cells_of
 from seatrial.study.model import LOG_FILE, PlannedTarget
 from seatrial.study.sampled import REBUILD_LIMIT, breaking
 from seatrial.study.schema import Study
-from seatrial.study.shapes import Factors, Shape, shapes_of
 from seatrial.study.units import format_factor
 from seatrial.study.values import many
-from seatrial.study.workloads import Loadline, Workload, WorkloadBase
+from seatrial.trials.database.study.cells import database_cells_of
+from seatrial.trials.database.study.workloads import OnDatabase
+from seatrial.trials.io.study.shapes import Factors, Shape, shapes_of
+from seatrial.trials.io.study.workloads import Loadline, Workload, WorkloadBase
 
 
 def cells_of(

@@ -13,16 +13,16 @@ from typing import Any, Final
 
 import msgspec
 
-from seatrial.study.database import (
+from seatrial.study.problems import MisfitError
+from seatrial.study.schema import Study, Target
+from seatrial.trials.database.study.workloads import (
     BUILTIN_SCRIPTS,
     Batch,
     Pgbench,
     Replay,
     SchemaVariant,
 )
-from seatrial.study.problems import MisfitError
-from seatrial.study.schema import Study, Target
-from seatrial.study.workloads import Workload
+from seatrial.trials.io.study.workloads import Workload
 
 SQL_SUFFIX: Final = ".sql"
 """By it a batch's file is known to be SQL; any other is a program."""

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from seatrial.study.cell import Cell
-from seatrial.study.database import MAX, Batch, Replay, is_of_database, spec_of
-from seatrial.study.failure import Failure
-from seatrial.study.loadline import SAMPLES_MAX
 from seatrial.study.model import PlannedTarget
-from seatrial.study.replay_cells import ASSUMED_STATEMENTS_PER_S
 from seatrial.study.schema import Study
-from seatrial.study.trace_facts import trace_facts
 from seatrial.study.units import format_seconds
 from seatrial.study.values import many
-from seatrial.study.workloads import Loadline, Matrix
+from seatrial.trials.database.study.workloads import MAX, Batch, Replay, is_of_database, spec_of
+from seatrial.trials.io.study.workloads import Loadline, Matrix
+from seatrial.trials.layouts.study.failure import Failure
+from seatrial.trials.loadline.study import SAMPLES_MAX
+from seatrial.trials.replay.study.cells import ASSUMED_STATEMENTS_PER_S
+from seatrial.trials.replay.study.trace_facts import trace_facts
 
 OFF: Final = frozenset({"off", "false", "no", "0", "of", "f", "fa", "fal", "fals", "n"})
 """How PostgreSQL lets ``off`` be written, but for case."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from seatrial.study import database_cost
 from seatrial.study.cell import Cell
-from seatrial.study.database import OnDatabase, spec_of
 from seatrial.study.model import PlannedTarget, TargetInfo, TrialFile
 from seatrial.study.schema import Study
 from seatrial.study.units import format_size
+from seatrial.trials.database.study import cost as database_cost
+from seatrial.trials.database.study.workloads import OnDatabase, spec_of
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):

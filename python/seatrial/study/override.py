@@ -8,15 +8,14 @@ from typing import Any
 import msgspec
 
 from seatrial.errors import StudyError
-from seatrial.study.database import Batch, Replay
 from seatrial.study.load import recheck
-from seatrial.study.override_drives import given_drives, sized_layouts
 from seatrial.study.override_targets import placed
 from seatrial.study.schema import Budget, Rounds, Study, Target
-from seatrial.study.server_address import is_server_address
 from seatrial.study.units import parse_size_bytes
 from seatrial.study.values import BlockSizes, Size
-from seatrial.study.workloads import (
+from seatrial.trials.database.study.server_address import is_server_address
+from seatrial.trials.database.study.workloads import Batch, Replay
+from seatrial.trials.io.study.workloads import (
     ARTICLE_THREADS,
     WHOLE_SWEEP,
     Fill,
@@ -24,6 +23,7 @@ from seatrial.study.workloads import (
     Workload,
     WorkloadBase,
 )
+from seatrial.trials.layouts.study.override_drives import given_drives, sized_layouts
 
 WrittenSize = str | int
 """Bytes, or text with a unit, such as ``4GiB``."""

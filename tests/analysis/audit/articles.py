@@ -7,11 +7,11 @@ import functools
 from pathlib import Path
 
 from analysis.builders import run_of, sample_of
-from seatrial.analysis.audit.audit import audit_table
-from seatrial.analysis.audit.tables import tables_of
-from seatrial.analysis.summary import summarise_cell
+from seatrial.findings.summary import summarise_cell
 from seatrial.results.origin import BlankCell
 from seatrial.study.cell import Cell
+from seatrial.trials.audit.analysis.audit import audit_table
+from seatrial.trials.audit.analysis.tables import tables_of
 
 CSV = Path(__file__).parents[3] / "reference" / "bm-flash-2009.csv"
 RAID0, RAID5 = "raid0-12ssd-1controller", "raid5-4ssd-1controller"

@@ -8,9 +8,9 @@ import csv
 import functools
 from pathlib import Path
 
-from seatrial.analysis.audit.audit import audit_table
-from seatrial.analysis.audit.model import CellTable, TablePoint
-from seatrial.analysis.estimates import estimate_of_rounds
+from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.trials.audit.analysis.audit import audit_table
+from seatrial.trials.audit.analysis.model import CellTable, TablePoint
 
 SIZE_BYTES = 4096
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from seatrial.analysis.audit.model import CellTable, TablePoint
-from seatrial.analysis.estimates import estimate_of_rounds
-from seatrial.analysis.queueing.forms import Variant
+from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.trials.audit.analysis.model import CellTable, TablePoint
+from seatrial.trials.audit.queueing.forms import Variant
 
 READ_VALUES = {
     "setup_us": 12.0,

@@ -5,10 +5,10 @@ import pytest
 
 from analysis.audit.synthetic import COUNTS, READ_VALUES, SIZES, rates, table_from
 from analysis.builders import cell_of, run_of, sample_of
-from seatrial.analysis.audit.choose_cells import first_cells, next_cells
-from seatrial.analysis.audit.odd import odd_keys
-from seatrial.analysis.audit.tables import observed_of
-from seatrial.analysis.queueing.choose import choose
+from seatrial.trials.audit.analysis.choose_cells import first_cells, next_cells
+from seatrial.trials.audit.analysis.odd import odd_keys
+from seatrial.trials.audit.analysis.tables import observed_of
+from seatrial.trials.audit.queueing.choose import choose
 
 ALL = [(f"matrix/read/{s}B/{c}t/1d", s, c, 1) for s in SIZES for c in COUNTS]
 

@@ -5,12 +5,12 @@ import pytest
 
 from analysis.audit.synthetic import COUNTS, READ_VALUES, SIZES, rates, table_from, table_of
 from analysis.builders import run_of
-from seatrial.analysis.audit.audit import audit_table
-from seatrial.analysis.audit.monotone import expected_at_least
-from seatrial.analysis.audit.predict import predict
-from seatrial.analysis.findings.context import Context
-from seatrial.analysis.findings.gap import gap
 from seatrial.errors import UsageError
+from seatrial.findings.context import Context
+from seatrial.trials.audit.analysis.audit import audit_table
+from seatrial.trials.audit.analysis.monotone import expected_at_least
+from seatrial.trials.audit.analysis.predict import predict
+from seatrial.trials.audit.findings.gap import gap
 
 
 def nonsense(seed, spread_log=2.0):

@@ -8,14 +8,14 @@ from analysis.audit import articles
 from analysis.audit.articles import RAID0, RAID5
 from analysis.audit.synthetic import READ_VALUES, table_of
 from analysis.builders import run_of
-from seatrial.analysis.audit.audit import audit_table
-from seatrial.analysis.findings.context import Context
-from seatrial.analysis.findings.gap import gap
-from seatrial.analysis.findings.host_limited import host_limited
-from seatrial.analysis.findings.lock_limited import lock_limited
-from seatrial.analysis.findings.saturated import saturated
-from seatrial.analysis.saturation import saturation
-from seatrial.analysis.summary import summarise
+from seatrial.findings.context import Context
+from seatrial.findings.summary import summarise
+from seatrial.stats.saturation import saturation
+from seatrial.trials.audit.analysis.audit import audit_table
+from seatrial.trials.audit.findings.gap import gap
+from seatrial.trials.audit.findings.host_limited import host_limited
+from seatrial.trials.audit.findings.lock_limited import lock_limited
+from seatrial.trials.audit.findings.saturated import saturated
 
 
 def context_of(*audits):

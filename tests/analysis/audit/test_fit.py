@@ -12,10 +12,10 @@ from analysis.audit.synthetic import (
     table_from,
     table_of,
 )
-from seatrial.analysis.audit.tables import observed_of
-from seatrial.analysis.queueing.choose import choose
-from seatrial.analysis.queueing.fit import fit
-from seatrial.analysis.queueing.forms import PARAMETERS, VARIANTS, Variant
+from seatrial.trials.audit.analysis.tables import observed_of
+from seatrial.trials.audit.queueing.choose import choose
+from seatrial.trials.audit.queueing.fit import fit
+from seatrial.trials.audit.queueing.forms import PARAMETERS, VARIANTS, Variant
 
 FORMS = [
     ("read", READ_VALUES, 0.02),

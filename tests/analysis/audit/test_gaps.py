@@ -7,9 +7,9 @@ import pytest
 from analysis.audit import articles
 from analysis.audit.articles import RAID0, RAID5
 from analysis.audit.synthetic import READ_VALUES, rates, table_from, table_of
-from seatrial.analysis.audit.audit import audit_table
-from seatrial.analysis.audit.gaps import find_gaps
-from seatrial.analysis.estimates import estimate_of_rounds
+from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.trials.audit.analysis.audit import audit_table
+from seatrial.trials.audit.analysis.gaps import find_gaps
 
 REPEATS = 18
 RECALL_MIN = 0.95

@@ -8,12 +8,12 @@ import pytest
 
 from analysis.audit import articles
 from analysis.audit.articles import RAID0, RAID5
-from seatrial.analysis.audit import audit_tables
-from seatrial.analysis.audit.choose_cells import first_cells
-from seatrial.analysis.audit.tables import known_points, observed_of
-from seatrial.analysis.queueing.choose import choose
-from seatrial.analysis.queueing.fit import errors_share, fit
-from seatrial.analysis.queueing.forms import Variant
+from seatrial.trials.audit.analysis import audit_tables
+from seatrial.trials.audit.analysis.choose_cells import first_cells
+from seatrial.trials.audit.analysis.tables import known_points, observed_of
+from seatrial.trials.audit.queueing.choose import choose
+from seatrial.trials.audit.queueing.fit import errors_share, fit
+from seatrial.trials.audit.queueing.forms import Variant
 
 KIB = 1024
 COLLAPSED = {

@@ -5,10 +5,10 @@ import pytest
 
 from analysis.audit import published
 from analysis.audit.synthetic import deep_rates, table_from
-from seatrial.analysis.audit.audit import audit_table
-from seatrial.analysis.audit.predict import predict
-from seatrial.analysis.audit.tables import is_large_enough, known_points
 from seatrial.errors import UsageError
+from seatrial.trials.audit.analysis.audit import audit_table
+from seatrial.trials.audit.analysis.predict import predict
+from seatrial.trials.audit.analysis.tables import is_large_enough, known_points
 
 SHAPES = [(threads, depth) for threads in (1, 2, 4, 8, 16) for depth in (1, 2, 4, 8, 16)]
 VALUES = {"setup_us": 130.0, "host_service_us": 19.0}

@@ -7,9 +7,9 @@ import pytest
 from analysis.audit import articles
 from analysis.audit.articles import RAID0, RAID5
 from analysis.audit.synthetic import COUNTS, READ_VALUES, SIZES, rates, table_of
-from seatrial.analysis.audit.audit import audit_table
-from seatrial.analysis.audit.predict import predict
 from seatrial.errors import UsageError
+from seatrial.trials.audit.analysis.audit import audit_table
+from seatrial.trials.audit.analysis.predict import predict
 
 
 @pytest.mark.parametrize(("configuration", "operation"), [(RAID0, "read"), (RAID5, "write")])

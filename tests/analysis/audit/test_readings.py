@@ -8,9 +8,9 @@ import pytest
 
 from analysis.audit import articles
 from analysis.audit.synthetic import READ_VALUES, SIZES, rates, table_from, table_of
-from seatrial.analysis.audit.audit import audit_table
-from seatrial.analysis.audit.order import contradictions_log
-from seatrial.analysis.audit.tables import known_points
+from seatrial.trials.audit.analysis.audit import audit_table
+from seatrial.trials.audit.analysis.order import contradictions_log
+from seatrial.trials.audit.analysis.tables import known_points
 
 GRIDS = [
     (SIZES, [1, 10, 40]),

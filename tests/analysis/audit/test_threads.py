@@ -7,11 +7,11 @@ import pytest
 
 from analysis.audit import published
 from analysis.audit.synthetic import deep_rates, table_from
-from seatrial.analysis.audit.audit import audit_table
-from seatrial.analysis.audit.predict import predict
-from seatrial.analysis.audit.tables import observed_of
-from seatrial.analysis.queueing.choose import threads_matter, usable_variants
 from seatrial.errors import UsageError
+from seatrial.trials.audit.analysis.audit import audit_table
+from seatrial.trials.audit.analysis.predict import predict
+from seatrial.trials.audit.analysis.tables import observed_of
+from seatrial.trials.audit.queueing.choose import threads_matter, usable_variants
 
 SIZES = [4096, 8192, 16384, 65536, 1 << 20]
 SHAPES = [(1, 1), (1, 4), (1, 16), (4, 1), (4, 4), (4, 16), (16, 1), (16, 4)]

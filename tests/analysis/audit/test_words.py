@@ -2,10 +2,10 @@
 
 import pytest
 
-from seatrial.analysis.audit.tables import observed_of
-from seatrial.analysis.queueing.fit import fit
-from seatrial.analysis.queueing.forms import Variant
-from seatrial.analysis.queueing.words import parameters_of
+from seatrial.trials.audit.analysis.tables import observed_of
+from seatrial.trials.audit.queueing.fit import fit
+from seatrial.trials.audit.queueing.forms import Variant
+from seatrial.trials.audit.queueing.words import parameters_of
 
 from .synthetic import READ_VALUES, SIZES, table_of
 

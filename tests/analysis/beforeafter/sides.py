@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from seatrial.analysis.beforeafter.entered import Course, Entrant, Named, Unit
-from seatrial.analysis.beforeafter.model import Clock, Kind, Measured
+from seatrial.trials.replay.compare.entered import Course, Entrant, Named, Unit
+from seatrial.trials.replay.compare.model import Clock, Kind, Measured
 
 RUNS_SD = 0.19
 RUNS_CORRELATION = 0.943

@@ -8,14 +8,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from seatrial.analysis.beforeafter.entered import Course, Entrant, Unit
-from seatrial.analysis.beforeafter.model import BeforeAfter, Measured
-from seatrial.analysis.beforeafter.settled import Judging
-from seatrial.analysis.beforeafter.slower import slower_by
-from seatrial.analysis.beforeafter.table import compared
-from seatrial.analysis.estimate import Estimate
-from seatrial.analysis.findings import find_in_before_after
-from seatrial.report.before_after_words import floor_words
+from seatrial.findings.registry import (
+    find_in_before_after,
+)
+from seatrial.stats.estimate import Estimate
+from seatrial.trials.replay.compare.entered import Course, Entrant, Unit
+from seatrial.trials.replay.compare.model import BeforeAfter, Measured
+from seatrial.trials.replay.compare.report.words import floor_words
+from seatrial.trials.replay.compare.settled import Judging
+from seatrial.trials.replay.compare.slower import slower_by
+from seatrial.trials.replay.compare.table import compared
 
 from .sides import entrant
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 
-from seatrial.analysis.beforeafter.model import (
+from seatrial.findings.registry import (
+    find_in_before_after,
+)
+from seatrial.stats.estimate import Estimate
+from seatrial.trials.replay.compare.model import (
     BeforeAfter,
     Change,
     Measured,
@@ -13,8 +17,6 @@ from seatrial.analysis.beforeafter.model import (
     Side,
     Table,
 )
-from seatrial.analysis.estimate import Estimate
-from seatrial.analysis.findings import find_in_before_after
 
 
 def ratio(value: float) -> Estimate:

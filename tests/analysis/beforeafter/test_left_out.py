@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from seatrial.analysis.beforeafter.entered import Entrant, Unit
-from seatrial.analysis.beforeafter.model import BeforeAfter, Measured, Table
-from seatrial.analysis.beforeafter.table import compared
-from seatrial.analysis.beforeafter.verdict import change_words, table_sentences
-from seatrial.cli.sql_compare_text import before_after_text
+from seatrial.cli.sql.compare.text import before_after_text
+from seatrial.trials.replay.compare.entered import Entrant, Unit
+from seatrial.trials.replay.compare.model import BeforeAfter, Measured, Table
+from seatrial.trials.replay.compare.table import compared
+from seatrial.trials.replay.compare.verdict import change_words, table_sentences
 
 from .sides import keys_of, turns
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from seatrial.analysis.beforeafter.entered import Unit
-from seatrial.analysis.beforeafter.fdr import LEVEL, judge
-from seatrial.analysis.beforeafter.floors import USUAL, usual
-from seatrial.analysis.beforeafter.model import Measured
-from seatrial.analysis.beforeafter.rounds import are_in_turns
-from seatrial.analysis.beforeafter.table import basis_of, compared
+from seatrial.trials.replay.compare.entered import Unit
+from seatrial.trials.replay.compare.fdr import LEVEL, judge
+from seatrial.trials.replay.compare.floors import USUAL, usual
+from seatrial.trials.replay.compare.model import Measured
+from seatrial.trials.replay.compare.rounds import are_in_turns
+from seatrial.trials.replay.compare.table import basis_of, compared
 
 from .sides import capture, entrant, turns
 

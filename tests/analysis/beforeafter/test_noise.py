@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from seatrial.analysis.beforeafter.table import compared
+from seatrial.trials.replay.compare.table import compared
 
 from .sides import RUNS_SD, capture, keys_of, turns
 

@@ -8,15 +8,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from seatrial.analysis.beforeafter.batches import Timed, compare_batch
-from seatrial.analysis.beforeafter.entered import Entrant, Unit
-from seatrial.analysis.beforeafter.model import BeforeAfter, Measured
-from seatrial.analysis.beforeafter.slower import perhaps_slower_by, slower_by
-from seatrial.analysis.beforeafter.table import compared
-from seatrial.analysis.beforeafter.verdict import batch_words, speed_words, verdict
-from seatrial.analysis.estimate import Estimate
-from seatrial.analysis.findings import find_in_before_after
-from seatrial.cli.sql_compare_text import before_after_text
+from seatrial.cli.sql.compare.text import before_after_text
+from seatrial.findings.registry import (
+    find_in_before_after,
+)
+from seatrial.stats.estimate import Estimate
+from seatrial.trials.replay.compare.batches import Timed, compare_batch
+from seatrial.trials.replay.compare.entered import Entrant, Unit
+from seatrial.trials.replay.compare.model import BeforeAfter, Measured
+from seatrial.trials.replay.compare.slower import perhaps_slower_by, slower_by
+from seatrial.trials.replay.compare.table import compared
+from seatrial.trials.replay.compare.verdict import batch_words, speed_words, verdict
 
 from .sides import capture, entrant, keys_of, turns
 

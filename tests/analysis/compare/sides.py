@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 
 from analysis.builders import cell_of, run_of, sample_of
-from seatrial.analysis.compare.model import Entrant, Side
 from seatrial.results.model import OperationResult, Outcome, Sample, Timeline
+from seatrial.stats.compare.model import Entrant, Side
 
 NO_TIMELINE = Timeline(slice_ns=100_000_000, slices=[])
 EMPTY_HISTOGRAM = sample_of(completed=0).operations["read"].response

@@ -8,12 +8,12 @@ import pytest
 from analysis.builders import cell_of, sample_of
 from analysis.compare.sides import cells_of, drawn_entrants, entrant_of, rates_entrant, told_sample
 from seatrial._core import Histogram
-from seatrial.analysis.compare.comparison import compare
-from seatrial.analysis.compare.noise import twin_label
-from seatrial.analysis.compare.verdict import ratio_words
-from seatrial.analysis.estimate import Estimate
 from seatrial.errors import UsageError
 from seatrial.results.model import OperationResult
+from seatrial.stats.compare.comparison import compare
+from seatrial.stats.compare.noise import twin_label
+from seatrial.stats.compare.verdict import ratio_words
+from seatrial.stats.estimate import Estimate
 
 STEADY = [[1000, 1010, 990, 1005, 995]]
 

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from analysis.builders import cell_of, run_of, sample_of
-from seatrial.analysis.compare.comparison import compare
-from seatrial.analysis.compare.databases import DEFAULT, server_facts, with_defaults
-from seatrial.analysis.compare.fingerprints import facts_of, in_words
-from seatrial.analysis.compare.model import Entrant, Side
-from seatrial.analysis.compare.words import figure_words
-from seatrial.context.difference import differences
+from seatrial.machine.fingerprint.difference import differences
 from seatrial.results.model import DatabaseRecord, Sample
+from seatrial.stats.compare.comparison import compare
+from seatrial.stats.compare.databases import DEFAULT, server_facts, with_defaults
+from seatrial.stats.compare.fingerprints import facts_of, in_words
+from seatrial.stats.compare.model import Entrant, Side
+from seatrial.stats.compare.words import figure_words
 
 COMMIT = cell_of(workload="commit-truth", operation="commit", block_size_bytes=8192)
 CELL = cell_of(workload="pgbench", operation="transaction", block_size_bytes=0, threads=10)

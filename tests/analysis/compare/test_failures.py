@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from analysis.compare.sides import cells_of, entrant_of, told_sample
-from seatrial.analysis.compare.comparison import compare
 from seatrial.errors import UsageError
+from seatrial.stats.compare.comparison import compare
 
 
 def side(name, rates, *, broken_rates=(), **run):

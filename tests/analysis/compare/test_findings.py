@@ -5,11 +5,13 @@ import pytest
 
 from analysis.builders import cell_of, rounds_of, run_of
 from analysis.compare.sides import drawn_entrants, entrant_of, rates_entrant
-from seatrial.analysis.compare.comparison import compare
-from seatrial.analysis.compare.model import Difference
-from seatrial.analysis.findings import find_in_comparison
-from seatrial.analysis.findings.context import Context
-from seatrial.analysis.findings.leg_imbalance import leg_imbalance
+from seatrial.findings.context import Context
+from seatrial.findings.registry import (
+    find_in_comparison,
+)
+from seatrial.stats.compare.comparison import compare
+from seatrial.stats.compare.model import Difference
+from seatrial.trials.layouts.findings.leg_imbalance import leg_imbalance
 
 STEADY = [1000, 1010, 990, 1005, 995]
 OTHER = [1.001, 0.999, 1.0, 1.002, 0.998]

@@ -4,14 +4,14 @@ import pytest
 
 from analysis.builders import sample_of
 from analysis.compare.sides import entrant_of
-from seatrial.analysis.compare.fingerprints import (
+from seatrial.machine.fingerprint.difference import differences
+from seatrial.stats.compare.fingerprints import (
     facts_of,
     in_words,
     named_alike,
     summary_words,
     value_words,
 )
-from seatrial.context.difference import differences
 
 
 def stack(*nodes):

@@ -7,7 +7,7 @@ sides share it where they are interleaved. docs/method.md has the stated rounds.
 import pytest
 
 from analysis.compare.sides import drawn_entrants
-from seatrial.analysis.compare.comparison import compare
+from seatrial.stats.compare.comparison import compare
 
 TRIALS = 1000
 ALPHA = 0.05

@@ -8,12 +8,14 @@ import msgspec
 import pytest
 
 from analysis.builders import run_of
-from seatrial.analysis.compare.figures import is_rate
-from seatrial.analysis.compare.model import Comparand, Comparison, Overall, Side
-from seatrial.analysis.compare.verdict import verdict
-from seatrial.analysis.estimate import Estimate
-from seatrial.analysis.findings import find_in_comparison
-from seatrial.cli.comparing import slower_than
+from seatrial.cli.compare.comparing import slower_than
+from seatrial.findings.registry import (
+    find_in_comparison,
+)
+from seatrial.stats.compare.figures import is_rate
+from seatrial.stats.compare.model import Comparand, Comparison, Overall, Side
+from seatrial.stats.compare.verdict import verdict
+from seatrial.stats.estimate import Estimate
 
 FIGURES = ("iops", "read p50", "read p99")
 ANSWERS = ("higher", "lower", "same", "undecided")

@@ -5,13 +5,8 @@ import pytest
 
 from analysis.builders import cell_of, sample_of
 from analysis.compare.sides import entrant_of
-from seatrial.analysis.compare.pairing import (
-    is_interleaved,
-    match,
-    match_regardless,
-    order_warning,
-)
 from seatrial.errors import UsageError
+from seatrial.stats.compare.pairing import is_interleaved, match, match_regardless, order_warning
 
 
 def side(name, *cells, rounds=2, begin_s=0.0, step_s=100.0, run_id=None, engine="psync"):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from seatrial.analysis.compare.figures import Rounds
-from seatrial.analysis.compare.ratio import contrast, half_width, p_value, ratio_estimate
+from seatrial.stats.compare.figures import Rounds
+from seatrial.stats.compare.ratio import contrast, half_width, p_value, ratio_estimate
 
 
 def rounds_of(values, resolution_share=0.0):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from seatrial.analysis.compare.figures import Rounds
-from seatrial.analysis.compare.ratio import Contrast, Part, contrast, ratio_estimate
-from seatrial.analysis.compare.settle import is_same, rounds_more, whole_percent, within_share
+from seatrial.stats.compare.figures import Rounds
+from seatrial.stats.compare.ratio import Contrast, Part, contrast, ratio_estimate
+from seatrial.stats.compare.settle import is_same, rounds_more, whole_percent, within_share
 
 ALPHA = 0.05
 

@@ -5,7 +5,7 @@ import pytest
 
 from analysis.builders import cell_of
 from analysis.timed import timed_sample
-from seatrial.analysis.compare.comparison import compare
+from seatrial.stats.compare.comparison import compare
 
 from .sides import entrant_of
 

@@ -6,7 +6,7 @@ import msgspec
 
 from analysis.builders import MS_NS, run_of
 from seatrial._core import Histogram
-from seatrial.analysis.summary import summarise, summarise_cell
+from seatrial.findings.summary import summarise, summarise_cell
 from seatrial.results.model import (
     DatabaseRecord,
     OperationResult,
@@ -17,7 +17,7 @@ from seatrial.results.model import (
     Timeline,
 )
 from seatrial.study.cell import Cell
-from seatrial.study.database import DatabaseSpec, LoadSpec
+from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 
 MIB = 1 << 20
 GIB = 1 << 30

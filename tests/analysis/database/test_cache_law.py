@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from seatrial.analysis.database.cache_law import CacheTime, cache_law, law_of_rates
+from seatrial.trials.database.analysis.cache_law import CacheTime, cache_law, law_of_rates
 
 from .hand import GIB, MIB
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from seatrial.analysis.database.cache_sweep import setting_bytes
+from seatrial.trials.database.analysis.cache_sweep import setting_bytes
 
 from .hand import GIB, MIB, PROCESSOR, READ, cell_of, record_of, rounds_of, summarised
 

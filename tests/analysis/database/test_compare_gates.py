@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from analysis.compare.sides import entrant_of, told_sample
-from seatrial.analysis.compare.comparison import compare
+from seatrial.stats.compare.comparison import compare
 
 from .hand import cell_of
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from analysis.builders import run_of
-from seatrial.analysis.compare.comparison import compare
-from seatrial.analysis.compare.model import Entrant, Side
+from seatrial.stats.compare.comparison import compare
+from seatrial.stats.compare.model import Entrant, Side
 
 from .hand import MACHINE, cell_of, record_of, rounds_of
 

@@ -5,8 +5,10 @@ import pytest
 from analysis.builders import cell_of as io_cell_of
 from analysis.builders import error_of
 from analysis.builders import sample_of as io_sample_of
-from seatrial.analysis.findings import FROM_SAMPLES
-from seatrial.report.database_tables import sweep_tables
+from seatrial.findings.registry import (
+    FROM_SAMPLES,
+)
+from seatrial.trials.database.report.tables import sweep_tables
 
 from .hand import (
     COMMIT,

@@ -6,8 +6,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from seatrial.analysis.database.cells import database_cell
-from seatrial.analysis.database.model import BOUNDS
+from seatrial.trials.database.analysis.cells import database_cell
+from seatrial.trials.database.analysis.model import BOUNDS
 
 from .hand import (
     COMMIT,

@@ -8,9 +8,9 @@ from analysis.builders import cell_of as plain_cell
 from analysis.builders import run_of
 from analysis.builders import sample_of as builders_sample
 from analysis.timed import timed_sample
-from seatrial.analysis.summary import summarise, summarise_cell
+from seatrial.findings.summary import summarise, summarise_cell
 from seatrial.results.model import ArrayEvent, LayoutRecord, Outcome, Series, Verification
-from seatrial.study.layout import LayoutSpec
+from seatrial.trials.layouts.study.layout import LayoutSpec
 
 MIB = 1 << 20
 GIB = 1 << 30

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seatrial.analysis.layouts.accounting import accounting_of
+from seatrial.trials.layouts.analysis.accounting import accounting_of
 
 from .hand import (
     cell_of,

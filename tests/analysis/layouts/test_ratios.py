@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from seatrial.analysis.layouts.ratios import Measured, layout_ratios, one_difference
-from seatrial.analysis.layouts.samples import variant
+from seatrial.trials.layouts.analysis.ratios import Measured, layout_ratios, one_difference
+from seatrial.trials.layouts.analysis.samples import variant
 
 from .hand import cell_of, finding_of, kinds, of_run, quick_rounds, spec_of, summary_of
 

@@ -6,9 +6,9 @@ import pytest
 
 from analysis.builders import stall_of
 from analysis.timed import noisy_counts
-from seatrial.analysis.layouts.phases import missing_max, spans_of
-from seatrial.analysis.layouts.recovery import limit_tables, recovery_of
 from seatrial.results.model import DatabaseRecord
+from seatrial.trials.layouts.analysis.phases import missing_max, spans_of
+from seatrial.trials.layouts.analysis.recovery import limit_tables, recovery_of
 
 from .hand import (
     MIB,
@@ -294,7 +294,7 @@ def test_the_same_without_a_failure_would_be_told():
 def test_kernel_messages_are_notes_where_drives_were_made_to_fail():
     after = {"kernel_log": {"by_kind": {"io_error": 3}, "lines": []}}
     from analysis.builders import run_of
-    from seatrial.analysis.summary import summarise
+    from seatrial.findings.summary import summarise
 
     meant = summarise(run_of(after=after), [broken()])
     assert finding_of(meant, "kernel_errors").severity == "note"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seatrial.analysis.layouts.sweep import sweeps
+from seatrial.trials.layouts.analysis.sweep import sweeps
 
 from .hand import (
     cell_of,

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from seatrial.analysis.findings import KINDS
-from seatrial.analysis.findings.lab import NOT_OF_LAB
-from seatrial.analysis.layouts.figures import FIGURES
+from seatrial.findings.lab import NOT_OF_LAB
+from seatrial.findings.registry import (
+    KINDS,
+)
+from seatrial.trials.layouts.analysis.figures import FIGURES
 
 from .hand import (
     LAB,
@@ -116,9 +118,9 @@ def test_what_goes_in_sequence_is_told_of_the_workload_for_it_with_its_block_siz
 
 
 def of_best(samples):
-    from seatrial.analysis.layouts.best import best_layouts
-    from seatrial.analysis.layouts.ratios import Measured
-    from seatrial.analysis.summary import summarise_cell
+    from seatrial.findings.summary import summarise_cell
+    from seatrial.trials.layouts.analysis.best import best_layouts
+    from seatrial.trials.layouts.analysis.ratios import Measured
 
     by_cell = {}
     for sample in samples:

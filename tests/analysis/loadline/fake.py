@@ -6,11 +6,11 @@ import math
 import random
 from collections.abc import Callable
 
-from seatrial.analysis.loadline.asked import Asked
-from seatrial.analysis.loadline.decide import next_step
-from seatrial.analysis.loadline.judged import Judged, judge_all
-from seatrial.analysis.loadline.tally import Tally
-from seatrial.study.loadline import Done, Offer
+from seatrial.trials.loadline.analysis.asked import Asked
+from seatrial.trials.loadline.analysis.decide import next_step
+from seatrial.trials.loadline.analysis.judged import Judged, judge_all
+from seatrial.trials.loadline.analysis.tally import Tally
+from seatrial.trials.loadline.study import Done, Offer
 
 MS_NS = 1_000_000
 CLUSTERS = 20

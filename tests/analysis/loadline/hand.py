@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from analysis.builders import cell_of, rounds_of, run_of
-from seatrial.analysis.findings.context import Context
-from seatrial.analysis.loadline.model import LoadLine, LoadStep
-from seatrial.analysis.model import Estimate
+from seatrial.findings.context import Context
+from seatrial.findings.model import Estimate
+from seatrial.trials.loadline.analysis.model import LoadLine, LoadStep
 
 MS_NS = 1_000_000
 TEMPLATE = "loadline/read/8192B/4t/32d"

@@ -7,7 +7,7 @@ from scipy.stats import binom
 
 from analysis.loadline.devices import CHOSEN_ON, COUNTED_ON, HONEST_WITHOUT_LOW, Known
 from analysis.loadline.virtual import Search
-from seatrial.analysis.loadline.tally import tally
+from seatrial.trials.loadline.analysis.tally import tally
 
 OUTSIDE_SHARE = 0.05
 BUDGET_S = 90.0

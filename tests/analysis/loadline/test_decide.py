@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from analysis.loadline.fake import MS_NS, Sought, asked_of
-from seatrial.analysis.loadline.decide import bracket, next_step
-from seatrial.study.loadline import SAMPLES_MAX, Done, Offer
+from seatrial.trials.loadline.analysis.decide import bracket, next_step
+from seatrial.trials.loadline.study import SAMPLES_MAX, Done, Offer
 
 
 def queue(capacity_per_s, limit_ns=5 * MS_NS):

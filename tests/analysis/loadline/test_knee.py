@@ -6,14 +6,14 @@ import pytest
 
 from analysis.builders import run_of
 from analysis.loadline.hand import TEMPLATE, cells, context_of, line_of, step_of
-from seatrial.analysis.findings.knee import knee
-from seatrial.analysis.findings.late_requests import late_requests
-from seatrial.analysis.findings.not_repeatable import not_repeatable
-from seatrial.analysis.loadline.knee import hinge
-from seatrial.analysis.model import Estimate, Summary
-from seatrial.analysis.thresholds import evaluate
-from seatrial.analysis.verdict import verdict
+from seatrial.findings.model import Estimate, Summary
+from seatrial.findings.not_repeatable import not_repeatable
+from seatrial.findings.thresholds import evaluate
+from seatrial.findings.verdict import verdict
 from seatrial.study.thresholds import parse_threshold
+from seatrial.trials.io.findings.late_requests import late_requests
+from seatrial.trials.loadline.analysis.knee import hinge
+from seatrial.trials.loadline.findings.knee import knee
 
 
 def test_the_lowest_rate_that_breaks_is_told_with_its_figures():

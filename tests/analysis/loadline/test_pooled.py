@@ -9,10 +9,10 @@ import pytest
 
 from analysis.loadline.fake import MS_NS, asked_of, tally_of
 from seatrial._core import Histogram
-from seatrial.analysis.loadline.growth import grows
-from seatrial.analysis.loadline.judged import Judged, judge_all
-from seatrial.analysis.loadline.pooled import above_shares
-from seatrial.analysis.loadline.tally import Tally, above_limit
+from seatrial.trials.loadline.analysis.growth import grows
+from seatrial.trials.loadline.analysis.judged import Judged, judge_all
+from seatrial.trials.loadline.analysis.pooled import above_shares
+from seatrial.trials.loadline.analysis.tally import Tally, above_limit
 
 TRIALS = 200
 LOOKS = 20

@@ -10,13 +10,13 @@ import numpy as np
 
 from analysis.builders import MS_NS, cell_of
 from seatrial._core import Histogram
-from seatrial.analysis.loadline.asked import asked_by
-from seatrial.analysis.loadline.decider import decider
-from seatrial.analysis.loadline.lines import load_line
-from seatrial.analysis.loadline.model import LoadLine
 from seatrial.results.model import OperationResult, Outcome, Sample, Slice, Timeline
-from seatrial.study.loadline import Done, at_rate
-from seatrial.study.workloads import Loadline
+from seatrial.trials.io.study.workloads import Loadline
+from seatrial.trials.loadline.analysis.asked import asked_by
+from seatrial.trials.loadline.analysis.decider import decider
+from seatrial.trials.loadline.analysis.lines import load_line
+from seatrial.trials.loadline.analysis.model import LoadLine
+from seatrial.trials.loadline.study import Done, at_rate
 
 THREADS, DEPTH = 4, 32
 PLACES = THREADS * DEPTH

@@ -13,7 +13,8 @@ from typing import Any
 from analysis.database.hand import COMMIT, columns_of, counters_of, record_of
 from seatrial._core import Histogram
 from seatrial.results.model import OperationResult, Outcome, Sample, Series, Slice, Timeline
-from seatrial.results.replay import (
+from seatrial.study.cell import Cell
+from seatrial.trials.replay.record import (
     ReplayAccount,
     ReplayClient,
     ReplayCommits,
@@ -28,7 +29,6 @@ from seatrial.results.replay import (
     ReplayRowsExample,
     ReplaySessions,
 )
-from seatrial.study.cell import Cell
 
 US_NS = 1_000
 MS_NS = 1_000_000

@@ -6,10 +6,10 @@ import pytest
 
 from analysis.builders import run_of
 from analysis.database.hand import COMMIT, LOCK, MACHINE, PROCESSOR, READ
-from seatrial.analysis.database.model import BOUNDS
-from seatrial.analysis.replay.bottleneck import WHO
-from seatrial.analysis.replay.model import WHO as ANSWERS
-from seatrial.analysis.summary import summarise
+from seatrial.findings.summary import summarise
+from seatrial.trials.database.analysis.model import BOUNDS
+from seatrial.trials.replay.analysis.bottleneck import WHO
+from seatrial.trials.replay.analysis.model import WHO as ANSWERS
 
 from .hand import Play, adds_up, changed, rounds_of
 

@@ -7,10 +7,10 @@ import pytest
 
 from analysis.builders import run_of
 from analysis.database.hand import MACHINE, kinds_of, only
-from seatrial.analysis.replay.judgement import judge
-from seatrial.analysis.summary import summarise
-from seatrial.results.replay import ReplayClassRows
-from seatrial.results.replay_ids import ReplayIdClass, ReplayIdExample, ReplayIds
+from seatrial.findings.summary import summarise
+from seatrial.trials.replay.analysis.judgement import judge
+from seatrial.trials.replay.record import ReplayClassRows
+from seatrial.trials.replay.record_ids import ReplayIdClass, ReplayIdExample, ReplayIds
 
 from .hand import Play, changed, rounds_of, sample_of
 

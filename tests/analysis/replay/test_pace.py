@@ -7,7 +7,10 @@ import pytest
 
 from analysis.builders import run_of
 from analysis.database.hand import MACHINE
-from seatrial.analysis.replay.pace import (
+from seatrial.findings.summary import summarise
+from seatrial.report.table import rate_text
+from seatrial.stats.wording import format_estimate
+from seatrial.trials.replay.analysis.pace import (
     answered_per_s,
     captured_per_s,
     delivered,
@@ -15,11 +18,8 @@ from seatrial.analysis.replay.pace import (
     lateness,
     ratio_to_capture,
 )
-from seatrial.analysis.replay.samples import worst_of
-from seatrial.analysis.summary import summarise
-from seatrial.analysis.wording import format_estimate
-from seatrial.report.replay_tables import rates_table
-from seatrial.report.table import rate_text
+from seatrial.trials.replay.analysis.samples import worst_of
+from seatrial.trials.replay.report.tables import rates_table
 
 from .hand import Play, rounds_of, sample_of
 

@@ -9,13 +9,13 @@ import pytest
 
 from analysis.builders import run_of
 from analysis.database.hand import MACHINE, kinds_of, only
-from seatrial.analysis.replay.judgement import judge
-from seatrial.analysis.replay.schemas import misfits
-from seatrial.analysis.replay.starts import sides_differ, start_differences, told_start
-from seatrial.analysis.summary import summarise
 from seatrial.cli.outcome import EXIT_PARTIAL, exit_code
-from seatrial.results.replay import ReplayErrorExample
-from seatrial.results.start import StartRecord
+from seatrial.findings.summary import summarise
+from seatrial.trials.database.start import StartRecord
+from seatrial.trials.replay.analysis.judgement import judge
+from seatrial.trials.replay.analysis.schemas import misfits
+from seatrial.trials.replay.analysis.starts import sides_differ, start_differences, told_start
+from seatrial.trials.replay.record import ReplayErrorExample
 
 from .hand import Play, sample_of
 

@@ -6,15 +6,15 @@
 import numpy as np
 import pytest
 
-from seatrial.analysis.running import start_up_steps
-from seatrial.analysis.steady.change_points import (
+from seatrial.stats.running import start_up_steps
+from seatrial.stats.steady.change_points import (
     CHANCE_MAX,
     best_split,
     change_points,
     logarithms,
     sure_move,
 )
-from seatrial.analysis.steady.phases import phases
+from seatrial.stats.steady.phases import phases
 
 from ..timed import autocorrelated
 

@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from seatrial.analysis.findings.context import Context
-from seatrial.analysis.findings.left_steady_state import left_steady_state
-from seatrial.analysis.findings.not_steady import not_steady
-from seatrial.analysis.steady import states
-from seatrial.analysis.steady.phases import phases
-from seatrial.analysis.steady.snia import snia
-from seatrial.analysis.steady.states import steady_states
-from seatrial.analysis.summary import summarise_cell
+from seatrial.findings.context import Context
+from seatrial.findings.summary import summarise_cell
+from seatrial.stats.steady import states
+from seatrial.stats.steady.phases import phases
+from seatrial.stats.steady.snia import snia
+from seatrial.stats.steady.states import steady_states
+from seatrial.trials.io.findings.left_steady_state import left_steady_state
+from seatrial.trials.io.findings.not_steady import not_steady
 
 from ..builders import MS_NS, cell_of, rounds_of, run_of
 from ..timed import noisy_counts, timed_sample

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from seatrial.analysis.steady.fio_rule import fio_deviation, fio_slope
-from seatrial.analysis.steady.snia import snia
+from seatrial.stats.steady.fio_rule import fio_deviation, fio_slope
+from seatrial.stats.steady.snia import snia
 
 RATES = st.lists(st.floats(1, 1e6), min_size=5, max_size=40)
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from seatrial.analysis.estimates import settled
-from seatrial.analysis.summary import summarise
 from seatrial.cli.study_command import plan_of
+from seatrial.findings.summary import summarise
 from seatrial.measure.progress import Silent
 from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
 from seatrial.results.store import ResultsFile
+from seatrial.stats.estimates import settled
 
 STUDY = """
 name = "known"

@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.study.layout import LayoutSpec, assigned
-from seatrial.targets.layouts.alignment import check_alignment
-from seatrial.targets.layouts.backend import Backend, Built
-from seatrial.targets.layouts.build import build, destroy, run_steps, undo_steps, wait_synced
-from seatrial.targets.layouts.md_superblock import array_uuid
-from seatrial.targets.layouts.registry import backend
-from seatrial.targets.layouts.wrapping import rewired, wrap
-from seatrial.targets.signatures import read_signatures
-from seatrial.targets.undo import UndoJournal, clean
+from seatrial.machine.signatures import read_signatures
+from seatrial.machine.undo import UndoJournal, clean
+from seatrial.trials.layouts.build.alignment import check_alignment
+from seatrial.trials.layouts.build.backend import Backend, Built
+from seatrial.trials.layouts.build.build import build, destroy, run_steps, undo_steps, wait_synced
+from seatrial.trials.layouts.build.md_superblock import array_uuid
+from seatrial.trials.layouts.build.registry import backend
+from seatrial.trials.layouts.build.wrapping import rewired, wrap
+from seatrial.trials.layouts.study.layout import LayoutSpec, assigned
 
 RUN = "20261121-074500-3fa2"
 NAME = f"seatrial-{RUN}-1"

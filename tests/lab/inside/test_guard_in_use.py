@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import RefusedError
-from seatrial.targets.guard import inspect, permit_write
+from seatrial.machine.guard import inspect, permit_write
 
 LOOP_BYTES = 64 << 20
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from seatrial.study.layout import LayoutSpec, assigned
-from seatrial.targets.layouts.build import build
-from seatrial.targets.layouts.registry import backend
-from seatrial.targets.layouts.wrapping import rewired, wrap
-from seatrial.targets.signatures import read_signatures
-from seatrial.targets.undo import UndoJournal, clean
+from seatrial.machine.signatures import read_signatures
+from seatrial.machine.undo import UndoJournal, clean
+from seatrial.trials.layouts.build.build import build
+from seatrial.trials.layouts.build.registry import backend
+from seatrial.trials.layouts.build.wrapping import rewired, wrap
+from seatrial.trials.layouts.study.layout import LayoutSpec, assigned
 from targets.layouts.killing import kills, kills_on_the_way
 
 RUN = "20261121-074500-3fa2"

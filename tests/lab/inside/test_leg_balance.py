@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from measure.layouts.trial import measured
-from seatrial.analysis.model import Summary
-from seatrial.analysis.summary import summarise
+from seatrial.findings.model import Summary
+from seatrial.findings.summary import summarise
 
 STUDY = """
     name = "slots"

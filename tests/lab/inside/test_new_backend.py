@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from seatrial.cli.main import seatrial
+from seatrial.machine.guard import inspect
+from seatrial.machine.signatures import read_signatures
+from seatrial.machine.undo import UndoJournal, clean
 from seatrial.results.store import ResultsFile
-from seatrial.study.layout import LayoutSpec, assigned
-from seatrial.targets.guard import inspect
-from seatrial.targets.layouts import registry
-from seatrial.targets.layouts.backends import __path__ as backends_path
-from seatrial.targets.layouts.build import build, destroy
-from seatrial.targets.layouts.wrapping import rewired, wrap
-from seatrial.targets.signatures import read_signatures
-from seatrial.targets.undo import UndoJournal, clean
+from seatrial.trials.layouts.build import registry
+from seatrial.trials.layouts.build.backends import __path__ as backends_path
+from seatrial.trials.layouts.build.build import build, destroy
+from seatrial.trials.layouts.build.wrapping import rewired, wrap
+from seatrial.trials.layouts.study.layout import LayoutSpec, assigned
 
 RUN = "20261121-074500-3fa2"
 NAME = f"seatrial-{RUN}-1"
@@ -56,7 +56,7 @@ def linear(tmp_path):
     forget()
     yield registry.backend("linear")
     backends_path.remove(str(folder))
-    sys.modules.pop("seatrial.targets.layouts.backends.linear")
+    sys.modules.pop("seatrial.trials.layouts.build.backends.linear")
     forget()
 
 

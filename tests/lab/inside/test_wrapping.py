@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.study.layout import LayoutSpec, assigned
-from seatrial.targets.layouts.deeds import can_fail, fail_drive
-from seatrial.targets.layouts.wrapping import (
+from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undoers import UNDOERS
+from seatrial.trials.layouts.build.deeds import can_fail, fail_drive
+from seatrial.trials.layouts.build.wrapping import (
     make_bad,
     make_flaky,
     mark_bad,
@@ -22,8 +23,7 @@ from seatrial.targets.layouts.wrapping import (
     wrapping_notes,
     wrapping_obstacle,
 )
-from seatrial.targets.undo import UndoJournal
-from seatrial.targets.undoers import UNDOERS
+from seatrial.trials.layouts.study.layout import LayoutSpec, assigned
 
 
 def spec_of(**more) -> LayoutSpec:

@@ -10,7 +10,7 @@ import msgspec
 
 from results.replay_records import make_replay_record
 from seatrial import _core
-from seatrial.results.replay import ReplayAccount
+from seatrial.trials.replay.record import ReplayAccount
 
 WITHIN_NS = 50_000
 

@@ -13,8 +13,8 @@ import pytest
 
 from seatrial import _core
 from seatrial.errors import TargetError
-from seatrial.measure.database.printed import totals
-from seatrial.targets.postgres.binaries import find_binaries, wheel_binaries
+from seatrial.postgres.binaries import find_binaries, wheel_binaries
+from seatrial.trials.database.measure.printed import totals
 
 
 def programs() -> list[Path]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from seatrial.measure.database.attribution import attributed
 from seatrial.results.model import Series
+from seatrial.trials.database.measure.attribution import attributed
 
 
 def stall(start_s: float, length_s: float) -> dict:

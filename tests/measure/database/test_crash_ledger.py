@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from seatrial.measure.database.crash_ledger import Entry, Found, Ledger
+from seatrial.trials.database.measure.crash_ledger import Entry, Found, Ledger
 
 
 def found_of(entries: list[Entry]) -> Found:

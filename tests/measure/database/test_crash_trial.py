@@ -7,15 +7,15 @@ from types import SimpleNamespace
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.measure.database.crash import CrashTrial
-from seatrial.measure.database.crash_check import found_in
-from seatrial.measure.database.crash_ledger import ROWS, rows_of
+from seatrial.machine.file import TrialFolder
+from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import Silent
-from seatrial.study.database import DatabaseSpec, LoadSpec
-from seatrial.targets.file import TrialFolder
-from seatrial.targets.postgres.connection import connect
-from seatrial.targets.postgres.processes import server_processes
-from seatrial.targets.undo import UndoJournal
+from seatrial.postgres.connection import connect
+from seatrial.postgres.processes import server_processes
+from seatrial.trials.database.measure.crash import CrashTrial
+from seatrial.trials.database.measure.crash_check import found_in
+from seatrial.trials.database.measure.crash_ledger import ROWS, rows_of
+from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 from targets.postgres.programs import installed_programs
 
 SECONDS = 1.0

@@ -6,10 +6,10 @@ import pytest
 
 from measure.database.trial import trial
 from seatrial.errors import RefusedError, StudyError, TargetError
-from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.cluster import create_cluster
-from seatrial.targets.postgres.connection import connect
-from seatrial.targets.undo import UndoJournal
+from seatrial.machine.undo import UndoJournal
+from seatrial.postgres.account import account_for
+from seatrial.postgres.cluster import create_cluster
+from seatrial.postgres.connection import connect
 from targets.postgres.programs import installed_programs
 
 TARGET = """

@@ -8,8 +8,8 @@ from typing import Any, Self
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.measure.database import invariant
-from seatrial.measure.database.driven import Driven, Way
+from seatrial.trials.database.measure import invariant
+from seatrial.trials.database.measure.driven import Driven, Way
 
 EQUAL = {"accounts": 7, "tellers": 7, "branches": 7, "history": 7}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.measure.database import logs
+from seatrial.trials.database.measure import logs
 
 SHM = Path("/dev/shm")
 

@@ -13,13 +13,13 @@ import time
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.measure.database.observe import CUT_S_MAX, END_S_MAX, Observer
-from seatrial.measure.database.observe_waits import WAIT_CLASSES
-from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.binaries import find_binaries, wheel_binaries
-from seatrial.targets.postgres.cluster import create_cluster
-from seatrial.targets.postgres.connection import Address, connect
-from seatrial.targets.undo import UndoJournal
+from seatrial.machine.undo import UndoJournal
+from seatrial.postgres.account import account_for
+from seatrial.postgres.binaries import find_binaries, wheel_binaries
+from seatrial.postgres.cluster import create_cluster
+from seatrial.postgres.connection import Address, connect
+from seatrial.trials.database.measure.observe import CUT_S_MAX, END_S_MAX, Observer
+from seatrial.trials.database.measure.observe_waits import WAIT_CLASSES
 
 SETTINGS = {"autovacuum": "off", "shared_buffers": "16MB", "track_io_timing": "on"}
 STOP_S_MAX = 2.0

@@ -2,12 +2,12 @@
 
 import pytest
 
-from seatrial.measure.database.observe_columns import (
+from seatrial.trials.database.measure.observe_columns import (
     MACHINE_COLUMNS,
     MOMENT_COLUMNS,
     REPORT_COLUMNS,
 )
-from seatrial.measure.database.observe_series import (
+from seatrial.trials.database.measure.observe_series import (
     Readings,
     count,
     mean_ms,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from seatrial.measure.database.observe_reads import reads
-from seatrial.measure.database.observe_waits import WAIT_CLASSES, Waits
+from seatrial.trials.database.measure.observe_reads import reads
+from seatrial.trials.database.measure.observe_waits import WAIT_CLASSES, Waits
 
 IDLE_CHECKPOINTER = ("checkpointer", "Activity", "CheckpointerMain", 1)
 

@@ -8,9 +8,9 @@ import pytest
 
 from seatrial._core import Histogram
 from seatrial.errors import TargetError
-from seatrial.measure.database.driven import Task
-from seatrial.measure.database.pgbench_log import read_logs
 from seatrial.results.model import ErrorSample, OperationResult, Outcome, Stall, Timeline
+from seatrial.trials.database.measure.driven import Task
+from seatrial.trials.database.measure.pgbench_log import read_logs
 
 from .null_runs import PROGRAMS, columns, logged, needs_pgbench, null_server, read
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from seatrial.measure.database.printed import complaint, progress, totals
-from seatrial.measure.database.processes import LINES_MAX, Crowd, Process
+from seatrial.trials.database.measure.printed import complaint, progress, totals
+from seatrial.trials.database.measure.processes import LINES_MAX, Crowd, Process
 
 OF_18 = """\
 pgbench (18.6, server 15.18 (Debian 15.18-0+deb12u1))

@@ -11,16 +11,16 @@ from measure.database.fake_playback import FakePlayback
 from measure.database.trial import trial
 from seatrial import _core
 from seatrial.errors import RefusedError, StudyError, TargetError
-from seatrial.measure.database import own_ceiling, replay_ceiling
-from seatrial.measure.database.replay import Live, play
-from seatrial.measure.database.standing import StandingDatabase
+from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import Silent
-from seatrial.study.database import DatabaseSpec, LoadSpec, ReplaySpec
+from seatrial.postgres.account import account_for
+from seatrial.postgres.cluster import create_cluster
+from seatrial.postgres.connection import connect
 from seatrial.study.model import PlannedTarget
-from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.cluster import create_cluster
-from seatrial.targets.postgres.connection import connect
-from seatrial.targets.undo import UndoJournal
+from seatrial.trials.database.measure.standing import StandingDatabase
+from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec, ReplaySpec
+from seatrial.trials.replay.measure import own_ceiling, replay_ceiling
+from seatrial.trials.replay.measure.replay import Live, play
 from study.traces import make_trace
 from targets.postgres.programs import installed_programs
 

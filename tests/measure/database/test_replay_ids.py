@@ -10,7 +10,7 @@ import pytest
 from measure.database.trial import trial
 from replay.logging_server import MODES, LoggingServer, logging_server
 from seatrial.errors import RefusedError
-from seatrial.targets.postgres.connection import connect
+from seatrial.postgres.connection import connect
 from study.traces import read_csv
 from targets.postgres.programs import installed_programs
 

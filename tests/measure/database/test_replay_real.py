@@ -12,15 +12,15 @@ from measure.database.trial import trial
 from replay.logging_server import MODES, LoggingServer, logging_server
 from seatrial._core import trace_statements
 from seatrial.errors import RefusedError
-from seatrial.measure.database import replay_ceiling
-from seatrial.measure.database.replay_ceiling import replay_ceiling_per_s
+from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import Silent
-from seatrial.study.database import ReplaySpec
-from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.cluster import create_cluster
-from seatrial.targets.postgres.connection import connect, driver_way, parse_url
-from seatrial.targets.postgres.processes import kill_server
-from seatrial.targets.undo import UndoJournal
+from seatrial.postgres.account import account_for
+from seatrial.postgres.cluster import create_cluster
+from seatrial.postgres.connection import connect, driver_way, parse_url
+from seatrial.postgres.processes import kill_server
+from seatrial.trials.database.study.workloads import ReplaySpec
+from seatrial.trials.replay.measure import replay_ceiling
+from seatrial.trials.replay.measure.replay_ceiling import replay_ceiling_per_s
 from study.traces import read_csv
 from targets.postgres.programs import installed_programs
 

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from seatrial.errors import RefusedError
-from seatrial.measure.database import replay_safety
-from seatrial.measure.database.replay_safety import Standing, notes_on, require_safe
-from seatrial.study.database import ReplaySpec
-from seatrial.study.trace_facts import trace_facts
+from seatrial.trials.database.study.workloads import ReplaySpec
+from seatrial.trials.replay.measure import replay_safety
+from seatrial.trials.replay.measure.replay_safety import Standing, notes_on, require_safe
+from seatrial.trials.replay.study.trace_facts import trace_facts
 from study.traces import make_trace
 
 NUMBER = 7_575_757_575_757_575_757

@@ -11,12 +11,12 @@ import pytest
 
 from measure.database.trial import trial
 from replay.logging_server import MODES, LoggingServer, logging_server
-from seatrial.analysis.replay.starts import start_differences
 from seatrial.errors import TargetError
-from seatrial.measure.database.driven import Way
-from seatrial.measure.database.restore import run_restore
-from seatrial.measure.database.start_state import look_at_start
-from seatrial.targets.postgres.connection import connect
+from seatrial.postgres.connection import connect
+from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.restore import run_restore
+from seatrial.trials.database.measure.start_state import look_at_start
+from seatrial.trials.replay.analysis.starts import start_differences
 from study.traces import read_csv
 from targets.postgres.programs import installed_programs
 
@@ -168,7 +168,7 @@ def test_a_restore_that_leaves_what_was_updated_shows(tmp_path, source, trace, s
 def test_a_restore_that_does_nothing_shows_where_tables_are_large(
     tmp_path, source, trace, standing, monkeypatch
 ):
-    monkeypatch.setattr("seatrial.measure.database.start_state.COUNTED_BYTES_MAX", 1)
+    monkeypatch.setattr("seatrial.trials.database.measure.start_state.COUNTED_BYTES_MAX", 1)
     more = 'allow_writes = "standing"\n    restore = "true"'
     with trial(tmp_path, study(standing, trace, more)) as here:
         samples = [here.measure("replay", round_number=nth) for nth in (0, 1)]
@@ -179,7 +179,7 @@ def test_a_restore_that_does_nothing_shows_where_tables_are_large(
 def test_a_database_that_is_written_to_between_its_copies_shows(
     tmp_path, source, trace, standing, monkeypatch
 ):
-    monkeypatch.setattr("seatrial.measure.database.start_state.COUNTED_BYTES_MAX", 1)
+    monkeypatch.setattr("seatrial.trials.database.measure.start_state.COUNTED_BYTES_MAX", 1)
     with trial(tmp_path, study(standing, trace, 'clone = "template"')) as here:
         samples = [here.measure("replay", round_number=0)]
         run(source, "standing", "UPDATE pgbench_tellers SET tbalance = 1")
@@ -214,7 +214,7 @@ def test_a_restore_that_fails_is_told_with_its_last_words(source):
 def test_large_tables_are_estimated_and_what_may_not_be_read_is_told(source, monkeypatch):
     run(source, "postgres", "CREATE TABLE IF NOT EXISTS tiny AS SELECT 1 AS one")
     run(source, "postgres", "CREATE SEQUENCE hidden; ANALYZE")
-    monkeypatch.setattr("seatrial.measure.database.start_state.COUNTED_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr("seatrial.trials.database.measure.start_state.COUNTED_BYTES_MAX", 1 << 20)
     found = look_at_start(way(source, "postgres"), restored="")
     assert found.rows["public.tiny"] == 1
     assert "public.pgbench_accounts" not in found.rows

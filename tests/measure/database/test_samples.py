@@ -10,10 +10,11 @@ import pytest
 
 from measure.database.trial import trial
 from seatrial.errors import TargetError
-from seatrial.measure.database import own_ceiling, pgbench
 from seatrial.measure.progress import Silent
-from seatrial.targets.postgres.connection import connect
-from seatrial.targets.postgres.processes import read_pid_file, server_processes
+from seatrial.postgres.connection import connect
+from seatrial.postgres.processes import read_pid_file, server_processes
+from seatrial.trials.database.measure import pgbench
+from seatrial.trials.replay.measure import own_ceiling
 from targets.postgres.programs import installed_programs
 
 LONG_S = 30

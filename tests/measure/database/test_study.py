@@ -9,7 +9,7 @@ import pytest
 
 from cli.command import seatrial, start
 from measure.studies import stored, wait_for_samples
-from seatrial.targets.postgres.processes import server_processes
+from seatrial.postgres.processes import server_processes
 from targets.postgres.programs import installed_programs
 
 STUDY = """

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from seatrial.cli.study_command import plan_of
-from seatrial.measure.database.stage import Databases
+from seatrial.machine.file import TrialFolder
+from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import Silent, Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
-from seatrial.targets.file import TrialFolder
-from seatrial.targets.undo import UndoJournal
+from seatrial.trials.database.measure.stage import Databases
 
 
 class Trial:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.measure.layouts import breaking as breaking_module
-from seatrial.measure.layouts.breaking import Breaking
-from seatrial.measure.layouts.watch import Watch
-from seatrial.study.failure import Failure
-from seatrial.targets.layouts.backend import ArrayState
+from seatrial.trials.layouts.build.backend import ArrayState
+from seatrial.trials.layouts.measure import breaking as breaking_module
+from seatrial.trials.layouts.measure.breaking import Breaking
+from seatrial.trials.layouts.measure.watch import Watch
+from seatrial.trials.layouts.study.failure import Failure
 
 SOON = Failure(after_s=0.1)
 LATER = Failure(after_s=0.3, deed="scrub")

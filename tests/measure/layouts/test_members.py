@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.context.tree import SystemTree
-from seatrial.measure.layouts import members as members_module
-from seatrial.measure.layouts.members import Members, roles
-from seatrial.targets.loop import attach
-from seatrial.targets.undo import UndoJournal
+from seatrial.machine.fingerprint.tree import SystemTree
+from seatrial.machine.loop import attach
+from seatrial.machine.undo import UndoJournal
+from seatrial.trials.layouts.measure import members as members_module
+from seatrial.trials.layouts.measure.members import Members, roles
 
 BEFORE = "100 5 800 40 50 2 400 30 0 60 70 0 0 0 0 9 3"
 

@@ -12,7 +12,7 @@ import pytest
 from cli.command import ended, seatrial, start
 from measure.layouts.trial import Stages, at_s, measured, whats
 from measure.studies import stored, wait_until
-from seatrial.context.tree import LIVE, program_path
+from seatrial.machine.fingerprint.tree import LIVE, program_path
 from seatrial.results.model import Run, Sample
 from targets.loops import loops_over
 

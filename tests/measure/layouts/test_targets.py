@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from measure.layouts.trial import planned
+from seatrial.machine.file import TrialFolder
+from seatrial.machine.undo import UndoJournal
 from seatrial.measure.same_targets import storage_paths
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
-from seatrial.targets.file import TrialFolder
-from seatrial.targets.undo import UndoJournal
 
 STUDY = """
     name = "s"
@@ -65,7 +65,7 @@ def test_a_target_that_is_built_later_joins_the_fingerprint_once(tmp_path):
 
 def test_a_folder_on_what_the_run_mounted_with_an_array_goes_with_it(tmp_path, monkeypatch):
     """Its own removal may fail with the array: later it must not ask for that mount."""
-    monkeypatch.setattr("seatrial.targets.file.mount_of", lambda _tree, _path: Mounted(tmp_path))
+    monkeypatch.setattr("seatrial.machine.file.mount_of", lambda _tree, _path: Mounted(tmp_path))
     with UndoJournal("r1", tmp_path / "state") as journal:
         entry = journal.record("btrfs", fsid="none", point=str(tmp_path), devices="")
         assert journal.entries("btrfs") == [entry]

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from analysis.builders import cell_of, sample_of
-from seatrial.analysis.broken import is_broken
-from seatrial.measure.layouts.trial import Trial
 from seatrial.measure.progress import Silent
 from seatrial.results.model import LayoutRecord
-from seatrial.targets.layouts.backend import ArrayState
+from seatrial.stats.broken import is_broken
+from seatrial.trials.layouts.build.backend import ArrayState
+from seatrial.trials.layouts.measure.trial import Trial
 
 
 @pytest.mark.parametrize("missing", [0, 1])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.measure.layouts.watch import Look, Watch, joined, series_of
 from seatrial.results.model import Series
-from seatrial.targets.layouts.backend import ArrayState
+from seatrial.trials.layouts.build.backend import ArrayState
+from seatrial.trials.layouts.measure.watch import Look, Watch, joined, series_of
 
 WHOLE = ArrayState()
 DEGRADED = ArrayState(missing=1)

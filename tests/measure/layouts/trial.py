@@ -6,16 +6,16 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from seatrial.machine.sysblock import node_by_name
 from seatrial.measure.progress import Silent
 from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
-from seatrial.study.drives import planned_drives
 from seatrial.study.load import parse_study
 from seatrial.study.model import Plan
 from seatrial.study.plan import make_plan
-from seatrial.targets.sysblock import node_by_name
+from seatrial.trials.layouts.study.drives import planned_drives
 
 
 class Stages(Silent):

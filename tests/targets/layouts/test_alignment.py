@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from seatrial.context.tree import SystemTree
-from seatrial.targets.layouts import alignment, volume_group
-from seatrial.targets.layouts.alignment import (
+from seatrial.machine.fingerprint.tree import SystemTree
+from seatrial.trials.layouts.build import alignment, volume_group
+from seatrial.trials.layouts.build.alignment import (
     DriveGeometry,
     FilesystemGeometry,
     Geometry,
@@ -16,7 +16,7 @@ from seatrial.targets.layouts.alignment import (
     parse_xfs,
     read_geometry,
 )
-from seatrial.targets.layouts.backend import Built, Construction
+from seatrial.trials.layouts.build.backend import Built, Construction
 from targets.layouts.specs import NAME, built_of, variant
 
 KIB, MIB = 1024, 1024 * 1024

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.measure.layouts.spoil import choose_blocks, rot
-from seatrial.study.layout import Drives, LayoutSpec, assigned
-from seatrial.targets.layouts import build
-from seatrial.targets.layouts.backends.btrfs import BACKEND, read_fsid, undo_btrfs
-from seatrial.targets.layouts.deeds import can_fail, fail_drive
-from seatrial.targets.layouts.drives import OpenDrives
-from seatrial.targets.layouts.registry import require
-from seatrial.targets.undo import UndoJournal
+from seatrial.machine.undo import UndoJournal
+from seatrial.trials.layouts.build import build
+from seatrial.trials.layouts.build.backends.btrfs import BACKEND, read_fsid, undo_btrfs
+from seatrial.trials.layouts.build.deeds import can_fail, fail_drive
+from seatrial.trials.layouts.build.drives import OpenDrives
+from seatrial.trials.layouts.build.registry import require
+from seatrial.trials.layouts.measure.spoil import choose_blocks, rot
+from seatrial.trials.layouts.study.layout import Drives, LayoutSpec, assigned
 from targets.conftest import MIB, need_command
 from targets.loops import loops_over
 

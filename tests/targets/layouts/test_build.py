@@ -9,16 +9,16 @@ from typing import ClassVar
 
 import pytest
 
-from seatrial.context.tree import CommandOutput, SystemTree
 from seatrial.errors import SpaceError, TargetError
-from seatrial.targets.layouts import build as building
-from seatrial.targets.layouts import filesystems, registry, running, tuning
-from seatrial.targets.layouts.backend import ArrayState, Backend, Construction, Step
-from seatrial.targets.layouts.build import build, commands_of, destroy, run_steps, wait_synced
-from seatrial.targets.layouts.names import array_name
-from seatrial.targets.undo import UndoJournal, clean
-from seatrial.targets.undoer import Undoer, gone, undone
-from seatrial.targets.undoers import UNDOERS
+from seatrial.machine.fingerprint.tree import CommandOutput, SystemTree
+from seatrial.machine.undo import UndoJournal, clean
+from seatrial.machine.undoer import Undoer, gone, undone
+from seatrial.machine.undoers import UNDOERS
+from seatrial.trials.layouts.build import build as building
+from seatrial.trials.layouts.build import filesystems, registry, running, tuning
+from seatrial.trials.layouts.build.backend import ArrayState, Backend, Construction, Step
+from seatrial.trials.layouts.build.build import build, commands_of, destroy, run_steps, wait_synced
+from seatrial.trials.layouts.build.names import array_name
 from targets.layouts.specs import built_of, variant
 
 RUN = "20261121-074500-3fa2"

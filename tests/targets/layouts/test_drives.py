@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import RefusedError, SpaceError, StudyError, TargetError
-from seatrial.study.layout import Drives
-from seatrial.targets import guard, uses
-from seatrial.targets.layouts import drives as drives_module
-from seatrial.targets.layouts.deeds import can_fail, fail_drive
-from seatrial.targets.layouts.drives import OpenDrives, looked_at
-from seatrial.targets.undo import UndoJournal
+from seatrial.machine import guard, uses
+from seatrial.machine.undo import UndoJournal
+from seatrial.trials.layouts.build import drives as drives_module
+from seatrial.trials.layouts.build.deeds import can_fail, fail_drive
+from seatrial.trials.layouts.build.drives import OpenDrives, looked_at
+from seatrial.trials.layouts.study.layout import Drives
 from targets.conftest import MIB, run
 from targets.loops import loops_over
 

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from seatrial.targets.layouts import filesystems
-from seatrial.targets.layouts.filesystems import MIB, make_step, mount_step, too_small
+from seatrial.trials.layouts.build import filesystems
+from seatrial.trials.layouts.build.filesystems import MIB, make_step, mount_step, too_small
 from targets.conftest import need_command
 from targets.layouts.specs import NAME, variant
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.study.layout import Drives, LayoutSpec, assigned
-from seatrial.targets.layouts.backends.btrfs import BACKEND
-from seatrial.targets.layouts.build import build
-from seatrial.targets.layouts.drives import OpenDrives
-from seatrial.targets.undo import UndoJournal, clean
+from seatrial.machine.undo import UndoJournal, clean
+from seatrial.trials.layouts.build.backends.btrfs import BACKEND
+from seatrial.trials.layouts.build.build import build
+from seatrial.trials.layouts.build.drives import OpenDrives
+from seatrial.trials.layouts.study.layout import Drives, LayoutSpec, assigned
 from targets.conftest import need_command
 from targets.layouts.killing import kills, kills_on_the_way
 

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from seatrial.context.tree import CommandOutput
 from seatrial.errors import TargetError
-from seatrial.targets.layouts import volume_group
-from seatrial.targets.layouts.backend import ArrayState, Built
-from seatrial.targets.layouts.backends import lvm as lvm_backend
-from seatrial.targets.layouts.registry import backend
+from seatrial.machine.fingerprint.tree import CommandOutput
+from seatrial.trials.layouts.build import volume_group
+from seatrial.trials.layouts.build.backend import ArrayState, Built
+from seatrial.trials.layouts.build.backends import lvm as lvm_backend
+from seatrial.trials.layouts.build.registry import backend
 from targets.layouts.specs import DRIVES, NAME, built_of, variant
 
 GROUP = f"{NAME}-leg1"

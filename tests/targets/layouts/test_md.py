@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.context.tree import CommandOutput, SystemTree
 from seatrial.errors import TargetError
-from seatrial.targets.layouts import md_array, md_legs
-from seatrial.targets.layouts.backend import ArrayState, Built, Construction
-from seatrial.targets.layouts.names import NAME_PREFIX, array_name, identity, run_of, shortened
-from seatrial.targets.layouts.registry import backend
+from seatrial.machine.fingerprint.tree import CommandOutput, SystemTree
+from seatrial.trials.layouts.build import md_array, md_legs
+from seatrial.trials.layouts.build.backend import ArrayState, Built, Construction
+from seatrial.trials.layouts.build.names import NAME_PREFIX, array_name, identity, run_of, shortened
+from seatrial.trials.layouts.build.registry import backend
 from targets.layouts.specs import DRIVES, NAME, built_of, variant
 
 PARTED = "8c2b09c8-7489-8793-cd95-1f996d1b5ab8"

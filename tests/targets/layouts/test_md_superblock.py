@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from seatrial.targets.layouts.md_superblock import array_uuid
+from seatrial.trials.layouts.build.md_superblock import array_uuid
 
 UUID = "eb26770e53945db2b084553a48c3abbf"
 

@@ -7,11 +7,11 @@ import sys
 import pytest
 
 from seatrial.errors import StudyError, TargetError
-from seatrial.study.layout import LayoutSpec
-from seatrial.targets.layouts import registry
-from seatrial.targets.layouts.backend import Program
-from seatrial.targets.layouts.backends import __path__ as backends_path
-from seatrial.targets.undoers import UNDOERS
+from seatrial.machine.undoers import UNDOERS
+from seatrial.trials.layouts.build import registry
+from seatrial.trials.layouts.build.backend import Program
+from seatrial.trials.layouts.build.backends import __path__ as backends_path
+from seatrial.trials.layouts.study.layout import LayoutSpec
 
 
 def spec_of(backend="btrfs", level="raid1", drives=2, **more):
@@ -23,8 +23,8 @@ def spec_of(backend="btrfs", level="raid1", drives=2, **more):
 
 def test_a_backend_is_one_file(monkeypatch, tmp_path):
     (tmp_path / "mirror_of_tape.py").write_text(
-        "from seatrial.targets.layouts.backends.btrfs import Btrfs\n"
-        "from seatrial.targets.undoer import Undoer, gone\n"
+        "from seatrial.trials.layouts.build.backends.btrfs import Btrfs\n"
+        "from seatrial.machine.undoer import Undoer, gone\n"
         "class Tape(Btrfs):\n"
         "    name = 'tape'\n"
         "    undoers = {'tape': Undoer(undo=lambda *, reel: gone(reel), subject='reel')}\n"
@@ -40,7 +40,7 @@ def test_a_backend_is_one_file(monkeypatch, tmp_path):
         assert list(registry.backends()) == sorted(registry.backends())
     finally:
         backends_path.remove(str(tmp_path))
-        sys.modules.pop("seatrial.targets.layouts.backends.mirror_of_tape")
+        sys.modules.pop("seatrial.trials.layouts.build.backends.mirror_of_tape")
         for cached in (registry.backends, registry.undoers):
             cached.cache_clear()
     assert "tape" not in UNDOERS
@@ -117,11 +117,11 @@ def test_what_the_kernel_lacks_is_said(monkeypatch):
 
 def test_who_builds_nothing_loads_no_backend():
     code = (
-        "import sys; from seatrial.targets.undoers import UNDOERS; "
+        "import sys; from seatrial.machine.undoers import UNDOERS; "
         "UNDOERS['mount']; print(*sys.modules)"
     )
     loaded = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout
-    assert "seatrial.targets.undoers" in loaded
+    assert "seatrial.machine.undoers" in loaded
     assert "layouts.backends" not in loaded

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.measure.layouts.spoil import choose_blocks, rot
-from seatrial.study.layout import Drives, LayoutSpec, assigned
-from seatrial.targets.layouts import build
-from seatrial.targets.layouts.backends.zfs import BACKEND, undo_zfs
-from seatrial.targets.layouts.drives import OpenDrives
-from seatrial.targets.layouts.registry import check, require
-from seatrial.targets.layouts.zfs_status import parse_status
-from seatrial.targets.undo import UndoJournal
+from seatrial.machine.undo import UndoJournal
+from seatrial.trials.layouts.build import build
+from seatrial.trials.layouts.build.backends.zfs import BACKEND, undo_zfs
+from seatrial.trials.layouts.build.drives import OpenDrives
+from seatrial.trials.layouts.build.registry import check, require
+from seatrial.trials.layouts.build.zfs_status import parse_status
+from seatrial.trials.layouts.measure.spoil import choose_blocks, rot
+from seatrial.trials.layouts.study.layout import Drives, LayoutSpec, assigned
 from targets.conftest import MIB
 from targets.zfs_daemon import answering_zfs
 

@@ -9,13 +9,13 @@ import subprocess
 
 import pytest
 
-from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.binaries import wheel_binaries
-from seatrial.targets.postgres.clone import clone_folder
-from seatrial.targets.postgres.cluster import create_cluster
-from seatrial.targets.postgres.connection import connect
-from seatrial.targets.postgres.processes import end_server, server_processes
-from seatrial.targets.undo import UndoJournal
+from seatrial.machine.undo import UndoJournal
+from seatrial.postgres.account import account_for
+from seatrial.postgres.binaries import wheel_binaries
+from seatrial.postgres.clone import clone_folder
+from seatrial.postgres.cluster import create_cluster
+from seatrial.postgres.connection import connect
+from seatrial.postgres.processes import end_server, server_processes
 from targets.postgres.programs import installed_programs
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.targets.postgres.binaries import Binaries, find_binaries
+from seatrial.postgres.binaries import Binaries, find_binaries
 
 
 def installed_programs() -> Binaries:

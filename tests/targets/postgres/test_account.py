@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.targets.postgres import account as room
-from seatrial.targets.postgres.account import (
+from seatrial.postgres import account as room
+from seatrial.postgres.account import (
     UID_FIRST,
     UID_LAST,
     Account,

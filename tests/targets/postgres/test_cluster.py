@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import SeatrialError, SpaceError, TargetError, UsageError
+from seatrial.postgres import cluster as room
+from seatrial.postgres.account import account_for
+from seatrial.postgres.cluster import create_cluster
+from seatrial.postgres.cluster_errors import died_at_start, died_in_mid_run, initdb_failed
+from seatrial.postgres.connection import connect
+from seatrial.postgres.memory import LIMIT_BYTES_MIN, memory_limit
+from seatrial.postgres.processes import server_processes
+from seatrial.postgres.settings import check_settings, settings_text
 from seatrial.processes import start_ticks
-from seatrial.targets.postgres import cluster as room
-from seatrial.targets.postgres.account import account_for
-from seatrial.targets.postgres.cluster import create_cluster
-from seatrial.targets.postgres.cluster_errors import died_at_start, died_in_mid_run, initdb_failed
-from seatrial.targets.postgres.connection import connect
-from seatrial.targets.postgres.memory import LIMIT_BYTES_MIN, memory_limit
-from seatrial.targets.postgres.processes import server_processes
-from seatrial.targets.postgres.settings import check_settings, settings_text
 from targets.postgres.conftest import count_lines, pgbench
 
 MIB = 1 << 20
@@ -187,7 +187,7 @@ def test_a_fast_shutdown_that_takes_too_long_becomes_immediate(cluster):
 
 
 def test_a_server_that_answers_nothing_is_killed(cluster, monkeypatch):
-    monkeypatch.setattr("seatrial.targets.postgres.server._DEATH_S", 0.2)
+    monkeypatch.setattr("seatrial.postgres.server._DEATH_S", 0.2)
     server = cluster.start({})
     os.kill(server.pid, signal.SIGSTOP)
     assert server.stop(timeout_s=0.2) == "killed"
@@ -301,7 +301,7 @@ def test_memory_is_limited_with_the_page_cache(cluster, journal):
 
 
 def test_where_memory_cannot_be_limited_the_reason_is_told(cluster, journal, monkeypatch):
-    monkeypatch.setattr("seatrial.targets.postgres.memory.own_groups", lambda tree, name="": [])
+    monkeypatch.setattr("seatrial.postgres.memory.own_groups", lambda tree, name="": [])
     with pytest.raises(TargetError, match=r"no control groups are mounted here.*systemd-run"):
         cluster.start({}, memory_limit_bytes=LIMIT_BYTES_MIN)
     assert not journal.path.exists()
@@ -314,9 +314,7 @@ def test_version_2_takes_the_nearest_group_that_may_have_limits(tmp_path, monkey
         (folder / "cgroup.subtree_control").write_text(controllers)
         (folder / "cgroup.procs").write_text("")
     groups = {"memory": [], "": [str(own), str(above)]}
-    monkeypatch.setattr(
-        "seatrial.targets.postgres.memory.own_groups", lambda tree, name="": groups[name]
-    )
+    monkeypatch.setattr("seatrial.postgres.memory.own_groups", lambda tree, name="": groups[name])
     group = memory_limit(LIMIT_BYTES_MIN + 1, journal)
     assert (group.path.parent, group.version) == (above, 2)
     assert (group.path / "memory.max").read_text() == str(LIMIT_BYTES_MIN), "whole pages"

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seatrial.errors import UsageError
-from seatrial.targets.postgres import connection as room
-from seatrial.targets.postgres.connection import Address, Secret, connect, parse_url
-from seatrial.targets.postgres.connection_errors import connection_error
+from seatrial.postgres import connection as room
+from seatrial.postgres.connection import Address, Secret, connect, parse_url
+from seatrial.postgres.connection_errors import connection_error
 
 PASSWORD = "hunter2"
 

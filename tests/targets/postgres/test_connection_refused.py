@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.targets.postgres import connection as room
-from seatrial.targets.postgres.clone import clone_folder
-from seatrial.targets.postgres.connection import Address, Secret, connect
-from seatrial.targets.undo import UndoJournal
+from seatrial.machine.undo import UndoJournal
+from seatrial.postgres import connection as room
+from seatrial.postgres.clone import clone_folder
+from seatrial.postgres.connection import Address, Secret, connect
 
 PASSWORD = "correct horse"
 WRONG = "hunter2"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.targets.postgres import page_cache as room
-from seatrial.targets.postgres.page_cache import cached_bytes, drop_cached
+from seatrial.postgres import page_cache as room
+from seatrial.postgres.page_cache import cached_bytes, drop_cached
 
 MIB = 1 << 20
 

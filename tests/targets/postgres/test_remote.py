@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from seatrial.errors import RefusedError, TargetError
-from seatrial.targets.postgres.clone import clone_folder
-from seatrial.targets.postgres.connection import Address, connect
-from seatrial.targets.postgres.remote import NAME_BYTES_MAX, RemoteServer, database_name
-from seatrial.targets.undo import UndoJournal, clean
+from seatrial.machine.undo import UndoJournal, clean
+from seatrial.postgres.clone import clone_folder
+from seatrial.postgres.connection import Address, connect
+from seatrial.postgres.remote import NAME_BYTES_MAX, RemoteServer, database_name
 
 RUN = "20261121-140000-ab12"
 NAME = database_name(RUN)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from seatrial.targets.postgres.connection import connect
-from seatrial.targets.postgres.system_identifier import system_identifier_of
+from seatrial.postgres.connection import connect
+from seatrial.postgres.system_identifier import system_identifier_of
 
 
 def test_it_is_what_the_server_tells(own_cluster):

@@ -14,18 +14,19 @@ from pathlib import Path
 import pytest
 
 from seatrial.errors import TargetError
-from seatrial.processes import start_ticks
-from seatrial.targets.postgres import processes as room
-from seatrial.targets.postgres.account import account_with_name
-from seatrial.targets.postgres.cluster import create_cluster
-from seatrial.targets.postgres.connection import connect
-from seatrial.targets.postgres.dynamic_memory import (
+from seatrial.machine.undo import UndoJournal, clean
+from seatrial.machine.undoer import comes_true
+from seatrial.postgres import processes as room
+from seatrial.postgres.account import account_with_name
+from seatrial.postgres.cluster import create_cluster
+from seatrial.postgres.connection import connect
+from seatrial.postgres.dynamic_memory import (
     head_of,
     mapped_by,
     remove_dynamic_memory,
     segments_mapped_by,
 )
-from seatrial.targets.postgres.processes import (
+from seatrial.postgres.processes import (
     PidFile,
     end_server,
     kill_server,
@@ -33,9 +34,8 @@ from seatrial.targets.postgres.processes import (
     remove_segments,
     server_processes,
 )
-from seatrial.targets.postgres.undoing import undo_server, undo_socket_folder
-from seatrial.targets.undo import UndoJournal, clean
-from seatrial.targets.undoer import comes_true
+from seatrial.postgres.undoing import undo_server, undo_socket_folder
+from seatrial.processes import start_ticks
 
 START = """
     import sys, time
@@ -283,7 +283,7 @@ def test_a_pid_file_that_is_half_written_says_nothing(tmp_path, text):
 def test_whenever_initdb_is_ended_nothing_is_left(
     template, tmp_path, journal, monkeypatch, delay_s
 ):
-    monkeypatch.setattr("seatrial.targets.postgres.cluster._INITDB_TIMEOUT_S", delay_s)
+    monkeypatch.setattr("seatrial.postgres.cluster._INITDB_TIMEOUT_S", delay_s)
     uid = account_with_name(template.account).uid
     with contextlib.suppress(TargetError):
         create_cluster(tmp_path / "data", template.binaries, template.account, journal)

@@ -187,7 +187,7 @@ function courseTip(course, parameters, colours) {
   );
 }
 
-/** Return one reading in words, as report/sections/courses.py says it. */
+/** Return one reading in words, as report/sections/timelines.py says it. */
 function courseReading(unit, value) {
   if (value === null || value === undefined) return '–';
   if (unit === 'share') return formatShare(value);
@@ -218,7 +218,7 @@ function followCourse(figure) {
   });
 }
 
-/** Return the rows of a course's table, as report/sections/courses.py writes them. */
+/** Return the rows of a course's table, as report/sections/timelines.py writes them. */
 function courseRows(course) {
   const columns = course.panels.flatMap((panel) => panel.columns.map(
     ([, , values]) => [panel.y.unit, values],

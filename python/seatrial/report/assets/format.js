@@ -1,5 +1,5 @@
 // Figures in words, for what the script itself must say: the places on a heat map. All other
-// texts come ready from analysis/wording.py; these follow its rules.
+// texts come ready from stats/wording.py; these follow its rules.
 
 const DURATIONS = [['s', 1e9], ['ms', 1e6], ['µs', 1e3], ['ns', 1]];
 const SIZES = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
@@ -9,7 +9,7 @@ function formatNumber(value, digits = 3) {
   return value.toLocaleString('en-US', { maximumSignificantDigits: digits });
 }
 
-/** Return a reading with three digits, zeros at its end too, as analysis/wording.py writes it. */
+/** Return a reading with three digits, zeros at its end too, as stats/wording.py writes it. */
 function formatReading(value) {
   if (value === 0) return '0';
   const digits = { minimumSignificantDigits: 3, maximumSignificantDigits: 3 };

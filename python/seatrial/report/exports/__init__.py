@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
-from seatrial.analysis.model import Summary
+from seatrial.findings.model import Summary
 
 FORMATS: Final = {
     "json": "json_document",

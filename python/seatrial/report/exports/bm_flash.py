@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from seatrial.analysis.model import CellSummary, Summary
 from seatrial.errors import UsageError
+from seatrial.findings.model import CellSummary, Summary
 from seatrial.report.figures.naming import grouped
 from seatrial.study.cell import FactorValue
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seatrial.analysis.model import Estimate
+from seatrial.findings.model import Estimate
 
 Field = str | int | float | bool | None
 

@@ -17,13 +17,13 @@ import io
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
-from seatrial.analysis.database.model import DatabaseCell, ReadShares
-from seatrial.analysis.estimates import PERCENTS, counted
-from seatrial.analysis.model import AtLeast, CellSummary, Estimate, Summary
-from seatrial.report.exports.csv_layouts import layout_columns
-from seatrial.report.exports.csv_replays import replay_columns
+from seatrial.findings.model import AtLeast, CellSummary, Estimate, Summary
 from seatrial.report.exports.csv_row import Field, interval_columns
 from seatrial.results.model import Sample
+from seatrial.stats.estimates import PERCENTS, counted
+from seatrial.trials.database.analysis.model import DatabaseCell, ReadShares
+from seatrial.trials.layouts.report.csv import layout_columns
+from seatrial.trials.replay.report.csv import replay_columns
 
 LATENCIES = ("mean", *PERCENTS, "max")
 

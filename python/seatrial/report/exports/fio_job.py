@@ -19,11 +19,11 @@ from typing import Any, Final
 import msgspec
 
 from seatrial import _core
-from seatrial.analysis.model import Summary
-from seatrial.analysis.wording import DATABASE_OPERATIONS
 from seatrial.errors import UsageError
+from seatrial.findings.model import Summary
 from seatrial.results.model import Run
 from seatrial.results.origin import origin_of
+from seatrial.stats.wording import DATABASE_OPERATIONS
 from seatrial.study.cell import Cell
 from seatrial.study.model import LOG_FILE, Plan
 

@@ -22,10 +22,10 @@ from typing import Any, Final
 import msgspec
 
 from seatrial._core import Histogram
-from seatrial.analysis.model import CellSummary, Summary
-from seatrial.analysis.wording import DATABASE_OPERATIONS
+from seatrial.findings.model import CellSummary, Summary
 from seatrial.report.exports.fio_job import without_words
 from seatrial.results.model import Sample
+from seatrial.stats.wording import DATABASE_OPERATIONS
 from seatrial.study.cell import Cell
 
 DIRECTIONS: Final = {"read": ("read",), "write": ("write", "commit"), "trim": ()}

@@ -13,14 +13,14 @@ from typing import Any, Final
 import msgspec
 
 from seatrial import _core
-from seatrial.analysis.database.model import DatabaseAnalysis
-from seatrial.analysis.estimates import PERCENTS, entries_needed
-from seatrial.analysis.layouts.model import Accounting, LayoutAnalysis, Recovery
-from seatrial.analysis.model import CellSummary, Summary, ThresholdResult
-from seatrial.analysis.replay.model import ReplayCell
 from seatrial.errors import SeatrialError
+from seatrial.findings.model import CellSummary, Summary, ThresholdResult
 from seatrial.report.lab import lab_notice, notices_of
 from seatrial.results.model import OperationResult, Run, Sample
+from seatrial.stats.estimates import PERCENTS, entries_needed
+from seatrial.trials.database.analysis.model import DatabaseAnalysis
+from seatrial.trials.layouts.analysis.model import Accounting, LayoutAnalysis, Recovery
+from seatrial.trials.replay.analysis.model import ReplayCell
 
 SCHEMA: Final = 1
 """Rises when a name goes or changes its meaning; a name that is only added leaves it."""

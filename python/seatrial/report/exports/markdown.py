@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 
-from seatrial.analysis.audit.model import TableAudit
-from seatrial.analysis.model import Finding, Summary, ThresholdResult
-from seatrial.analysis.wording import format_cell, format_duration_s, moment
-from seatrial.report.audit_tables import audit_name
-from seatrial.report.figures.overlay import gap_text
+from seatrial.findings.model import Finding, Summary, ThresholdResult
 from seatrial.report.lab import lab_notice
-from seatrial.report.layout_words import layout_sentences
 from seatrial.report.steady_tables import telling
 from seatrial.report.table import Table
 from seatrial.report.tables import tables
 from seatrial.results.model import Run
+from seatrial.stats.wording import format_cell, format_duration_s, moment
+from seatrial.trials.audit.analysis.model import TableAudit
+from seatrial.trials.audit.report.overlay import gap_text
+from seatrial.trials.audit.report.tables import audit_name
+from seatrial.trials.layouts.report.words import layout_sentences
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>|#~])")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from seatrial.analysis.model import Estimate
-from seatrial.analysis.wording import (
+from seatrial.findings.model import Estimate
+from seatrial.report.figures.model import Axis, Tick
+from seatrial.stats.wording import (
     format_duration_ns,
     format_iops,
     format_rate_bytes,
     format_share,
     format_size,
 )
-from seatrial.report.figures.model import Axis, Tick
 
 _TICKS_TARGET = 5
 _DECADES_WITH_STEPS_MAX = 2.2  # over fewer decades, 2 and 5 of each are ticks too

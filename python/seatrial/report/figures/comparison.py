@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from seatrial.analysis.compare.model import Comparand, Comparison
-from seatrial.analysis.compare.words import figure_words
-from seatrial.analysis.model import Estimate
-from seatrial.analysis.wording import format_count, format_interval, format_plural, format_share
+from seatrial.findings.model import Estimate
 from seatrial.report.comparison_tables import answer_text, overall_answer, ratio_text
 from seatrial.report.figures.axes import block_size_axis, extent, log_axis, ratio_axis
 from seatrial.report.figures.model import Axis, Figure, Guide, Line, Panel, Point, Row, View
-from seatrial.report.figures.naming import (
-    capitalized,
-    grouped,
-    identity_by,
-    varying_among,
-)
+from seatrial.report.figures.naming import capitalized, grouped, identity_by, varying_among
 from seatrial.report.figures.notes import scatter_notes
+from seatrial.stats.compare.model import Comparand, Comparison
+from seatrial.stats.compare.words import figure_words
+from seatrial.stats.wording import format_count, format_interval, format_plural, format_share
 
 ANSWERS: Final = ("higher", "lower", "undecided", "same")
 _RANKS: Final = {"higher": 0, "lower": 0, "undecided": 1, "same": 2}

@@ -11,24 +11,17 @@ import math
 from collections.abc import Iterable, Sequence
 
 from seatrial._core import Histogram
-from seatrial.analysis.model import CellSummary
-from seatrial.analysis.wording import (
+from seatrial.findings.model import CellSummary
+from seatrial.report.figures.model import Figure, Heat, HeatColumn, HeatSample, HeatStall, View
+from seatrial.report.figures.naming import capitalized, grouped
+from seatrial.results.model import Sample, Stall
+from seatrial.stats.wording import (
     format_cell,
     format_duration_s,
     format_estimate,
     format_plural,
     format_share,
 )
-from seatrial.report.figures.model import (
-    Figure,
-    Heat,
-    HeatColumn,
-    HeatSample,
-    HeatStall,
-    View,
-)
-from seatrial.report.figures.naming import capitalized, grouped
-from seatrial.results.model import Sample, Stall
 
 ROWS_PER_DOUBLING = 4
 COLUMNS_PER_CELL_MAX = 120

@@ -10,8 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from seatrial.analysis.model import Estimate
-from seatrial.analysis.wording import format_estimate
+from seatrial.findings.model import Estimate
+from seatrial.stats.wording import format_estimate
 
 
 class Tick(msgspec.Struct, frozen=True, array_like=True):

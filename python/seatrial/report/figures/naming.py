@@ -13,8 +13,8 @@ from collections.abc import (
 )
 from typing import TypeVar
 
-from seatrial.analysis.model import CellSummary
-from seatrial.analysis.wording import (
+from seatrial.findings.model import CellSummary
+from seatrial.stats.wording import (
     STATEMENT,
     USUAL_OF_REPLAY,
     format_plural,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from seatrial.analysis.model import CellSummary, Estimate
-from seatrial.analysis.wording import format_cell, format_plural
+from seatrial.findings.model import CellSummary, Estimate
+from seatrial.stats.wording import format_cell, format_plural
 
 _BLANKS_MAX = 6
 

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 import msgspec
 
-from seatrial.analysis.audit.model import TableAudit
-from seatrial.analysis.fastest import Served, served_by_caches
-from seatrial.analysis.model import CellSummary, Summary
-from seatrial.analysis.steady.model import SteadyState
+from seatrial.findings.model import CellSummary, Summary
 from seatrial.report.figures.addresses import address_figures
 from seatrial.report.figures.bars import four_figures, mix_figures, whole_file_figures
 from seatrial.report.figures.heatmap import COLUMNS_MAX, heat_figures
 from seatrial.report.figures.latency import commit_figures, matrix_latency, other_latency
-from seatrial.report.figures.loadline import load_line_figures
 from seatrial.report.figures.model import Figure
 from seatrial.report.figures.naming import grouped
 from seatrial.report.figures.rates import matrix_figures, sequential_figures
 from seatrial.report.figures.steady import steady_figures
+from seatrial.stats.fastest import Served, served_by_caches
+from seatrial.stats.steady.model import SteadyState
+from seatrial.trials.audit.analysis.model import TableAudit
+from seatrial.trials.loadline.report.figure import load_line_figures
 
 _AFTER = (
     address_figures,

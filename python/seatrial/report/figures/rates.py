@@ -7,10 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from seatrial.analysis.audit.model import TableAudit
-from seatrial.analysis.fastest import Served, fastest, least_within, settings_words
-from seatrial.analysis.model import CellSummary, Estimate
-from seatrial.analysis.wording import format_estimate, format_plural
+from seatrial.findings.model import CellSummary, Estimate
 from seatrial.report.figures.axes import block_size_axis, extent, log_axis, value_axis
 from seatrial.report.figures.model import Axis, Figure, Line, Look, Panel, Point, View
 from seatrial.report.figures.naming import (
@@ -24,7 +21,10 @@ from seatrial.report.figures.naming import (
     varying_among,
 )
 from seatrial.report.figures.notes import blank_notes, interval_note
-from seatrial.report.figures.overlay import Overlay
+from seatrial.stats.fastest import Served, fastest, least_within, settings_words
+from seatrial.stats.wording import format_estimate, format_plural
+from seatrial.trials.audit.analysis.model import TableAudit
+from seatrial.trials.audit.report.overlay import Overlay
 
 _Measure = Literal["iops", "bandwidth"]
 _AXIS_NAMES = {"iops": "Requests per second (IOPS)", "bandwidth": "Bandwidth (MB/s)"}

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from seatrial.analysis.estimates import counted
-from seatrial.analysis.model import CellSummary, Estimate
-from seatrial.analysis.steady.model import Phase, State, SteadyState
-from seatrial.analysis.timeline import series_of
-from seatrial.analysis.wording import (
+from seatrial.findings.model import CellSummary, Estimate
+from seatrial.report.figures.axes import linear_axis, time_axis
+from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, Tone, View
+from seatrial.report.steady_tables import telling
+from seatrial.results.model import Sample
+from seatrial.stats.estimates import counted
+from seatrial.stats.steady.model import Phase, State, SteadyState
+from seatrial.stats.timeline import series_of
+from seatrial.stats.wording import (
     format_cell,
     format_count,
     format_duration_s,
     format_estimate,
     format_value,
 )
-from seatrial.report.figures.axes import linear_axis, time_axis
-from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, Tone, View
-from seatrial.report.steady_tables import telling
-from seatrial.results.model import Sample
 
 _VIEWS_MAX: Final = 12
 _POINTS_MAX: Final = 150

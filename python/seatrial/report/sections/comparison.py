@@ -6,16 +6,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from seatrial.analysis.compare.model import Comparison
-from seatrial.analysis.wording import format_plural
-from seatrial.report.comparison_tables import (
-    comparison_table,
-    differences_table,
-    overall_table,
-)
+from seatrial.report.comparison_tables import comparison_table, differences_table, overall_table
 from seatrial.report.markup import Markup, element
 from seatrial.report.sections.findings import finding_list
 from seatrial.report.sections.tables import plain_table
+from seatrial.stats.compare.model import Comparison
+from seatrial.stats.wording import format_plural
 
 
 def differences_section(comparison: Comparison, identifier: str) -> Markup:

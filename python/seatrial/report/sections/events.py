@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from seatrial.analysis.facts import fact_name, fact_text
-from seatrial.analysis.model import CellSummary
-from seatrial.analysis.wording import (
+from seatrial.findings.model import CellSummary
+from seatrial.report.figures.model import Figure, HeatColumn
+from seatrial.report.markup import Markup, element
+from seatrial.report.sections.tables import scrolling
+from seatrial.results.model import Sample
+from seatrial.stats.facts import fact_name, fact_text
+from seatrial.stats.wording import (
     format_cell,
     format_count,
     format_duration_ns,
@@ -14,10 +18,6 @@ from seatrial.analysis.wording import (
     format_plural,
     format_size,
 )
-from seatrial.report.figures.model import Figure, HeatColumn
-from seatrial.report.markup import Markup, element
-from seatrial.report.sections.tables import scrolling
-from seatrial.results.model import Sample
 
 _ROWS_MAX = 200
 _READING = 0.0  # counted once from full histograms: three digits, no interval

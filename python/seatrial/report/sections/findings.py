@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from seatrial.analysis.facts import fact_name, fact_text, is_short
-from seatrial.analysis.model import Finding
-from seatrial.analysis.wording import format_plural
+from seatrial.findings.model import Finding
 from seatrial.report.facts import fact_list
 from seatrial.report.figures.naming import capitalized, cell_name
 from seatrial.report.markup import Markup, element, escape, join, unbroken
+from seatrial.stats.facts import fact_name, fact_text, is_short
+from seatrial.stats.wording import format_plural
 from seatrial.study.cell import FactorValue
 
 # A quoted part of a sentence: an apostrophe inside a word opens and closes nothing.

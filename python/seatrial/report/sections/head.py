@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from seatrial.analysis.findings.context import (
-    device_name,
-    entries,
-    lookup,
-    physical_devices,
-)
-from seatrial.analysis.model import Summary
-from seatrial.analysis.replay.samples import is_of_replay
-from seatrial.analysis.wording import format_count, format_duration_s, format_plural, moment
+from seatrial.findings.context import device_name, entries, lookup, physical_devices
+from seatrial.findings.model import Summary
 from seatrial.report.document import page_head
 from seatrial.report.lab import lab_notice
 from seatrial.report.markup import Markup
 from seatrial.results.model import Run
 from seatrial.results.origin import known_duration_s, origin_of
-from seatrial.study.database import is_of_database
+from seatrial.stats.wording import format_count, format_duration_s, format_plural, moment
+from seatrial.trials.database.study.workloads import is_of_database
+from seatrial.trials.replay.analysis.samples import is_of_replay
 
 _STATUS = {
     "running": "Not ended: the run is still going on, or was killed. ",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from seatrial.analysis.wording import format_plural, format_size
 from seatrial.report.markup import Markup, element
 from seatrial.results.origin import Origin
+from seatrial.stats.wording import format_plural, format_size
 
 _FORMATS: Final = {
     "fio-json": "JSON of fio",

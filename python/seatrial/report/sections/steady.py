@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seatrial.analysis.model import CellSummary
-from seatrial.analysis.steady.model import SteadyState
-from seatrial.analysis.wording import format_plural
+from seatrial.findings.model import CellSummary
 from seatrial.report.markup import Markup, element
 from seatrial.report.sections.tables import plain_table
 from seatrial.report.steady_tables import rules_table, steady_table, telling
+from seatrial.stats.steady.model import SteadyState
+from seatrial.stats.wording import format_plural
 
 _RULES_SHOWN_MAX = 60
 

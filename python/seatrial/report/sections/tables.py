@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seatrial.analysis.model import AtLeast, CellSummary, Estimate
-from seatrial.analysis.wording import (
-    format_count,
-    format_plural,
-    format_size,
-    format_value,
-)
+from seatrial.findings.model import AtLeast, CellSummary, Estimate
 from seatrial.report.figures.naming import grouped, name_by, varying
 from seatrial.report.markup import Markup, element, join
 from seatrial.report.table import Table, doubt_text, latency_text
 from seatrial.report.tables import TITLES, start_bytes
+from seatrial.stats.wording import format_count, format_plural, format_size, format_value
 
 _ON_ONE_LINE_MAX = 26
 _WITH_DOUBT = (

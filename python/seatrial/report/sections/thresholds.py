@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seatrial.analysis.model import ThresholdResult
+from seatrial.findings.model import ThresholdResult
 from seatrial.report.markup import Markup, element, unbroken
 
 

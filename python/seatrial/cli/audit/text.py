@@ -1,0 +1,233 @@
+"""What ``seatrial audit`` prints: a page for a terminal, or one JSON document."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Final
+
+import click
+import msgspec
+
+from seatrial.cli.outcome import SEVERITY_MARKS, WIDTH, finding_text
+from seatrial.errors import UsageError
+from seatrial.findings.model import Estimate, Summary
+from seatrial.report.exports.json_document import as_text as json_text
+from seatrial.report.exports.json_document import document, run_facts
+from seatrial.report.tables import NO_FIGURE, Group, Table, as_text
+from seatrial.stats.wording import format_estimate, format_iops, format_plural, format_size
+from seatrial.study.units import parse_size_bytes
+from seatrial.trials.audit.analysis.model import Gap, Prediction, TableAudit, TablePoint
+from seatrial.trials.audit.analysis.predict import predict
+from seatrial.trials.audit.findings.gap import gap_severity
+from seatrial.trials.audit.report.overlay import KIND_WORDS, STATUS_WORDS
+from seatrial.trials.audit.report.tables import audit_name
+
+GAP_MARK: Final = "!"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What one table says of a cell that was asked for.
+
+    Attributes:
+        target: Label of the table's target.
+        workload: Name of its workload.
+        operation: ``read`` or ``write``.
+        block_size_bytes: As asked.
+        concurrency: As asked.
+        threads: Of these, as asked; None where only their product was.
+        prediction: None where the table must not be asked.
+        refusal: Why not; empty where it is answered.
+    """
+
+    target: str
+    workload: str
+    operation: str
+    block_size_bytes: int
+    concurrency: int
+    threads: int | None
+    prediction: Prediction | None
+    refusal: str
+
+
+def asked_cell(written: str) -> tuple[int, int, int | None]:
+    """Return block size in bytes, concurrency and threads from what ``--predict`` was given.
+
+    Threads are None where only requests in flight were given.
+
+    Raises:
+        UsageError: when it is not a size and one or two whole numbers above 0.
+    """
+    size, _, count = written.partition(",")
+    size_bytes = threads = depth = 0
+    first, by, last = count.partition("x")
+    with contextlib.suppress(ValueError):
+        size_bytes = parse_size_bytes(size.strip())
+        threads, depth = int(first), int(last) if by else 1
+    if min(size_bytes, threads, depth) <= 0:
+        raise UsageError(
+            seen=f"--predict cannot be read: {written!r}",
+            cause="It takes a block size and how many requests are in flight, with a comma between",
+            next_step="Write --predict 16k,20 for 16 KiB at 20 threads, or 16k,4x8 for 4 threads "
+            "at depth 8",
+        )
+    return size_bytes, threads * depth, threads if by else None
+
+
+def answers(audits: Sequence[TableAudit], cell: tuple[int, int, int | None]) -> list[Answer]:
+    """Return what each table says of a cell.
+
+    Raises:
+        UsageError: when every table refuses.
+    """
+    told: list[Answer] = []
+    refused: list[UsageError] = []
+    for audit in audits:
+        prediction, refusal = None, ""
+        try:
+            prediction = predict(audit, *cell)
+        except UsageError as error:
+            refused.append(error)
+            refusal = f"{error.seen} {error.cause}"
+        told.append(
+            Answer(
+                target=audit.table.target,
+                workload=audit.table.workload,
+                operation=audit.table.operation,
+                block_size_bytes=cell[0],
+                concurrency=cell[1],
+                threads=cell[2],
+                prediction=prediction,
+                refusal=refusal,
+            )
+        )
+    if len(refused) == len(audits):
+        raise refused[0]
+    return told
+
+
+def audit_document(summary: Summary, answered: Sequence[Answer]) -> str:
+    """Return the audits of a run and its findings: docs/schema/audit.schema.json."""
+    return json_text(
+        document(
+            "audit",
+            run=run_facts(summary.run),
+            audits=summary.audits,
+            findings=summary.findings,
+            answers=list(answered),
+        )
+    )
+
+
+def audit_page(summary: Summary, answered: Sequence[Answer]) -> str:
+    """Return the audits, what was asked, and the findings, for a terminal."""
+    blocks = [_audit_block(audit) for audit in summary.audits]
+    blocks += [_answer_text(answer) for answer in answered]
+    # The gaps are told above, each beside its table.
+    others = [finding for finding in summary.findings if finding.kind != "gap"]
+    blocks += [finding_text(finding) for finding in others if finding.severity != "note"]
+    notes = [_wrapped(finding.sentence, "   ") for finding in others if finding.severity == "note"]
+    blocks += ["\n".join(notes)] if notes else []
+    return "\n\n".join(block.rstrip() for block in blocks) + "\n"
+
+
+def _audit_block(audit: TableAudit) -> str:
+    lines = [as_text(_grid(audit)).rstrip(), "", _wrapped(audit.sentence, "  ")]
+    lines += [_wrapped(each.sentence, "  ") for each in audit.parameters if each.sentence]
+    lines += [_gap_text(audit, gap) for gap in audit.gaps]
+    lines += [_wrapped(limit, "  ") for limit in audit.limits]
+    return "\n".join(lines)
+
+
+def _gap_text(audit: TableAudit, gap: Gap) -> str:
+    mark = SEVERITY_MARKS[gap_severity(audit, gap)]
+    told = f"{KIND_WORDS[gap.kind].capitalize()}, {STATUS_WORDS[gap.status]}. {gap.sentence}"
+    return "\n".join([_wrapped(told, f"{mark} "), _wrapped(f"why: {gap.cause}", "   ")])
+
+
+def _wrapped(text: str, indent: str) -> str:
+    blank = " " * len(indent)
+    return click.wrap_text(text, width=WIDTH, initial_indent=indent, subsequent_indent=blank)
+
+
+def _grid(audit: TableAudit) -> Table:
+    """Return observed and predicted rates: a row for each block size.
+
+    Of one block size at several threads and depths, a row for each number of threads.
+    """
+    points = audit.table.points
+    odd = {key for gap in audit.gaps for key in gap.keys}
+    if len({point.block_size_bytes for point in points}) == 1 and _is_deep(points):
+        return _grid_of_one_size(audit, odd)
+    columns = sorted({(point.concurrency, point.threads, point.depth) for point in points})
+    sizes = sorted({point.block_size_bytes for point in points})
+    at = {(p.block_size_bytes, p.concurrency, p.threads, p.depth): p for p in points}
+    return Table(
+        id=f"audit-{audit.table.target}-{audit.table.workload}-{audit.table.operation}",
+        title=f"{audit_name(audit)}: IOPS and what the model says ({GAP_MARK} is a gap)",
+        labels=1,
+        headers=["Block size", *["IOPS", "Model"] * len(columns)],
+        groups=[
+            Group("", 1),
+            *(Group(_column_title(threads, depth), 2) for _, threads, depth in columns),
+        ],
+        rows=[
+            [
+                format_size(size),
+                *(text for col in columns for text in _texts(at.get((size, *col)), audit, odd)),
+            ]
+            for size in sizes
+        ],
+    )
+
+
+def _is_deep(points: Sequence[TablePoint]) -> bool:
+    return len({point.depth for point in points}) > 1
+
+
+def _grid_of_one_size(audit: TableAudit, odd: set[str]) -> Table:
+    points = audit.table.points
+    threads, depths = (sorted({getattr(p, name) for p in points}) for name in ("threads", "depth"))
+    at = {(point.threads, point.depth): point for point in points}
+    size = format_size(points[0].block_size_bytes)
+    return Table(
+        id=f"audit-{audit.table.target}-{audit.table.workload}-{audit.table.operation}",
+        title=f"{audit_name(audit)}: IOPS of {size} and what the model says ({GAP_MARK} is a gap)",
+        labels=1,
+        headers=["Threads", *(f"depth {depth}" for depth in depths)],
+        groups=[Group("", 1), Group("IOPS/model", len(depths))],
+        rows=[
+            [
+                str(count),
+                *("/".join(_texts(at.get((count, depth)), audit, odd)) for depth in depths),
+            ]
+            for count in threads
+        ],
+    )
+
+
+def _column_title(threads: int, depth: int) -> str:
+    told = format_plural(threads, "thread")
+    return told if depth == 1 else f"{told}, depth {depth}"
+
+
+def _texts(point: TablePoint | None, audit: TableAudit, odd: set[str]) -> list[str]:
+    if point is None:
+        return [NO_FIGURE, NO_FIGURE]
+    if not point.measured:
+        observed = NO_FIGURE
+    else:
+        observed = format_iops(point.iops.value) if point.iops else "absent"
+    mark = f"{GAP_MARK} " if point.key in odd else ""
+    said = audit.predictions.get(point.key)
+    return [f"{mark}{observed}", format_iops(said.iops) if said else NO_FIGURE]
+
+
+def _answer_text(answer: Answer) -> str:
+    name = f"{format_size(answer.block_size_bytes)} {answer.operation}s"
+    where = f"{name}, {answer.concurrency} in flight ({answer.workload} on {answer.target})"
+    if answer.prediction is None:
+        return _wrapped(f"{where}: not told. {answer.refusal}", "   ")
+    said = answer.prediction
+    estimate = Estimate(value=said.iops, low=said.low, high=said.high, rounds=0, unit="IOPS")
+    return _wrapped(f"{where}: {format_estimate(estimate)} would be measured.", "   ")

@@ -1,0 +1,254 @@
+"""From what a user names to comparisons, and how a terminal shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from seatrial.cli.outcome import WIDTH, finding_text
+from seatrial.cli.sources import Source, load_source
+from seatrial.errors import UsageError
+from seatrial.findings.registry import (
+    find_in_comparison,
+)
+from seatrial.machine.fingerprint.difference import differences
+from seatrial.report.comparison_tables import comparison_table, differences_table, overall_table
+from seatrial.report.sections.comparison import shortened
+from seatrial.report.tables import as_text
+from seatrial.results.model import Run, Sample
+from seatrial.results.origin import origin_of
+from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT, compare
+from seatrial.stats.compare.databases import with_defaults
+from seatrial.stats.compare.fingerprints import facts_of, in_words, named_alike
+from seatrial.stats.compare.judgement import judged
+from seatrial.stats.compare.model import Comparison, Difference, Entrant, Side
+from seatrial.stats.compare.noise import twin_label
+from seatrial.stats.compare.verdict import ratio_words
+from seatrial.stats.timeline import SLICES_MIN
+from seatrial.stats.wording import format_identity, format_plural, format_share
+
+ROWS_SHOWN_MAX: Final = 120
+
+
+class Entrants(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be compared.
+
+    Attributes:
+        first: The measure.
+        others: What is judged, at least one.
+        twin: The first one measured once more; None where there is none.
+    """
+
+    first: Entrant
+    others: list[Entrant]
+    twin: Entrant | None = None
+
+
+def entrants_of(references: Sequence[str], results: Path, twin: str | None = None) -> Entrants:
+    """Return what a user names as sides.
+
+    Args:
+        references: One run with several targets, or at least two results.
+        results: The results file that runs are sought in.
+        twin: Another measurement of what the first reference is.
+
+    Raises:
+        ResultsFileError: When a results file cannot be read.
+        UsageError: When a reference fits nothing, a run alone has one target, or two sides are
+            the same.
+    """
+    sources = [load_source(each, results, slices_min=SLICES_MIN) for each in references]
+    if len(sources) == 1:
+        found = of_targets(sources[0].run, sources[0].samples)
+        if found is None:
+            raise _nothing_to_compare_with(sources[0])
+    else:
+        _require_distinct(sources)
+        first, *others = map(_entrant, sources, _names(sources))
+        found = Entrants(first=first, others=others)
+    if twin is None:
+        return found
+    again = load_source(twin, results, slices_min=SLICES_MIN)
+    (name,) = _names([again])
+    return msgspec.structs.replace(found, twin=_entrant(again, name))
+
+
+def _entrant(source: Source, name: str) -> Entrant:
+    side = Side(name=name, run=source.run, target=source.target)
+    return Entrant(side=side, samples=source.samples)
+
+
+def _names(sources: Sequence[Source]) -> list[str]:
+    """Return what to call each side: short, unless several would be called the same."""
+    short = [_short_name(source) for source in sources]
+    return [
+        name if short.count(name) == 1 else source.name
+        for name, source in zip(short, sources, strict=True)
+    ]
+
+
+def _short_name(source: Source) -> str:
+    """Return a foreign file's name without folder and ending, and what else the user named."""
+    if source.name == "last":
+        return source.run.label or source.run.id
+    origin = origin_of(source.run)
+    if origin is None or source.run.label:
+        return source.name
+    stem = Path(origin.file).stem
+    return f"{stem}:{source.target}" if source.target else stem
+
+
+def of_targets(run: Run, samples: Sequence[Sample]) -> Entrants | None:
+    """Return the targets of a run as sides, the first being the measure; None if it has one.
+
+    A target that is the first one once more (its path, or its label with ``-aa``) is the twin.
+    """
+    labels = list(dict.fromkeys(sample.cell.target for sample in samples))
+    declared = [target.get("label", "trial") for target in run.study.get("target", [])]
+    labels.sort(key=lambda label: declared.index(label) if label in declared else len(declared))
+    paths = {target.get("label"): target.get("path", "") for target in run.study.get("target", [])}
+    twin = twin_label(labels, [paths.get(label, "") for label in labels]) if labels else ""
+    sides = {
+        label: Entrant(
+            side=Side(name=label, run=run, target=label),
+            samples=[sample for sample in samples if sample.cell.target == label],
+        )
+        for label in labels
+    }
+    others = [sides[label] for label in labels[1:] if label != twin]
+    if not others and twin:
+        return Entrants(first=sides[labels[0]], others=[sides[twin]])
+    if not others:
+        return None
+    return Entrants(first=sides[labels[0]], others=others, twin=sides.get(twin))
+
+
+def _require_distinct(sources: Sequence[Source]) -> None:
+    seen: dict[tuple[str, str], str] = {}
+    for source in sources:
+        place = (source.run.id, source.target)
+        if place in seen:
+            raise UsageError(
+                seen=f"{seen[place]} and {source.name} are the same result",
+                cause="A result does not differ from itself",
+                next_step="Name two results; `seatrial list` shows the runs",
+            )
+        seen[place] = source.name
+
+
+def _nothing_to_compare_with(source: Source) -> UsageError:
+    return UsageError(
+        seen=f"{source.name} has one target, and nothing else is named to compare it with",
+        cause="A comparison needs two results, or a run of several targets",
+        next_step=f"Name another one, as in `seatrial compare BEFORE {source.name}`",
+    )
+
+
+def compared(
+    entrants: Entrants,
+    *,
+    margin_share: float = MARGIN_SHARE_DEFAULT,
+    figures: Collection[str] | None = None,
+    anyway: bool = False,
+) -> list[Comparison]:
+    """Return each of the others against the first, with differences and findings.
+
+    Raises:
+        UsageError: When two sides must not be compared, or no figure of these names is known.
+    """
+    found = compare(
+        entrants.first,
+        entrants.others,
+        margin_share=margin_share,
+        figures=figures,
+        twin=entrants.twin,
+        differences=[_differences(entrants.first, other) for other in entrants.others],
+        anyway=anyway,
+    )
+    if figures and not any(each.comparands for each in found):
+        raise UsageError(
+            seen=f"No figure {' or '.join(map(repr, figures))} is known on both sides",
+            cause="There is none of that name, or too few requests completed to know it",
+            next_step="Figures are iops, tps, bandwidth, p50 and p99, or of one kind 'read p99'; "
+            "without --figure all that are known are compared",
+        )
+    return [msgspec.structs.replace(each, findings=find_in_comparison(each)) for each in found]
+
+
+def _differences(a: Entrant, b: Entrant) -> list[Difference]:
+    """Return what differs in two fingerprints; nothing where one side has none."""
+    facts_a, facts_b = facts_of(a), facts_of(b)
+    if not facts_a or not facts_b:
+        return []
+    alike = with_defaults(*named_alike(facts_a, facts_b))
+    found: list[tuple[str, Any, Any]] = differences(*alike)
+    return in_words(found)
+
+
+def targets_compared_text(run: Run, samples: Sequence[Sample]) -> str:
+    """Return each target of a run against its first; empty where they have no common cell."""
+    entrants = of_targets(run, samples)
+    if entrants is None:
+        return ""
+    try:
+        found = compared(entrants, anyway=True)
+    except UsageError:
+        return ""
+    return "\n".join(comparison_text(each) for each in found)
+
+
+def slower_than(comparison: Comparison, share: float) -> str:
+    """Return what surely is slower by more than a share, in words; empty where nothing is.
+
+    Of all common cells together, else of the worst cell.
+    """
+    slower = judged(comparison, is_worse=True).beyond(share)
+    for figure, ratio in slower.overall.items():
+        cells = comparison.overall_answers[figure].cells
+        return f"{figure} of {format_plural(cells, 'cell')} is {ratio_words(ratio)}"
+    if not slower.cells:
+        return ""
+    worst = max(slower.cells, key=lambda each: max(each.ratio.value, 1 / each.ratio.value))
+    return f"{worst.figure} in {format_identity(worst.identity)} is {ratio_words(worst.ratio)}"
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """Return a comparison for a terminal: reasons, warnings, cells, overall, verdict."""
+    blocks = []
+    differing = differences_table(comparison)
+    if differing.rows:
+        blocks.append(as_text(differing))
+    warnings = [_marked(sentence) for sentence in comparison.warnings]
+    if warnings:
+        blocks.append("\n".join(warnings))
+    if comparison.comparands:
+        left_out = len(comparison.comparands) - ROWS_SHOWN_MAX
+        blocks.append(as_text(comparison_table(shortened(comparison, ROWS_SHOWN_MAX))))
+        if left_out > 0:
+            blocks.append(f"{left_out:,} rows more: --json or --report FILE has them all.")
+        blocks.append(as_text(overall_table(comparison)))
+    blocks += [finding_text(finding) for finding in comparison.findings]
+    if noise := _noise_text(comparison):
+        blocks.append(click.wrap_text(noise, width=WIDTH))
+    blocks.append(click.wrap_text(comparison.verdict, width=WIDTH))
+    return "\n\n".join(block.rstrip() for block in blocks) + "\n"
+
+
+def _noise_text(comparison: Comparison) -> str:
+    """Return what two measurements of the same thing differ by, where it is known."""
+    noise, share = comparison.noise, comparison.noise_share
+    if noise is None or share is None:
+        return ""
+    if noise.source == "pair":
+        which = f"{comparison.a.name} and {noise.name}, which are the same thing,"
+    else:
+        which = "Odd and even rounds of the same side"
+    return f"Noise floor: {which} differ by up to {format_share(share)} (95 % of cells)."
+
+
+def _marked(sentence: str) -> str:
+    return click.wrap_text(sentence, width=WIDTH, initial_indent=" ! ", subsequent_indent="   ")

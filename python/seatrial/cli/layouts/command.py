@@ -1,0 +1,215 @@
+"""``seatrial layout``: what a study's layouts are, one built to stand, and its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from seatrial.cli.options import destroy_option, drives_options, json_option, plan_option
+
+if TYPE_CHECKING:
+    from seatrial.cli.layouts.text import Variant
+    from seatrial.study.schema import Study
+
+EPILOG = """\b
+Examples:
+  seatrial layout show                          what stands now, and which backends work here
+  seatrial layout show raid-sweep --loop 6x2G
+  seatrial layout build raid-sweep raid5-4 --loop 6x2G
+  seatrial layout destroy raid5-4
+
+\b
+docs/layouts.md has the whole of it.
+"""
+
+SHOW_EPILOG = """\b
+Examples:
+  seatrial layout show                          what stands now, and which backends work here
+  seatrial layout show raid-sweep               every variant of the study's layouts
+  seatrial layout show raid-sweep raid5-4       one, with the commands that build it
+  seatrial layout show mine.toml --devices /dev/sdb,/dev/sdc,/dev/sdd
+"""
+
+BUILD_EPILOG = """\b
+Examples:
+  seatrial layout build raid-sweep raid5-4 --loop 6x2G --plan
+  seatrial layout build raid-sweep raid5-4 --loop 6x2G
+  seatrial layout build mine.toml r1 --devices /dev/sdb,/dev/sdc --destroy SERIAL1,SERIAL2
+
+\b
+Exit codes: 0 it stands; 2 usage; 5 refused for safety; 6 a drive or program is missing.
+"""
+
+DESTROY_EPILOG = """\b
+Examples:
+  seatrial layout destroy raid5-4               by the variant's label
+  seatrial layout destroy 20261121-171500-3fa2  by the run that built it
+  seatrial layout destroy --all
+
+\b
+Exit codes: 0 nothing is left of it; 1 something could not be undone (see `seatrial clean`).
+"""
+
+
+@click.group("layout", epilog=EPILOG)
+def command() -> None:
+    """Arrays and their file systems: look at a study's, build one to stand, take it apart.
+
+    A layout that was built stands until it is destroyed: `seatrial clean` leaves it alone. Its
+    folder or device can be measured like any other, by `seatrial run DIR` or any other tool.
+    """
+
+
+@command.command("show", epilog=SHOW_EPILOG, short_help="A study's layouts, or what stands.")
+@click.argument("file", required=False)
+@click.argument("variant", required=False)
+@drives_options
+@json_option
+def show(
+    *,
+    file: str | None,
+    variant: str | None,
+    devices: str,
+    loop: str,
+    loop_dir: str,
+    as_json: bool,
+) -> int:
+    """Show the layouts of the study FILE, or one VARIANT of them; without FILE, what stands."""
+    if file is None:
+        return _show_standing(as_json=as_json)
+    from seatrial.cli.layouts.documents import variants_document  # noqa: PLC0415 - not for --help
+    from seatrial.cli.layouts.text import variant_text, variants_text  # noqa: PLC0415
+
+    found = _variants(_study(file, devices, loop, loop_dir), variant)
+    if as_json:
+        click.echo(variants_document(found), nl=False)
+    elif variant is not None:
+        click.echo(variant_text(found[0]))
+    else:
+        click.echo(variants_text(found))
+    return 0
+
+
+@command.command("build", epilog=BUILD_EPILOG, short_help="Build one, and leave it standing.")
+@click.argument("file")
+@click.argument("variant")
+@drives_options
+@destroy_option
+@plan_option
+@json_option
+def build(
+    *,
+    file: str,
+    variant: str,
+    devices: str,
+    loop: str,
+    loop_dir: str,
+    destroy: str | None,
+    plan_only: bool,
+    as_json: bool,
+) -> int:
+    """Build VARIANT of the layouts of the study FILE, and leave it standing.
+
+    All data of the devices are lost, so each must be named with --destroy: serial numbers, or
+    paths where they have none, separated by commas. Loop devices are made of new files.
+    """
+    study = _study(file, devices, loop, loop_dir)
+    (found,) = _variants(study, variant)
+    if plan_only:
+        return _show_plan(found, as_json=as_json)
+    from seatrial.trials.layouts.build.standing import build_standing  # noqa: PLC0415 - not for --help
+
+    standing = build_standing(
+        found.spec, study.drives, destroy=destroy, tell=lambda told: click.echo(told, err=True)
+    )
+    if as_json:
+        from seatrial.cli.check.backend import check_layouts  # noqa: PLC0415 - only here
+        from seatrial.cli.layouts.documents import standing_document  # noqa: PLC0415
+
+        click.echo(standing_document([standing], check_layouts()), nl=False)
+    else:
+        from seatrial.cli.layouts.text import standing_text  # noqa: PLC0415 - only here
+
+        click.echo(standing_text(standing))
+    return 0
+
+
+@command.command("destroy", epilog=DESTROY_EPILOG, short_help="Take it apart again.")
+@click.argument("name", required=False)
+@click.option("--all", "all_of_them", is_flag=True, help="Every layout of yours that stands.")
+@json_option
+def destroy(name: str | None, all_of_them: bool, as_json: bool) -> int:
+    """Take a layout apart that `layout build` left standing.
+
+    NAME is its label or its run.
+    """
+    from seatrial.cli.clean_command import tell_undone  # noqa: PLC0415 - not for --help
+    from seatrial.trials.layouts.build import standing  # noqa: PLC0415
+
+    _require_one_of(name, all_of_them)
+    # The newest first: an older one's drives may carry it.
+    chosen = [standing.find_standing(name)] if name else standing.all_standing()[::-1]
+    return tell_undone(
+        [undone for each in chosen for undone in standing.destroy(each)], as_json=as_json
+    )
+
+
+def _require_one_of(name: str | None, all_of_them: bool) -> None:
+    if bool(name) == all_of_them:
+        raise click.UsageError("name one layout, or give --all")
+
+
+def _study(file: str, devices: str, loop: str, loop_dir: str) -> Study:
+    """Return a study with the drives of the command line in place of its own."""
+    from seatrial.cli.places import with_absolute_paths  # noqa: PLC0415 - not for --help
+    from seatrial.study.load import load_study  # noqa: PLC0415
+    from seatrial.study.override import override  # noqa: PLC0415
+
+    study = override(load_study(file), devices=devices, loop=loop, loop_dir=loop_dir)
+    if not study.layouts:
+        raise click.UsageError(f"{file} has no [[layout]]; docs/layouts.md says how one is written")
+    return with_absolute_paths(study)
+
+
+def _variants(study: Study, label: str | None) -> list[Variant]:
+    """Return the variants of a study, or the one of a label."""
+    from seatrial.cli.layouts.text import describe  # noqa: PLC0415 - not for --help
+    from seatrial.cli.places import drives_info  # noqa: PLC0415
+    from seatrial.study.problems import suggestion  # noqa: PLC0415
+    from seatrial.study.selection import all_variants  # noqa: PLC0415
+    from seatrial.trials.layouts.study.targets import drives_of  # noqa: PLC0415
+
+    specs = list(all_variants(study))
+    chosen = [spec for spec in specs if label in (None, spec.label)]
+    if not chosen:
+        near = suggestion(str(label), [spec.label for spec in specs])
+        raise click.UsageError(f"no variant of {study.name!r} is called {label!r}. {near}")
+    drives = drives_info(study) or drives_of(study)
+    return [describe(spec, drives) for spec in chosen]
+
+
+def _show_plan(variant: Variant, *, as_json: bool) -> int:
+    from seatrial.cli.layouts.documents import variants_document  # noqa: PLC0415 - only here
+    from seatrial.cli.layouts.text import variant_text  # noqa: PLC0415
+
+    if as_json:
+        click.echo(variants_document([variant]), nl=False)
+    else:
+        click.echo(f"{variant_text(variant)}\n\nNothing was touched.")
+    return 0
+
+
+def _show_standing(*, as_json: bool) -> int:
+    from seatrial.cli.check.backend import check_layouts, layouts_text  # noqa: PLC0415 - only here
+    from seatrial.cli.layouts.documents import standing_document  # noqa: PLC0415
+    from seatrial.cli.layouts.text import standing_text  # noqa: PLC0415
+    from seatrial.trials.layouts.build.standing import all_standing  # noqa: PLC0415
+
+    there, check = all_standing(), check_layouts()
+    if as_json:
+        click.echo(standing_document(there, check), nl=False)
+        return 0
+    told = [standing_text(each) for each in there] or ["No layout stands."]
+    click.echo("\n\n".join([*told, layouts_text(check)]))
+    return 0

@@ -1,0 +1,210 @@
+"""What ``seatrial layout`` shows: the variants of a study, and the layouts that stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import click
+import msgspec
+
+from seatrial import program
+from seatrial.cli.layouts.plan import PLANNED_RUN
+from seatrial.errors import SeatrialError
+from seatrial.report.table import NO_FIGURE, Table, as_text
+from seatrial.stats.wording import format_duration_s, format_plural, format_size, moment
+from seatrial.trials.layouts.build import registry
+from seatrial.trials.layouts.build.build import commands_of
+from seatrial.trials.layouts.build.names import array_name
+from seatrial.trials.layouts.build.standing import Standing
+from seatrial.trials.layouts.study.drives import DriveInfo
+from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec, assigned
+from seatrial.trials.layouts.study.targets import usable_bytes
+from seatrial.trials.layouts.study.text import layout_text
+
+WIDTH: Final = 100
+_INDENT_MIN: Final = 13
+_SYNC_SHOWN_FROM_S: Final = 0.1
+"""Asking whether it has ended takes a moment even where there is none."""
+_GONE: Final = "it is not there any more: the machine started anew, or somebody took it apart"
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True):
+    """One variant of a study's layouts.
+
+    Attributes:
+        label: Its own in the study.
+        spec: The variant.
+        assigned: Which drive does what; None where there are too few.
+        holds_bytes: What it holds at most; None where its drives' sizes are not known.
+        survives: How many of its drives may fail, whichever they are, as a phrase.
+        commands: What builds it, as a shell would take it; empty where it cannot be built.
+        obstacle: Why it cannot be built on this machine, as sentences; empty where it can.
+    """
+
+    label: str
+    spec: LayoutSpec
+    assigned: Assigned | None
+    holds_bytes: int | None
+    survives: str
+    commands: list[str]
+    obstacle: str
+
+
+def describe(spec: LayoutSpec, drives: Sequence[DriveInfo]) -> Variant:
+    """Return what there is to say of a variant before it is built; nothing is touched.
+
+    Args:
+        spec: The variant.
+        drives: What it would be built of.
+    """
+    by_name = {drive.name: drive for drive in drives}
+    try:
+        places = assigned(spec, list(by_name))
+    except ValueError as error:
+        places = None
+        obstacle = f"{error}."
+    else:
+        obstacle = _obstacle(spec)
+    return Variant(
+        label=spec.label,
+        spec=spec,
+        assigned=places,
+        holds_bytes=usable_bytes(spec, [by_name[each] for each in places.used]) if places else None,
+        survives=survives(spec),
+        commands=_commands(spec, places) if places else [],
+        obstacle=obstacle,
+    )
+
+
+def survives(spec: LayoutSpec) -> str:
+    """Return how many drives may fail, as a phrase: ``any 1 of each leg``, ``none``."""
+    count = spec.facts.losses_survived(spec.drives)
+    if not count:
+        return "none"
+    return f"any {count} of each leg" if spec.legs > 1 else f"any {count}"
+
+
+def variants_text(variants: Sequence[Variant]) -> str:
+    """Return the variants as a table, and below it why some cannot be built here."""
+    rows = [
+        [
+            each.label,
+            each.spec.backend,
+            each.spec.level,
+            _drives(each.spec),
+            _size(each.holds_bytes),
+            each.survives,
+            each.spec.filesystem,
+            "no" if each.obstacle else "yes",
+        ]
+        for each in variants
+    ]
+    table = Table(
+        id="variants",
+        title=f"{format_plural(len(variants), 'variant')}",
+        labels=8,
+        headers=["Variant", "Backend", "Level", "Drives", "Holds", "Survives", "On it", "Here"],
+        rows=rows,
+    )
+    by_obstacle: dict[str, list[str]] = {}
+    for each in variants:
+        if each.obstacle:
+            by_obstacle.setdefault(each.obstacle, []).append(each.label)
+    reasons = [
+        click.wrap_text(f"{_few(labels)}: {reason}", WIDTH, subsequent_indent="  ")
+        for reason, labels in by_obstacle.items()
+    ]
+    return "\n".join([as_text(table), *reasons]).rstrip()
+
+
+def variant_text(variant: Variant) -> str:
+    """Return one variant with its drives and the commands that build it."""
+    spec = variant.spec
+    facts = [
+        ("layout", f"{spec.label}: {layout_text(spec)}"),
+        ("holds", _size(variant.holds_bytes)),
+        ("survives", variant.survives),
+        *(_roles(variant.assigned) if variant.assigned else ()),
+        ("here", variant.obstacle or "it can be built"),
+    ]
+    return "\n".join([_facts_text(facts), *([""] if variant.commands else []), *variant.commands])
+
+
+def standing_text(standing: Standing) -> str:
+    """Return one layout that stands, with where it is and what the system tells of it."""
+    spec = standing.spec
+    there = standing.is_there()
+    facts = [
+        ("layout", f"{spec.label}: {layout_text(spec)}"),
+        ("is at", ", ".join(standing.places) if there else _GONE),
+        *_roles(standing.assigned),
+        ("built", _built_text(standing)),
+        *standing.facts.items(),
+        ("aligned", " ".join(standing.misaligned) or "yes: drives, array and file system"),
+        (
+            "measure",
+            f"{program.called()} run {standing.places[0]}" if there and standing.folders else "",
+        ),
+        ("undo", f"{program.called()} layout destroy {standing.run_id}"),
+    ]
+    return _facts_text([(name, text) for name, text in facts if text])
+
+
+def _obstacle(spec: LayoutSpec) -> str:
+    try:
+        registry.require(spec)
+    except SeatrialError as error:
+        return f"{error.cause} {error.next_step}"
+    return ""
+
+
+def _commands(spec: LayoutSpec, places: Assigned) -> list[str]:
+    try:
+        registry.check(spec)
+        return commands_of(spec, places, array_name(PLANNED_RUN, 1))
+    except SeatrialError:
+        return []
+
+
+def _roles(places: Assigned) -> Iterator[tuple[str, str]]:
+    for number, leg in enumerate(places.legs, start=1):
+        yield (f"leg {number}" if len(places.legs) > 1 else "drives"), " ".join(leg)
+        if spares := places.spares[number - 1]:
+            yield "spares", " ".join(spares)
+    for name, drives in (("logs", places.logs), ("caches", places.caches)):
+        if drives:
+            yield name, " ".join(drives)
+
+
+def _built_text(standing: Standing) -> str:
+    told = f"{moment(standing.built_at)}, in {format_duration_s(standing.built_s)}"
+    if standing.synced_s < _SYNC_SHOWN_FROM_S:
+        return told
+    return f"{told}, then synchronised for {format_duration_s(standing.synced_s)}"
+
+
+def _drives(spec: LayoutSpec) -> str:
+    """Return how many drives a variant has: ``4``, ``2x4``, with others ``2x4+1``."""
+    legs = f"{spec.legs}x" if spec.legs > 1 else ""
+    others = "".join(f"+{count}" for count in (spec.spares, spec.logs, spec.caches) if count)
+    return f"{legs}{spec.drives}{others}"
+
+
+def _size(size_bytes: int | None) -> str:
+    return NO_FIGURE if size_bytes is None else format_size(size_bytes)
+
+
+def _few(labels: Sequence[str]) -> str:
+    return labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]} ({len(labels)})"
+
+
+def _facts_text(facts: Sequence[tuple[str, str]]) -> str:
+    """Return facts below each other, their texts in one column."""
+    indent = max(_INDENT_MIN, *(len(name) + 2 for name, _text in facts))
+    return "\n".join(
+        click.wrap_text(
+            text, WIDTH, initial_indent=name.ljust(indent), subsequent_indent=" " * indent
+        )
+        for name, text in facts
+    )

@@ -1,0 +1,1 @@
+"""``seatrial sql``: logs of servers read, captured, shown, played again, compared."""

@@ -1,0 +1,371 @@
+"""From what a user names to the sides of a comparison, each told by its content."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from seatrial.cli.files import TRACE_BEGINS
+from seatrial.cli.sources import SQLITE_HEAD
+from seatrial.cli.sql.compare.captures import (
+    errors_alone,
+    of_access_log,
+    of_log,
+    of_snapshot,
+    of_trace,
+)
+from seatrial.cli.sql.compare.replays import one_replay, two_replays
+from seatrial.errors import UsageError
+from seatrial.importers.access_log import AccessLog, is_access_log, read_access_log
+from seatrial.importers.statements import (
+    Snapshot,
+    contains,
+    covered_s,
+    grown,
+    is_snapshot,
+    read_snapshot,
+    snapshot_of,
+)
+from seatrial.results.model import Run
+from seatrial.stats.wording import format_plural
+from seatrial.trials.replay.compare.entered import Entrant
+from seatrial.trials.replay.compare.model import Clock
+
+PERIOD: Final = ".."
+URLS: Final = ("postgresql://", "postgres://")
+IN_PIECES: Final = frozenset({"web", "log"})
+
+
+class Sides(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be compared.
+
+    Attributes:
+        before: The measure.
+        after: What is judged.
+        twin: Before, measured once more; None where there is none.
+        runs: Names and runs of those sides that come from one.
+    """
+
+    before: Entrant
+    after: Entrant
+    twin: Entrant | None = None
+    runs: list[tuple[str, Run]] = []
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """How sides are read.
+
+    Attributes:
+        results: The results file that runs are sought in.
+        time_unit_s: Unit of the times in access logs; None to tell it by the log.
+        time_column: Their column behind the bytes, from 1; None likewise.
+        quiet: Whether nothing is told meanwhile.
+        anyway: Whether what forbids a comparison of replays becomes a warning.
+    """
+
+    results: Path
+    time_unit_s: float | None = None
+    time_column: int | None = None
+    quiet: bool = False
+    anyway: bool = False
+
+
+def sides_of(references: Sequence[str], twin: str | None, reading: Reading) -> Sides:
+    """Return the sides that a user names.
+
+    Args:
+        references: Before and after, or one run with two targets or schemas.
+        twin: Another measurement of what before is.
+        reading: How they are read.
+
+    Raises:
+        SeatrialError: when something cannot be read, or is named twice.
+    """
+    if len(references) == 1 and _kind(references[0]) != "run":
+        raise UsageError(
+            seen=f"{references[0]} is one side, and nothing else is named",
+            cause="Only a run that has two targets is two sides",
+            next_step=f"Name the other, as in `seatrial sql compare {references[0]} AFTER`",
+        )
+    named = [*references, *([twin] if twin else [])]
+    if len(references) == 1 or all(_kind(each) == "run" for each in named):
+        found = two_replays(references, twin, reading.results, anyway=reading.anyway)
+        return Sides(before=found.before, after=found.after, twin=found.twin, runs=found.runs)
+    kinds = [_kind(each) for each in named]
+    if set(kinds) == {"web"}:
+        return pages_of(references, twin, reading)
+    require_distinct(named)
+    counted = {
+        each: _snapshot(each)
+        for each, kind in zip(named, kinds, strict=True)
+        if kind in ("snapshot", "url")
+    }
+    sides = [_entrant(each, reading, counted) for each in named]
+    after = with_warnings(sides[1], _of_one_server(references, counted))
+    return Sides(before=sides[0], after=after, twin=sides[2] if twin else None)
+
+
+def pages_of(references: Sequence[str], twin: str | None, reading: Reading) -> Sides:
+    """Return access logs as sides.
+
+    Args:
+        references: Before and after.
+        twin: Another log of what before is.
+        reading: How they are read.
+
+    Raises:
+        UsageError: when one is none, is named twice, or does not tell how long a request took.
+    """
+    named = [*references, *([twin] if twin else [])]
+    require_distinct(named)
+    logs = [_access_log(each, reading) for each in named]
+    sides = [of_access_log(each, log) for each, log in zip(named, logs, strict=True)]
+    failed = [*errors_alone(named[:2], logs[:2]), *errors_alone(named[1::-1], logs[1::-1])]
+    after = with_warnings(sides[1], failed)
+    return Sides(before=sides[0], after=after, twin=sides[2] if twin else None)
+
+
+def require_distinct(named: Sequence[str]) -> None:
+    """Check that no file or server is named twice.
+
+    Raises:
+        UsageError: when one is.
+    """
+    seen: dict[tuple[str, ...], str] = {}
+    for reference in named:
+        parts = [reference, *reference.split(PERIOD, 1)]
+        paths = files_of(reference) or [Path(each) for each in parts[1:]]
+        place = tuple(str(path.resolve()) if path.exists() else str(path) for path in paths)
+        if place in seen:
+            raise UsageError(
+                seen=f"{seen[place]} and {reference} are the same",
+                cause="A measurement does not differ from itself",
+                next_step="Name two, as in `seatrial sql compare BEFORE AFTER`",
+            )
+        seen[place] = reference
+
+
+def with_warnings(side: Entrant, told: Sequence[str]) -> Entrant:
+    """Return a side with further warnings."""
+    return msgspec.structs.replace(side, warnings=[*side.warnings, *told])
+
+
+def _entrant(reference: str, reading: Reading, counted: Mapping[str, Snapshot]) -> Entrant:
+    """Return a side by what it is."""
+    kind, path = _kind(reference), Path(reference)
+    if kind == "run":
+        return one_replay(reference, reading.results)
+    if kind == "trace":
+        return of_trace(reference, path)
+    if kind == "web":
+        return of_access_log(reference, _access_log(reference, reading))
+    if kind == "log":
+        return of_log(reference, files_of(reference), quiet=reading.quiet)
+    if kind == "period":
+        begin, end = (read_snapshot(Path(each)) for each in reference.split(PERIOD, 1))
+        span_s = covered_s(begin, end)
+        if span_s is not None and span_s < 0:
+            raise _reversed(reference)
+        between, lost = grown(begin, end)
+        return of_snapshot(reference, between, span_s, lost)
+    return of_snapshot(_server(reference), counted[reference], None, 0)
+
+
+def _access_log(reference: str, reading: Reading) -> AccessLog:
+    paths = files_of(reference) or [Path(reference)]
+    return read_access_log(paths, unit_s=reading.time_unit_s, column=reading.time_column)
+
+
+def _server(reference: str) -> str:
+    """Return what to call a side: host and database of a server, else what the user wrote."""
+    if not reference.startswith(URLS):
+        return reference
+    from seatrial.postgres.connection import parse_url  # noqa: PLC0415 - only here
+
+    address, _ = parse_url(reference)
+    return f"{address.place}/{address.dbname}"
+
+
+def _snapshot(reference: str) -> Snapshot:
+    """Return counters of pg_stat_statements, of a file or of a server now."""
+    if not reference.startswith(URLS):
+        return read_snapshot(Path(reference))
+    from seatrial.trials.database.measure.statements import counted_at  # noqa: PLC0415 - only here
+
+    return snapshot_of(counted_at(reference).as_texts())
+
+
+def _of_one_server(references: Sequence[str], counted: Mapping[str, Snapshot]) -> list[str]:
+    """Return a warning where one of two snapshots holds what the other had counted."""
+    for first, second in (references, references[::-1]):
+        is_known = first in counted and second in counted
+        if is_known and contains(counted[first], counted[second]):
+            period = f"{first}{PERIOD}{second}"
+            is_of_files = URLS[0] not in period and URLS[1] not in period
+            return [
+                f"{_server(second)} holds all that {_server(first)} had counted, and more: if they "
+                "are two moments of one server, the same calls are on both sides. What it did "
+                f"between them is {period if is_of_files else 'FROM.csv..TO.csv'}."
+            ]
+    return []
+
+
+def _reversed(reference: str) -> UsageError:
+    begin, _, end = reference.partition(PERIOD)
+    return UsageError(
+        seen=f"{end} was taken before {begin}",
+        cause="A period goes from its earlier snapshot to its later one",
+        next_step=f"Name it as {end}{PERIOD}{begin}",
+    )
+
+
+def files_of(reference: str) -> list[Path]:
+    """Return the files that a reference names: one, several with commas, or a pattern's."""
+    path = Path(reference)
+    if path.is_file():
+        return [path]
+    pieces = [Path(each) for each in reference.split(",")]
+    if len(pieces) > 1 and all(each.is_file() for each in pieces):
+        return pieces
+    found = sorted(glob.glob(reference)) if "*" in reference else []  # noqa: PTH207 - any folder
+    return [Path(each) for each in found if Path(each).is_file()]
+
+
+def _kind(reference: str) -> str:
+    """Return what a reference names, by the content where it is a file.
+
+    ``url``, ``period`` (two snapshots), ``run`` (of a results file, or one itself), ``trace``,
+    ``snapshot``, ``web`` or ``log``.
+    """
+    if reference.startswith(URLS):
+        return "url"
+    begin, _, end = reference.partition(PERIOD)
+    if begin and end and Path(begin).is_file() and Path(end).is_file():
+        return "period"
+    files = files_of(reference)
+    kinds = {_content(each) for each in files}
+    if len(files) > 1 and (len(kinds) > 1 or not kinds <= IN_PIECES):
+        raise UsageError(
+            seen=f"{reference} names {len(files)} files that are not pieces of one log",
+            cause="Access logs and logs of PostgreSQL may come in pieces, nothing else",
+            next_step="Name one file a side",
+        )
+    return kinds.pop() if kinds else "run"
+
+
+def _content(path: Path) -> str:
+    """Return what a file holds: ``run``, ``trace``, ``snapshot``, ``web`` or ``log``."""
+    head = _head(path)
+    if head.startswith(SQLITE_HEAD):
+        return "run"
+    if head.startswith(TRACE_BEGINS):
+        return "trace"
+    if is_snapshot(path):
+        return "snapshot"
+    return "web" if is_access_log(path) else "log"
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(SQLITE_HEAD))
+    except OSError as error:
+        raise UsageError(
+            seen=f"{path} cannot be read: {error.strerror}",
+            cause="It is closed to this user",
+            next_step=f"See `ls -l {path}`",
+        ) from None
+
+
+def require_alike(sides: Sides, offset_s: float | None) -> None:
+    """Check that sides are measurements of one kind.
+
+    Raises:
+        UsageError: when they are not, or clocks differ and no offset was stated.
+    """
+    _require_alike(sides.before, sides.after, offset_s)
+    if sides.twin is not None:
+        _require_alike(sides.before, sides.twin, offset_s)
+
+
+def _require_alike(before: Entrant, after: Entrant, offset_s: float | None) -> None:
+    kinds = {before.kind, after.kind}
+    if len(kinds) > 1 and kinds != {"replay", "log"}:
+        raise UsageError(
+            seen=f"{before.name} is {_KINDS[before.kind]}, {after.name} is {_KINDS[after.kind]}",
+            cause="What they time is not the same: a page is many queries, and "
+            "pg_stat_statements counts execution alone",
+            next_step="Compare two of one kind",
+        )
+    if offset_s is None and before.clock != after.clock:
+        clocks: dict[Clock, str] = {each.clock: each.name for each in (before, after)}
+        raise UsageError(
+            seen=f"The times of {clocks['server']} are the server's, those of {clocks['client']} "
+            "the client's",
+            cause="The client's hold the way there and back and the client's own work, the "
+            "server's do not: of short queries that is most of the time, and every one would "
+            "look slower",
+            next_step="Replay the trace on the old server too, and compare the two replays; or "
+            "state what the way takes, such as --client-offset 80us (the fastest answer of the "
+            "new server is a bound of it)",
+        )
+
+
+_KINDS: Final = {
+    "replay": "a replay",
+    "log": "a log",
+    "statements": "a snapshot of pg_stat_statements",
+    "web": "an access log",
+    "batch": "a batch",
+}
+
+
+def on_one_clock(sides: Sides, offset_s: float) -> Sides:
+    """Return sides with so much taken off each call of those that have the client's times.
+
+    A query of which nothing is left in some unit is left out of all units and sides.
+    """
+    known = [side for side in (sides.before, sides.after, sides.twin) if side is not None]
+    lost = {
+        key
+        for side in known
+        if side.clock == "client"
+        for unit in side.units
+        for key, each in unit.measured.items()
+        if each.total_s <= each.calls * offset_s
+    }
+    told = [_without(side, lost, offset_s if side.clock == "client" else 0.0) for side in known]
+    if lost:
+        queries = format_plural(len(lost), "query", "queries")
+        told[1] = msgspec.structs.replace(
+            told[1],
+            warnings=[
+                *told[1].warnings,
+                f"{queries} took the client no longer than what is taken off: they are not "
+                "compared.",
+            ],
+        )
+    return msgspec.structs.replace(
+        sides, before=told[0], after=told[1], twin=told[2] if sides.twin is not None else None
+    )
+
+
+def _without(side: Entrant, lost: Collection[str], offset_s: float) -> Entrant:
+    """Return a side without some queries, and with so much taken off each call of the others."""
+    units = [
+        msgspec.structs.replace(
+            unit,
+            measured={
+                key: msgspec.structs.replace(each, total_s=each.total_s - each.calls * offset_s)
+                for key, each in unit.measured.items()
+                if key not in lost
+            },
+            course=None if offset_s else unit.course,
+        )
+        for unit in side.units
+    ]
+    return msgspec.structs.replace(side, units=units)

@@ -1,0 +1,79 @@
+"""``seatrial sql rows``: what a captured database holds, for replays to be held against."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from seatrial.cli.files import ROWS, Output, output_option
+
+EPILOG: Final = """\b
+Examples:
+  seatrial sql rows postgresql://db1/prod -o prod.trace.rows
+  seatrial sql replay prod.trace --to /mnt/ssd --prepare prod.dump
+
+\b
+Run it when the capture has ended and before anybody writes again: on the captured server, or on a
+restore of the moment at which the log ends. Values are kept as hashes; ids that a replay draws may
+be others, which rows they name may not. Tables are read up to 256 MiB together, the smallest
+first.
+
+\b
+Exit codes: 0 read; 4 some tables were not, and they are named; 6 the server cannot be asked.
+"""
+EXIT_PARTIAL: Final = 4
+
+
+@click.command("rows", epilog=EPILOG, short_help="What the captured database holds at the end.")
+@click.argument("url")
+@output_option("-o", "--output", kind=ROWS, about="TRACE.rows is what a replay looks for.")
+def rows(*, url: str, output: Output) -> int:
+    """Write what the rows of the database at URL are, so that replays can be held against them."""
+    return keep_rows(url, output)
+
+
+def keep_rows(url: str, output: Output, *, quiet: bool = False) -> int:
+    """Read the rows of a database and keep what they are; return the exit code.
+
+    Args:
+        url: Of the database.
+        output: Where they go.
+        quiet: Whether what came of it is told on standard error.
+
+    Raises:
+        RefusedError: when something else is there.
+        SpaceError: when there is no space for it.
+        TargetError: when the server cannot be asked.
+        UsageError: when the address cannot be read, or the file not be written.
+    """
+    from seatrial.cli.repeating import this_command  # noqa: PLC0415 - not for --help
+    from seatrial.errors import UsageError  # noqa: PLC0415 - likewise
+    from seatrial.postgres.binaries import Binaries  # noqa: PLC0415 - likewise
+    from seatrial.postgres.connection import parse_url  # noqa: PLC0415 - likewise
+    from seatrial.postgres.row_content import read_content  # noqa: PLC0415 - likewise
+    from seatrial.postgres.row_file import packed  # noqa: PLC0415 - likewise
+    from seatrial.stats.wording import format_count, format_plural  # noqa: PLC0415 - likewise
+    from seatrial.trials.database.measure.asked import Asked  # noqa: PLC0415 - needs libpq
+    from seatrial.trials.database.measure.driven import Way  # noqa: PLC0415 - likewise
+
+    if output.place is None or output.stream is not None:
+        raise UsageError(
+            seen="No file was named to write to",
+            cause="What is kept of the rows is no text",
+            next_step="Name one: seatrial sql rows postgresql://HOST/DATABASE -o prod.trace.rows",
+        )
+    address, secret = parse_url(url)
+    none = Binaries(folder=Path(), version=0, version_text="", origin="installed")
+    with Asked(Way(addresses=[address], secret=secret, binaries=none)) as asked:
+        content = read_content(asked.connection)
+    again = this_command("--output", "FILE", without=["--output", "-o"])
+    output.write(packed(content), otherwise=again)
+    count = sum(table.count for table in content.tables.values())
+    tables = format_plural(len(content.tables), "table")
+    place = click.format_filename(output.place or "")
+    click.echo(f"{format_count(count)} rows of {tables} of {address.dbname}: {place}", err=quiet)
+    for name, why in content.unread.items():
+        click.echo(f"Not read: {name}, {why}", err=quiet)
+    return EXIT_PARTIAL if content.unread else 0

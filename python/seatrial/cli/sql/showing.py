@@ -1,0 +1,26 @@
+"""A trace read for ``seatrial sql show``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from seatrial import _core
+from seatrial.cli.sql.errors import native_errors
+from seatrial.cli.sql.trace_model import Trace
+
+
+def show_trace(trace: Path, *, top: int) -> Trace:
+    """Return what a trace holds.
+
+    Args:
+        trace: The file.
+        top: So many queries are told, by their total time.
+
+    Raises:
+        UsageError: when it is no trace, is damaged, or cannot be read.
+    """
+    with native_errors():
+        told = _core.show_trace(trace, top)
+    return msgspec.json.decode(told, type=Trace)

@@ -1,0 +1,54 @@
+"""Finding ``changed_meanwhile``: machine or target were not the same at the end of the run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from seatrial.findings.context import Context, lookup
+from seatrial.findings.lab import is_of_lab
+from seatrial.findings.model import Finding
+
+PATHS_TOLD_MAX = 3
+OF_EACH_GUEST: Final = frozenset({"machine.memory_bytes"})
+"""What differs between two guests of the lab that are alike: a resumed run has a new one."""
+
+
+def changed_meanwhile(context: Context) -> list[Finding]:
+    """Find settings that differ between the fingerprints before and after the run."""
+    changed = lookup(context.after, "changed_values")
+    values = changed if isinstance(changed, dict) else {}
+    restarted = lookup(context.after, "restarted") is True
+    if restarted and is_of_lab(context.run):
+        values = {path: pair for path, pair in values.items() if path not in OF_EACH_GUEST}
+        restarted = False
+    if not values and not restarted:
+        return []
+    told = ["the machine was started again"] if restarted else []
+    told += [_difference(path, pair) for path, pair in list(values.items())[:PATHS_TOLD_MAX]]
+    if len(values) > PATHS_TOLD_MAX:
+        told.append(f"and {len(values) - PATHS_TOLD_MAX} more settings differ")
+    return [
+        Finding(
+            kind="changed_meanwhile",
+            severity="warning",
+            cells=[],
+            sentence=f"The machine or the target changed during the run: {'; '.join(told)}.",
+            cause=(
+                "Somebody or something changed a setting, a device came or went, or the run was "
+                "resumed on a machine that is no longer the same: rounds before and after are not "
+                "of one kind."
+            ),
+            evidence={"changed_values": values, "restarted": restarted},
+            next="Put it back, or keep it, and measure all rounds again under one setting.",
+        )
+    ]
+
+
+def _difference(path: str, pair: object) -> str:
+    """Return what a setting was and is; of a whole part that came or went, only that."""
+    if not isinstance(pair, list) or len(pair) != 2:
+        return f"{path} differs"
+    was, now = pair
+    if isinstance(was, dict | list) or isinstance(now, dict | list):
+        return f"{path} {'came' if was is None else 'went' if now is None else 'differs'}"
+    return f"{path} was {was}, is {now}"

@@ -1,0 +1,29 @@
+"""Finding ``improved``: one side of a comparison is surely better than the measure."""
+
+from __future__ import annotations
+
+from seatrial.findings.comparing import Change
+from seatrial.findings.model import Finding
+from seatrial.stats.compare.model import Comparison
+
+
+def improved(comparison: Comparison) -> list[Finding]:
+    """Find rates that surely are higher on B, and latencies that surely are lower."""
+    change = Change(comparison, is_worse=False)
+    if not change.cells and not change.overall:
+        return []
+    return [
+        Finding(
+            kind="improved",
+            severity="note",
+            cells=change.identities(),
+            sentence=change.sentence(),
+            cause=change.cause(),
+            evidence=change.evidence(),
+            next=(
+                "Make sure that nothing was given away for it: look at the findings of both runs "
+                "('seatrial show') for caches that answered in place of the device, and at the "
+                "latencies of writes and commits."
+            ),
+        )
+    ]

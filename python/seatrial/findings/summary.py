@@ -1,0 +1,134 @@
+"""From a run and its samples to everything that a report or a terminal prints of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from seatrial.errors import SeatrialError
+from seatrial.findings.context import Context
+from seatrial.findings.errors import name_of
+from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.registry import (
+    find,
+)
+from seatrial.findings.thresholds import evaluate
+from seatrial.findings.verdict import verdict
+from seatrial.results.model import Run, Sample
+from seatrial.stats.estimates import (
+    bandwidth_estimate,
+    counted,
+    latency_at_least,
+    latency_estimates,
+    phases_of,
+    rate_estimate,
+    rate_spread,
+)
+from seatrial.stats.order import natural_order
+from seatrial.stats.wording import format_count, format_duration_ns
+from seatrial.study.load import study_from_mapping
+from seatrial.study.plan import make_plan
+from seatrial.study.schema import Study
+from seatrial.trials.audit.analysis import audit_tables
+from seatrial.trials.database.analysis.analyse import analyse
+from seatrial.trials.layouts.analysis.analyse import analyse_layouts
+from seatrial.trials.loadline.analysis.lines import load_lines
+from seatrial.trials.replay.analysis.analyse import analyse_replays
+
+
+def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
+    """Return cells in plan order, findings, the verdict, and what became of the thresholds."""
+    by_cell: dict[str, list[Sample]] = {}
+    for sample in samples:
+        by_cell.setdefault(sample.cell.key, []).append(sample)
+    study = _study(run)
+    places = _places(study) if study else {}
+    cells = sorted(
+        (summarise_cell(group) for group in by_cell.values()),
+        key=lambda summary: (
+            places.get(summary.cell.key, len(places)),
+            natural_order(summary.cell),
+        ),
+    )
+    audits = audit_tables(run, Context(run, cells).sound.cells)
+    stored = [sample for part in cells for sample in part.samples]
+    lines = load_lines(study, stored) if study else []
+    replays = analyse_replays(run, cells)
+    database = analyse(run, cells, replays)
+    layouts = analyse_layouts(cells)
+    context = Context(run, cells, audits, lines, database, layouts, replays)
+    findings = find(context)
+    bounds = {part.cell.key: part.verdict.bound for part in database.cells} if database else {}
+    summary = Summary(
+        run=run,
+        cells=cells,
+        findings=findings,
+        verdict=verdict(cells, findings, lines, bounds, layouts),
+        audits=audits,
+        steady=context.sound.unplayed.steady,
+        load_lines=lines,
+        database=database,
+        layouts=layouts,
+        replays=replays,
+    )
+    judged = evaluate(study.thresholds, summary) if study else []
+    return msgspec.structs.replace(summary, thresholds=judged)
+
+
+def summarise_cell(samples: Sequence[Sample]) -> CellSummary:
+    """Return the figures of one cell from its samples, at least one, in any order."""
+    ordered = sorted(samples, key=lambda sample: (sample.round, sample.position))
+    resting_on = counted(ordered)
+    phases = phases_of(resting_on)
+    completed = sum(sample.outcome.completed for sample in ordered)
+    latency = latency_estimates(resting_on, phases)
+    return CellSummary(
+        cell=ordered[0].cell,
+        iops=rate_estimate(resting_on, phases),
+        bandwidth=bandwidth_estimate(resting_on, phases),
+        latency=latency,
+        latency_at_least=latency_at_least(latency, resting_on, phases),
+        completed=completed,
+        failed=sum(sample.outcome.failed for sample in ordered),
+        blank="" if completed else _blank(ordered),
+        samples=ordered,
+        spread=rate_spread(resting_on, phases),
+        running_from_s=max(phase.from_s for phase in phases),
+    )
+
+
+def _blank(samples: Sequence[Sample]) -> str:
+    """Return what stands in place of a figure: ``0 completed, oldest in flight 4.2 s``."""
+    failed = sum(sample.outcome.failed for sample in samples)
+    late = sum(sample.outcome.late_skipped for sample in samples)
+    oldest_ns = max(sample.oldest_in_flight_ns for sample in samples)
+    names = sorted({name_of(error) for sample in samples for error in sample.errors})
+    told = ["0 completed"]
+    if failed:
+        reasons = f" ({', '.join(names)})" if names else ""
+        told.append(f"{format_count(failed)} failed{reasons}")
+    if late:
+        told.append(f"{format_count(late)} skipped as too late")
+    if oldest_ns:
+        told.append(f"oldest in flight {format_duration_ns(oldest_ns)}")
+    elif not failed and not late:
+        told.append("nothing was in flight")
+    return ", ".join(told)
+
+
+def _study(run: Run) -> Study | None:
+    """Return the run's study; None where it was imported, or written by another version."""
+    try:
+        return study_from_mapping(run.study, run.study_name)
+    except SeatrialError:
+        return None
+
+
+def _places(study: Study) -> dict[str, int]:
+    """Return the place of each cell's key in the plan of a study; none if it makes no plan here."""
+    try:
+        plan = make_plan(study)
+    except SeatrialError:
+        return {}
+    return {cell.key: place for place, cell in enumerate(plan.cells)}

@@ -1,0 +1,1 @@
+"""fio's own files: job files, JSON of many versions, logs."""

@@ -1,0 +1,73 @@
+"""How what a lab leaves behind is undone: every process of its kernel is ended.
+
+All of them work in the lab's own folder, which no other run has, so that a number given anew to
+somebody else is never hit. Those that user-mode Linux traces outlive its main process when that
+is killed, so looking for that one alone would leave them behind.
+
+Source: proc_pid_cwd(5), proc_pid_exe(5), pidfd_send_signal(2).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from seatrial.machine.fingerprint.tree import LIVE
+from seatrial.machine.undoer import Result, Undoer, comes_true, failed, gone, undone
+from seatrial.processes import start_ticks
+
+_REMOVED: Final = " (deleted)"
+
+
+def undo_lab(*, folder: str, program: str, run_id: str) -> Result:
+    """End every process of a program that works in a lab's folder.
+
+    ``run_id`` is the run that started it, for whoever reads the journal.
+    """
+    if not any(lab_processes(folder, program)):
+        return gone("it has ended")
+    if comes_true(lambda: not _kill_all(folder, program)):
+        return undone(f"ended; the run {run_id} had started it")
+    return failed("it cannot be killed: it may wait for a file system that hangs")
+
+
+def lab_processes(folder: str, program: str) -> Iterator[int]:
+    """Yield the processes that run a program and work in a folder; zombies are none."""
+    for name in LIVE.names("/proc"):
+        if name.isdigit() and _is_of(int(name), folder, program):
+            yield int(name)
+
+
+def _kill_all(folder: str, program: str) -> int:
+    """Kill what there is; return how many there were."""
+    found = list(lab_processes(folder, program))
+    for pid in found:
+        with suppress(ProcessLookupError):
+            handle = os.pidfd_open(pid)
+            try:
+                # Only now that the handle holds the process can its number not be another's.
+                if _is_of(pid, folder, program):
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+            finally:
+                os.close(handle)
+    return len(found)
+
+
+def _is_of(pid: int, folder: str, program: str) -> bool:
+    place = Path("/proc", str(pid))
+    try:
+        working, running = str((place / "cwd").readlink()), str((place / "exe").readlink())
+    except OSError:
+        return False
+    return (
+        working.removesuffix(_REMOVED) == folder
+        and running.removesuffix(_REMOVED) == program
+        and start_ticks(pid) is not None
+    )
+
+
+LAB_UNDOERS: Final[dict[str, Undoer]] = {"lab": Undoer(undo=undo_lab, subject="folder")}

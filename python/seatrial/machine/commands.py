@@ -1,0 +1,41 @@
+"""Running the few system commands that change a machine, with errors for a person."""
+
+from __future__ import annotations
+
+from seatrial.errors import TargetError
+from seatrial.machine.fingerprint.tree import CommandMissingError, CommandTimeoutError
+from seatrial.machine.fingerprint.tree import run_command as run
+
+_TIMEOUT_S = 30.0
+
+
+def run_command(*argv: str) -> str:
+    """Run a system command without a shell and return what it printed.
+
+    Raises:
+        TargetError: when it is not installed, fails or does not end within 30 s; the message
+            carries its own words.
+    """
+    line = " ".join(argv)
+    try:
+        ended = run(argv, _TIMEOUT_S)
+    except CommandMissingError:
+        raise TargetError(
+            seen=f"The command {argv[0]} was not found",
+            cause="It belongs to a package that is not installed, most likely util-linux",
+            next_step="Install it with `apt-get install util-linux` and try again",
+        ) from None
+    except CommandTimeoutError:
+        raise TargetError(
+            seen=f"`{line}` did not end within {_TIMEOUT_S:g} s",
+            cause="The device or the file system below it may hang",
+            next_step="See the end of `dmesg` for its name, then try again",
+        ) from None
+    if ended.status != 0:
+        words = ended.complaint.strip() or ended.output.strip() or "nothing"
+        raise TargetError(
+            seen=f"`{line}` failed with exit code {ended.status}",
+            cause=f"It said: {words}",
+            next_step="Mend what it names, then try again",
+        )
+    return ended.output

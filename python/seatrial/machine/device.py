@@ -1,0 +1,119 @@
+"""A block device as a target: its size, its blocks and the leave to write to it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from seatrial.errors import TargetError, UsageError
+from seatrial.machine.direct import require_multiple
+from seatrial.machine.guard import DeviceState, Permit, inspect, permit_write, unreadable
+from seatrial.machine.sizes import size_text
+
+# Source: include/uapi/linux/fs.h.
+_BLKSSZGET: Final = 0x1268
+_BLKPBSZGET: Final = 0x127B
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A block device that may be measured.
+
+    Attributes:
+        path: Where it really lies.
+        state: What it is, bears and is used for.
+        size_bytes: Its size.
+        logical_block_bytes: Smallest block that it reads or writes.
+        physical_block_bytes: Smallest block that it writes without reading first.
+        permit: Leave to write, claimed until ``close``; None when it is only read.
+    """
+
+    path: Path
+    state: DeviceState
+    size_bytes: int
+    logical_block_bytes: int
+    physical_block_bytes: int
+    permit: Permit | None
+
+    def require_range(self, start_bytes: int, length_bytes: int) -> None:
+        """Check that a range lies on the device and is made of whole logical blocks.
+
+        Raises:
+            AlignmentError: when an end of it is within a block.
+            UsageError: when it reaches beyond the device.
+        """
+        require_multiple("The start of the range", start_bytes, self.logical_block_bytes)
+        require_multiple("The length of the range", length_bytes, self.logical_block_bytes)
+        if start_bytes < 0 or length_bytes <= 0 or start_bytes + length_bytes > self.size_bytes:
+            raise UsageError(
+                seen=f"The range of {length_bytes} bytes from {start_bytes} does not lie on"
+                f" {self.path} ({size_text(self.size_bytes)})",
+                cause="The device is smaller than the study assumes, or a unit is mistaken",
+                next_step=f"Give a range that ends at {self.size_bytes} bytes at most",
+            )
+
+    def close(self) -> None:
+        """Release the claim, if there is one."""
+        if self.permit is not None:
+            self.permit.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+
+def open_device(path: Path | str, *, destroy: str | None = None, bytes_to_write: int = 0) -> Device:
+    """Check a block device and, if anything is to be written, pass the guard.
+
+    Reading (``bytes_to_write`` 0) is allowed on a device in use and without ``destroy``.
+
+    Raises:
+        RefusedError: when writing to it is not safe or was not asked for by its serial number.
+        TargetError: when it is no block device, has no medium or cannot be opened.
+    """
+    state = inspect(path)
+    if state.kind != "block":
+        raise TargetError(
+            seen=f"{state.path} is a regular file, not a block device",
+            cause="A device was expected here",
+            next_step="`lsblk` lists the block devices",
+        )
+    if state.size_bytes == 0:
+        raise TargetError(
+            seen=f"{state.path} has a size of 0 bytes",
+            cause="It has no medium, or is a loop or zram device that nobody has set up",
+            next_step="`lsblk` lists the block devices with their sizes",
+        )
+    permit = None
+    if bytes_to_write == 0 and state.denied:
+        raise unreadable(state.path, state.denied)
+    if bytes_to_write > 0:
+        permit = permit_write(path, destroy=destroy, bytes_to_write=bytes_to_write)
+    logical_bytes, physical_bytes = _blocks_bytes(state.path)
+    return Device(
+        path=state.path,
+        state=state,
+        size_bytes=state.size_bytes,
+        logical_block_bytes=logical_bytes,
+        physical_block_bytes=physical_bytes,
+        permit=permit,
+    )
+
+
+def _blocks_bytes(path: Path) -> tuple[int, int]:
+    """Return the logical and the physical block (bytes)."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        logical, physical = (
+            struct.unpack("=I", fcntl.ioctl(descriptor, request, bytes(4)))[0]
+            for request in (_BLKSSZGET, _BLKPBSZGET)
+        )
+    finally:
+        os.close(descriptor)
+    return int(logical), int(physical)

@@ -1,0 +1,174 @@
+"""Readings to take before and after every sample: what the device did, what else went on.
+
+Sources: the kernel's Documentation/block/stat.rst, Documentation/accounting/psi.rst, proc(5).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from seatrial.machine.fingerprint.device import directory_of
+from seatrial.machine.fingerprint.layers import SECTOR_BYTES
+from seatrial.machine.fingerprint.mounts import devices_of
+from seatrial.machine.fingerprint.stack import flushing_directories, physical_directories
+from seatrial.machine.fingerprint.temperature import sensor_folder
+from seatrial.machine.fingerprint.tree import LIVE, SystemTree
+
+GAUGES: Final = frozenset({"dirty_bytes", "temperature_c", "cpu_frequency_hz_max"})
+"""The readings that say how things stand now. All others only grow: subtract an earlier one."""
+
+NS_PER_MS: Final = 1_000_000
+_NS_PER_US: Final = 1_000
+_HZ_PER_KHZ: Final = 1_000
+_BYTES_PER_KB: Final = 1024
+_MILLI: Final = 1000.0
+_CPUS_READ_MAX: Final = 8
+_DRIVES_READ_MAX: Final = 4
+_TARGETS_KEPT: Final = 64
+_STAT_LIMIT_BYTES: Final = 4096
+_STEAL_FIELD: Final = 8
+
+Field = tuple[str, int, int]
+"""A field of a device's stat file: name of the reading, position, what one unit is worth."""
+
+_STAT_FIELDS: Final[tuple[Field, ...]] = (
+    ("device_reads", 0, 1),
+    ("device_read_bytes", 2, SECTOR_BYTES),
+    ("device_writes", 4, 1),
+    ("device_write_bytes", 6, SECTOR_BYTES),
+    ("device_busy_ns", 9, NS_PER_MS),
+)
+_FLUSH_FIELDS: Final[tuple[Field, ...]] = (("device_flushes", 15, 1),)
+_PRESSURES: Final = (("io", "full"), ("cpu", "some"))
+
+
+class Sources(NamedTuple):
+    """Files that are read for a target, found once.
+
+    Attributes:
+        stats: Of the devices directly under the file system: what they read and wrote.
+        flush_stats: Of the devices at which the kernel counts flushes.
+        temperatures: Of the drives' sensors.
+        frequencies: Of the processors' clocks.
+    """
+
+    stats: tuple[str, ...]
+    flush_stats: tuple[str, ...]
+    temperatures: tuple[str, ...]
+    frequencies: tuple[str, ...]
+
+
+def counters(path: Path | None, *, tree: SystemTree = LIVE) -> dict[str, float]:
+    """Return absolute readings of the target's device and of the machine; absent where unknown.
+
+    ``device_reads``, ``device_writes``, ``device_flushes`` (requests), ``device_read_bytes``,
+    ``device_write_bytes``, ``device_busy_ns`` (time with a request in flight) of the device under
+    the file system, summed up where there are several; ``steal_ns`` (all processors),
+    ``psi_io_full_ns``, ``psi_cpu_some_ns``: to be subtracted. ``dirty_bytes`` in the page cache,
+    ``temperature_c`` of the hottest of the first four drives, ``cpu_frequency_hz_max`` of the first
+    eight processors: gauges.
+
+    Which files to read is found once for each target, and again when it lies on another device.
+    """
+    files = sources(tree, path)
+    return {
+        **device_readings(tree, files.stats, _STAT_FIELDS),
+        **device_readings(tree, files.flush_stats, _FLUSH_FIELDS),
+        **_gauges(tree, files),
+        **_stolen(tree),
+        **pressures(tree, _PRESSURES),
+    }
+
+
+def sources(tree: SystemTree, path: Path | None) -> Sources:
+    """Return the files to read for a target, those of the machine alone where it is None."""
+    place = None if path is None else str(path.absolute())
+    status = None if place is None else tree.status(place)
+    return _sources(tree, place, None if status is None else status.st_dev)
+
+
+@lru_cache(maxsize=_TARGETS_KEPT)
+def _sources(tree: SystemTree, path: str | None, _device: int | None) -> Sources:
+    """Return the files to read for a target."""
+    numbers = [] if path is None else devices_of(tree, path)
+    directories = [found for number in numbers if (found := directory_of(tree, number))]
+    folders = [sensor_folder(tree, drive) for drive in physical_directories(tree, numbers)]
+    sensors = [f"{folder}/temp1_input" for folder in folders if folder]
+    cpu = "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq"
+    frequencies = [cpu.format(number) for number in range(_CPUS_READ_MAX)]
+    flushing = flushing_directories(tree, numbers)
+    return Sources(
+        stats=tuple(f"{directory}/stat" for directory in directories),
+        flush_stats=tuple(f"{directory}/stat" for directory in flushing),
+        temperatures=tuple(sensors[:_DRIVES_READ_MAX]),
+        frequencies=tuple(file for file in frequencies if tree.exists(file)),
+    )
+
+
+def device_readings(
+    tree: SystemTree, stats: Iterable[str], fields: Iterable[Field]
+) -> dict[str, float]:
+    """Return the sums over the devices of what their ``stat`` files count.
+
+    A field that an older kernel does not have is absent.
+    """
+    readings: dict[str, float] = {}
+    for file in stats:
+        words = (tree.text(file) or "").split()
+        for name, position, worth in fields:
+            if position < len(words):
+                readings[name] = readings.get(name, 0.0) + int(words[position]) * worth
+    return readings
+
+
+def _gauges(tree: SystemTree, files: Sources) -> dict[str, float]:
+    """Return the readings that say how things stand now."""
+    readings: dict[str, float] = {}
+    dirty = re.search(r"^Dirty:\s+(\d+) kB$", tree.text("/proc/meminfo") or "", re.MULTILINE)
+    if dirty:
+        readings["dirty_bytes"] = float(int(dirty[1]) * _BYTES_PER_KB)
+    milli = _largest(tree, files.temperatures)
+    if milli is not None:
+        readings["temperature_c"] = milli / _MILLI
+    kilohertz = _largest(tree, files.frequencies)
+    if kilohertz is not None:
+        readings["cpu_frequency_hz_max"] = float(kilohertz * _HZ_PER_KHZ)
+    return readings
+
+
+def _largest(tree: SystemTree, files: tuple[str, ...]) -> int | None:
+    """Return the largest number that the files hold."""
+    numbers = [tree.integer(file) for file in files]
+    return max((number for number in numbers if number is not None), default=None)
+
+
+def _stolen(tree: SystemTree) -> dict[str, float]:
+    """Return the time that the hypervisor gave to others, over all processors."""
+    fields = (tree.text("/proc/stat", _STAT_LIMIT_BYTES) or "").partition("\n")[0].split()
+    if len(fields) <= _STEAL_FIELD:
+        return {}
+    return {"steal_ns": int(fields[_STEAL_FIELD]) * 1e9 / os.sysconf("SC_CLK_TCK")}
+
+
+def pressures(tree: SystemTree, wanted: Iterable[tuple[str, str]]) -> dict[str, float]:
+    """Return how long tasks waited in vain, where the kernel keeps account of it.
+
+    Args:
+        tree: The machine.
+        wanted: Pairs of a resource (``cpu``, ``io``, ``memory``) and ``some`` or ``full``.
+
+    Returns:
+        For each pair ``psi_<resource>_<line>_ns``, which only grows.
+    """
+    readings: dict[str, float] = {}
+    for resource, line in wanted:
+        text = tree.text(f"/proc/pressure/{resource}") or ""
+        match = re.search(rf"^{line} .*total=(\d+)$", text, re.MULTILINE)
+        if match:
+            readings[f"psi_{resource}_{line}_ns"] = float(int(match[1]) * _NS_PER_US)
+    return readings

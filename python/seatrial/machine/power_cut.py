@@ -1,0 +1,229 @@
+"""A file system of our own whose power can be cut: what it had not written out is then gone.
+
+A file in the run's folder becomes a loop device with xfs or ext4 on it. A cut shuts that file
+system down at once, without flushing its log, which is what fstests' ``godown`` does to test crash
+recovery: what it had handed to the loop device stays, as on a drive that lost its power but keeps
+what it acknowledged; what lay in the page cache only, data and metadata alike, is lost. A drive
+that lies about flushes is simulated as well: then its content goes back to an earlier moment.
+
+Sources: the kernel's fs/xfs/libxfs/xfs_fs.h (``XFS_IOC_GOINGDOWN``,
+``XFS_FSOP_GOING_FLAGS_NOLOGFLUSH``) and fs/ext4/ext4.h (``EXT4_IOC_SHUTDOWN``, the same number);
+fstests' src/godown.c; ioctl_fs(2) and fs/ioctl.c (``FIFREEZE``, ``FITHAW``).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import struct
+from pathlib import Path
+from typing import Final, Self
+
+from seatrial.errors import TargetError
+from seatrial.machine import loop
+from seatrial.machine.commands import run_command
+from seatrial.machine.frozen import freeze
+from seatrial.machine.loop import LoopDevice
+from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undoer import Outcome
+from seatrial.postgres.clone import copy_file
+from seatrial.program import with_root
+
+SIZE_BYTES: Final = 512 << 20
+"""mkfs.xfs makes none below 300 MiB. The file is sparse: it takes what is written to it."""
+
+_SHUTDOWN: Final = 0x8004587D  # _IOR('X', 125, __u32)
+_WITHOUT_LOG: Final = struct.pack("I", 2)
+_MAKERS: Final = {
+    "xfs": ("mkfs.xfs", "-q", "-f"),
+    "ext4": ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"),
+}
+
+
+class CuttableFilesystem:
+    """A mounted file system in a run's trial folder; a context that puts it away.
+
+    Everything is in the undo journal before it is made.
+
+    Args:
+        folder: The trial folder, open.
+        name: Of the mount point in it, and of the files beside it.
+        journal: Of the run.
+        kind: ``xfs`` or ``ext4``; the first of the two that can be made unless given.
+        size_bytes: Of the file.
+
+    Raises:
+        TargetError: when not root, or no such file system can be made.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        journal: UndoJournal,
+        *,
+        kind: str = "",
+        size_bytes: int = SIZE_BYTES,
+    ) -> None:
+        self.kind = kind or usual_kind()
+        self.point = folder / name
+        self._image = folder / f"{name}.img"
+        self._earlier = folder / f"{name}.earlier.img"
+        self._journal = journal
+        self._device: LoopDevice | None = None
+        self._mount_entry = 0
+        require_cuttable(self.kind)
+        with self._image.open("wb") as file:
+            file.truncate(size_bytes)
+        # On the file, not on the device: it is the run's own, and needs no leave of the guard.
+        run_command(*_MAKERS[self.kind], str(self._image))
+        self.point.mkdir(mode=0o711)
+        self._attach()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def sync(self) -> None:
+        """Write everything out, so that a later cut cannot take it.
+
+        Raises:
+            TargetError: when that fails.
+        """
+        run_command("sync", "--file-system", str(self.point))
+
+    def remember(self) -> None:
+        """Keep what the drive holds now, for a later ``cut`` that goes back to it.
+
+        The file system stands still meanwhile, so that what is kept is whole.
+
+        Raises:
+            TargetError: when it cannot be frozen.
+        """
+        entry = self._journal.record("frozen", point=str(self.point))
+        try:
+            freeze(self.point)
+            copy_file(self._image, self._earlier)
+        except OSError as error:
+            raise _not_kept(self._earlier, error) from None
+        finally:
+            self._journal.undo(entry)
+
+    def cut(self) -> None:
+        """Cut the power: the file system is shut down at once, without flushing its log.
+
+        Nobody may write to it any more; what runs on it is to be killed before.
+
+        Raises:
+            TargetError: when the kernel refuses.
+        """
+        descriptor = os.open(self.point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.ioctl(descriptor, _SHUTDOWN, _WITHOUT_LOG)
+        except OSError as error:
+            raise _no_cut(self.kind, error) from None
+        finally:
+            os.close(descriptor)
+
+    def come_back(self, *, with_earlier: bool = False) -> None:
+        """Mount the file system again after a cut, which replays its journal.
+
+        Args:
+            with_earlier: Whether the drive holds what it held when it was told to remember: it
+                lied about every flush since.
+
+        Raises:
+            TargetError: when it cannot be unmounted or mounted again.
+        """
+        self._release()
+        if with_earlier:
+            self._earlier.replace(self._image)
+        self._attach()
+
+    def close(self) -> None:
+        """Unmount it and remove its files; what fails stays in the journal for ``clean``.
+
+        Raises:
+            TargetError: when it cannot be unmounted.
+        """
+        self._release()
+        for path in (self._image, self._earlier):
+            path.unlink(missing_ok=True)
+        if self.point.is_dir():
+            self.point.rmdir()
+
+    def _attach(self) -> None:
+        self._device = loop.attach(self._image, self._journal)
+        device, point = str(self._device.path), str(self.point)
+        self._mount_entry = self._journal.record("mount", point=point, source=device)
+        try:
+            run_command("mount", "-t", self.kind, device, point)
+        except TargetError:
+            self._journal.undo(self._mount_entry)
+            loop.detach(self._device, self._journal)
+            raise
+
+    def _release(self) -> None:
+        if self._device is None:
+            return
+        for entry in (self._mount_entry, self._device.entry):
+            undone = self._journal.undo(entry)
+            if undone.outcome == Outcome.FAILED:
+                raise TargetError(
+                    seen=f"{undone.subject} could not be put away: {undone.detail}",
+                    cause="A process still works in it",
+                    next_step="End that process, then run `seatrial clean`",
+                )
+        self._device = None
+
+
+def usual_kind() -> str:
+    """Return the kind of file system that is made here: xfs, else ext4."""
+    return "xfs" if shutil.which(_MAKERS["xfs"][0]) else "ext4"
+
+
+def require_cuttable(kind: str = "") -> None:
+    """Check that a file system whose power can be cut can be made here.
+
+    Args:
+        kind: ``xfs`` or ``ext4``; the usual one unless given.
+
+    Raises:
+        TargetError: when not, with what is missing.
+    """
+    wanted = kind or usual_kind()
+    if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
+        raise TargetError(
+            seen="The power of a file system cannot be cut here",
+            cause="That takes a loop device with a file system of our own on it, which needs root "
+            "and the kernel's loop module",
+            next_step=f"Run it {with_root()}, or leave --power-cut out: the server is then killed, "
+            "and what the page cache holds survives",
+        )
+    maker = _MAKERS[wanted][0]
+    if shutil.which(maker) is None:
+        package = "xfsprogs" if wanted == "xfs" else "e2fsprogs"
+        raise TargetError(
+            seen=f"The command {maker} was not found",
+            cause="A file system of our own is made, whose power can be cut",
+            next_step=f"Install it with `apt-get install {package}` and try again",
+        )
+
+
+def _not_kept(earlier: Path, error: OSError) -> TargetError:
+    return TargetError(
+        seen=f"What the drive holds could not be kept as {earlier}: {error.strerror}",
+        cause="The file system above is full, or this container may not freeze one (CAP_SYS_ADMIN)",
+        next_step=f"Check the space with `df {earlier.parent}`, then try again",
+    )
+
+
+def _no_cut(kind: str, error: OSError) -> TargetError:
+    return TargetError(
+        seen=f"The {kind} file system could not be shut down: {error.strerror}",
+        cause="The kernel is too old for it, or this container may not do it (CAP_SYS_ADMIN)",
+        next_step="Run it on the host itself, or leave --power-cut out",
+    )

@@ -1,0 +1,246 @@
+"""One run at a time on a directory, file or device, whatever name it is called by.
+
+A lock is an abstract Unix socket whose name is made from the identity of what is measured. The
+kernel gives such a name to one process at a time, takes it back when that process ends, however it
+ends, and tells all users of the machine who has it. Processes in another network namespace have
+names of their own: runs in two containers with networks of their own do not meet here.
+Sources: unix(7), abstract sockets and SO_PEERCRED; proc(5), ``/proc/net/unix``.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import socket
+import struct
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import parse_qs, urlsplit
+
+from seatrial.errors import RefusedError
+from seatrial.machine.fingerprint.medium import (
+    extent_of_device,
+    file_text,
+    layers_below,
+    medium_of_disk,
+)
+from seatrial.machine.fingerprint.mounts import devices_of
+from seatrial.machine.fingerprint.stack import physical_directories
+from seatrial.machine.fingerprint.tree import LIVE, SystemTree
+from seatrial.processes import start_ticks
+
+POLL_S: Final = 0.5
+_UNKNOWN_POLL_S: Final = 0.02
+_UNKNOWN_MAX: Final = 50
+_BACKLOG: Final = 4096
+_POSTGRES_PORT: Final = 5432
+_LOCK: Final = "seatrial/lock/"
+_ON: Final = "seatrial/on/"
+_COMMAND_CHARACTERS_MAX: Final = 120
+_PASSWORD: Final = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    """Another run.
+
+    Attributes:
+        pid: Its process; 0 where that is in a container and cannot be seen from here.
+        command: Its command line, without passwords; empty where it may not be read.
+        since_unix_s: When the process began; 0 where it is not known.
+    """
+
+    pid: int
+    command: str
+    since_unix_s: float
+
+    def __str__(self) -> str:
+        if not self.pid:
+            return "a process in another container"
+        command = f" (`{self.command}`)" if self.command else ""
+        began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.since_unix_s))
+        since = f", since {began}" if self.since_unix_s else ""
+        return f"process {self.pid}{command}{since}"
+
+
+class RunLock:
+    """The lock on all places of a run, held as a context.
+
+    Args:
+        places: What is measured, as paths.
+        servers: Addresses of the servers that are measured.
+        waits: Whether to wait for another run to end rather than to refuse.
+        tell: Told once when it waits, as a sentence.
+        tree: The machine.
+    """
+
+    def __init__(
+        self,
+        places: Sequence[Path],
+        *,
+        servers: Sequence[str] = (),
+        waits: bool,
+        tell: Tell,
+        tree: SystemTree = LIVE,
+    ) -> None:
+        self._places = {name: str(place) for place in places for name in identities(place, tree)}
+        self._places |= {_server_name(server): server for server in servers}
+        self._media = sorted({name for place in places for name in media(place, tree)})
+        self._waits = waits
+        self._tell = tell
+        self._sockets: list[socket.socket] = []
+
+    def __enter__(self) -> Self:
+        """Take the lock.
+
+        Raises:
+            RefusedError: when another run has one of the places, and this one is not to wait.
+        """
+        told = False
+        unknown_count = 0
+        while taken := self._take():
+            place, holder = taken
+            if holder is None and unknown_count < _UNKNOWN_MAX:
+                # It has just ended, or has just begun.
+                unknown_count += 1
+                time.sleep(_UNKNOWN_POLL_S)
+                continue
+            if not self._waits:
+                raise _refused(place, holder)
+            if not told:
+                self._tell(f"Waiting for the run on {place} to end: {holder}")
+                told = True
+            time.sleep(POLL_S)
+        for name in self._media:
+            found = _bound(f"{_ON}{name}/{os.getpid()}")
+            self._sockets += [found] if found else []
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._release()
+
+    def neighbours(self) -> list[Holder]:
+        """Return the other runs that measure on the same media now, by another file or folder."""
+        prefixes = tuple(f"@{_ON}{name}/" for name in self._media)
+        own = f"/{os.getpid()}"
+        table = LIVE.text("/proc/net/unix") or ""
+        names = {line.split()[-1] for line in table.splitlines() if f"@{_ON}" in line}
+        found = {_holder(n[1:]) for n in names if n.startswith(prefixes) and not n.endswith(own)}
+        return sorted((each for each in found if each), key=lambda each: each.pid)
+
+    def _take(self) -> tuple[str, Holder | None] | None:
+        """Take all locks or none, so that two runs cannot wait for each other."""
+        for name, place in sorted(self._places.items()):
+            made = _bound(_LOCK + name)
+            if made is None:
+                holder = _holder(_LOCK + name)
+                self._release()
+                return place, holder
+            self._sockets.append(made)
+        return None
+
+    def _release(self) -> None:
+        for each in self._sockets:
+            each.close()
+        self._sockets = []
+
+
+def identities(place: Path, tree: SystemTree = LIVE) -> list[str]:
+    """Return the names under which a place is locked; what shares its bytes has one in common.
+
+    A block device is locked with every medium that it lies on, so that two partitions or volumes
+    of one disk are one: the load on either is felt on the other.
+    """
+    number = tree.block_number(str(place))
+    if number is None:
+        status = tree.status(str(place))
+        return [_hashed(f"file {file_text(status)}")] if status else []
+    names: list[str] = []
+    for each in (number, *layers_below(tree, number)):
+        medium = extent_of_device(tree, each).medium
+        names += [medium.own, *([medium.lasting] if medium.lasting else [])]
+    return [_hashed(name) for name in dict.fromkeys(names)]
+
+
+def media(place: Path, tree: SystemTree = LIVE) -> list[str]:
+    """Return names of the physical media below a place; two paths to a disk have one in common."""
+    names = []
+    for directory in physical_directories(tree, devices_of(tree, str(place))):
+        number = tree.word(f"{directory}/dev") or ""
+        medium = medium_of_disk(tree, number, directory)
+        names.append(_hashed(medium.lasting or medium.own))
+    return names
+
+
+def _hashed(name: str) -> str:
+    """Return a name that everybody may read: serial numbers are not for all users."""
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+def _bound(name: str) -> socket.socket | None:
+    """Return a socket with that name; None when another process has it.
+
+    Where a sandbox forbids such names the socket has none, and runs do not know of each other.
+    """
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        made.bind(b"\0" + name.encode())
+        made.listen(_BACKLOG)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            made.close()
+            return None
+    return made
+
+
+def _server_name(address: str) -> str:
+    """Return the name of the server at a URL; two databases of one server share its storage."""
+    parts = urlsplit(address)
+    host = parts.hostname or next(iter(parse_qs(parts.query).get("host", [])), "localhost")
+    is_here = host in {"127.0.0.1", "::1"} or host.startswith("/")
+    return _hashed(f"server {'localhost' if is_here else host}:{parts.port or _POSTGRES_PORT}")
+
+
+def _holder(name: str) -> Holder | None:
+    """Return who has a name; None when nobody has it any more."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as asking:
+        asking.setblocking(False)
+        try:
+            asking.connect(b"\0" + name.encode())
+            credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        except OSError:
+            return None
+    (pid, _user, _group) = struct.unpack("=iII", credentials)
+    return Holder(pid=pid, command=_command(pid), since_unix_s=_began_unix_s(pid))
+
+
+def _command(pid: int) -> str:
+    words = (LIVE.text(f"/proc/{pid}/cmdline") or "").split("\0")
+    if len(words) > 1 and Path(words[0]).name.startswith("python"):
+        words = words[1:]
+    words[0] = Path(words[0]).name
+    return _PASSWORD.sub(r"\1:***@", " ".join(words))[:_COMMAND_CHARACTERS_MAX].strip()
+
+
+def _began_unix_s(pid: int) -> float:
+    ticks = start_ticks(pid)
+    boot = re.search(r"^btime (\d+)$", LIVE.text("/proc/stat") or "", re.MULTILINE)
+    if ticks is None or boot is None:
+        return 0.0
+    return int(boot[1]) + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _refused(place: str, holder: Holder | None) -> RefusedError:
+    end = f", or end it with `kill -INT {holder.pid}`" if holder and holder.pid else ""
+    return RefusedError(
+        seen=f"{place} is being measured by another run: {holder or 'it has just ended'}",
+        cause="Two runs at once on one directory, file or disk would measure each other",
+        next_step=f"Wait for its end with `--wait`{end}",
+    )

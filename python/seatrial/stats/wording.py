@@ -1,0 +1,327 @@
+"""How figures are put into words: the terminal, the report and the findings all say it this way.
+
+A number shows no more digits than its doubt allows: its last digit stands where the first digit
+of the interval's half width stands, three digits at most; a number that was measured once shows
+two, as nobody knows what another round would say. Rates of bytes are decimal (1 MB/s = 1,000,000
+bytes per second, as drive makers and links state them); sizes of blocks and files are binary
+(1 KiB = 1,024 bytes, as they are asked for).
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping
+
+from seatrial.stats.estimate import AtLeast, Estimate
+from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.units import format_seconds, format_size
+
+__all__ = [
+    "format_cell",
+    "format_count",
+    "format_duration_ns",
+    "format_duration_s",
+    "format_estimate",
+    "format_identity",
+    "format_interval",
+    "format_iops",
+    "format_plural",
+    "format_rate_bytes",
+    "format_share",
+    "format_size",
+    "format_value",
+    "half_width_of",
+    "is_on_database",
+    "moment",
+]
+
+DIGITS_MAX = 3
+DIGITS_WITHOUT_INTERVAL = 2
+PLUS_MINUS_SHARE_MAX = 0.25  # wider intervals are lopsided; their two ends are told instead
+ABSURD_FACTOR = 10
+BYTES_PER_MB = 1_000_000
+UNKNOWN = "unknown"
+DATABASE_OPERATIONS = ("transaction", "batch", "statement")
+"""What a cell of a database asks of it (study/cell.py)."""
+STATEMENT = "statement"
+"""What a replay asks of it: each session of the capture has a connection."""
+POWER_CUT = "power_cut"
+"""A factor of our own; other words of a database's cell are settings, or are words already."""
+
+_DURATION_UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
+
+
+def digits_allowed(value: float, half_width: float | None) -> int:
+    """Return how many significant digits a value may show, 1 to 3.
+
+    Args:
+        value: The figure.
+        half_width: Half of its interval's width in the same unit; None when there is none.
+    """
+    if half_width is None:
+        return DIGITS_WITHOUT_INTERVAL
+    if value == 0 or half_width <= 0 or not math.isfinite(half_width):
+        return DIGITS_MAX if half_width == 0 else 1
+    return max(1, min(DIGITS_MAX, _exponent(value) - _exponent(half_width) + 1))
+
+
+def _exponent(value: float) -> int:
+    """Return the power of ten of a value's first digit."""
+    return math.floor(math.log10(abs(value)))
+
+
+def _number(value: float, digits: int) -> str:
+    """Return a value with so many significant digits and thousands set apart, no exponent."""
+    if value == 0:
+        return "0"
+    decimals = digits - 1 - _exponent(value)
+    if _exponent(float(f"{value:.{digits - 1}e}")) > _exponent(value):
+        decimals -= 1  # 9.96 at two digits is 10, not 10.0
+    return f"{round(value, decimals):,.{max(0, decimals)}f}"
+
+
+def _scaled(value: float, digits: int, units: tuple[tuple[str, float], ...]) -> tuple[str, str]:
+    """Return number and unit, in the first unit in which the rounded number is below 1,000."""
+    rounded = float(f"{value:.{digits - 1}e}")
+    for unit, scale in units[:-1]:
+        if abs(rounded) < 1000 * scale * (1 - 1e-12):
+            return _number(value / scale, digits), unit
+    unit, scale = units[-1]
+    return _number(value / scale, digits), unit
+
+
+def format_count(count: int) -> str:
+    """Return an exact count with thousands set apart, such as ``12,345``."""
+    return f"{count:,}"
+
+
+def format_iops(per_s: float, half_width: float | None = None) -> str:
+    """Return requests per second without a unit, such as ``1,240``, ``74k`` or ``1.2M``."""
+    if not math.isfinite(per_s):
+        return UNKNOWN
+    digits = digits_allowed(per_s, half_width)
+    if abs(float(f"{per_s:.{digits - 1}e}")) < 10_000:
+        return _number(per_s, digits)
+    number, prefix = _scaled(per_s, digits, (("k", 1e3), ("M", 1e6)))
+    return number + prefix
+
+
+def format_rate_bytes(bytes_per_s: float, half_width: float | None = None) -> str:
+    """Return bytes per second as decimal MB/s (1,000,000 bytes), such as ``410 MB/s``."""
+    if not math.isfinite(bytes_per_s):
+        return UNKNOWN
+    return f"{_number(bytes_per_s / BYTES_PER_MB, digits_allowed(bytes_per_s, half_width))} MB/s"
+
+
+def format_duration_ns(value_ns: float, half_width: float | None = None) -> str:
+    """Return a duration given in ns, such as ``850 ns``, ``18 µs``, ``2.1 ms`` or ``3.1 s``."""
+    if not math.isfinite(value_ns):
+        return UNKNOWN
+    return " ".join(_scaled(value_ns, digits_allowed(value_ns, half_width), _DURATION_UNITS))
+
+
+def format_duration_s(value_s: float) -> str:
+    """Return a duration given in s, such as ``50 ms``, ``4.2 s``, ``2 min 5 s``, ``1 h 3 min``."""
+    if not math.isfinite(value_s):
+        return UNKNOWN
+    return format_duration_ns(value_s * 1e9) if round(value_s) < 60 else format_seconds(value_s)
+
+
+def format_share(share: float) -> str:
+    """Return a share of 1 in percent: ``0.4 %`` below one percent, else whole percents."""
+    percent = share * 100
+    if not math.isfinite(percent):
+        return UNKNOWN
+    if 0 < abs(percent) < 0.1:
+        return "< 0.1 %"
+    return f"{percent:.1f} %" if abs(percent) < 0.95 and percent else f"{percent:.0f} %"
+
+
+def format_interval(estimate: Estimate) -> str:
+    """Return the doubt of an estimate: ``± 3 %``, ``11k to 25k`` or ``measured once``.
+
+    An interval that knows one round only says so: ``± 3 % within its one round``. What another
+    tool computed is ``as reported``; of several rounds the smallest and the largest are told.
+
+    The share is rounded up, so that the interval told is never narrower than the one computed.
+    Of an interval that goes beyond ten times the value only that is said: its ends are absurd.
+    Of rounds that differ by more than twice there is none: ``median of 4 rounds: 660 to 11k``.
+    """
+    estimate = estimate.shown
+    if estimate.over == "range":
+        ends = _ends(estimate.unit, estimate.low, estimate.high)
+        return f"median of {format_plural(estimate.rounds, 'round')}: {ends}"
+    if estimate.over == "reported":
+        ends = _ends(estimate.unit, estimate.low, estimate.high)
+        return f"{ends} by round, as reported" if ends else "as reported"
+    if estimate.low is None or estimate.high is None:
+        return "measured once" if estimate.rounds <= 1 else f"largest of {estimate.rounds} rounds"
+    told = _interval(estimate, estimate.low, estimate.high)
+    return f"{told} within its one round" if estimate.over == "timeline" else told
+
+
+def _interval(estimate: Estimate, low: float, high: float) -> str:
+    """Return the ends of an interval in words, or its half width where it is narrow."""
+    share = estimate.half_width_share
+    if share is not None and math.isfinite(share) and share <= PLUS_MINUS_SHARE_MAX:
+        return f"± {_share_rounded_up(share)}"
+    if high > ABSURD_FACTOR * estimate.value > 0:
+        return f"hardly known: not even to a factor of {ABSURD_FACTOR}"
+    return _ends(estimate.unit, low, high)
+
+
+def _ends(unit: str, low: float | None, high: float | None) -> str:
+    """Return the ends of a range in words; empty where there is none."""
+    if low is None or high is None:
+        return ""
+    low_told, _ = _figure(low, unit, None)
+    high_told, _ = _figure(high, unit, None)
+    return f"{low_told.removesuffix(' MB/s')} to {high_told}"
+
+
+def _share_rounded_up(share: float) -> str:
+    """Return a share in percent with one digit, or two from 10 % up, never rounded down."""
+    percent = share * 100 - 1e-9
+    if percent <= 0.1:
+        return "0.1 %"
+    if percent <= 0.9:
+        return f"{math.ceil(percent * 10) / 10:.1f} %"
+    return f"{math.ceil(percent)} %"
+
+
+def _figure(value: float, unit: str, half_width: float | None) -> tuple[str, str]:
+    """Return a value in words and the unit that is still to be said after it."""
+    if unit == "B/s":
+        return format_rate_bytes(value, half_width), ""
+    if unit == "ns":
+        return format_duration_ns(value, half_width), ""
+    if unit == "ratio":
+        return f"{format_iops(value, half_width)}x", ""
+    return format_iops(value, half_width), unit
+
+
+def format_value(estimate: Estimate) -> str:
+    """Return an estimate's value and unit without its doubt, such as ``74k IOPS``."""
+    half_width = half_width_of(estimate)
+    if half_width is not None and estimate.over == "timeline":
+        half_width = max(half_width, _two_digits(estimate.value))
+    return " ".join(filter(None, _figure(estimate.value, estimate.unit, half_width)))
+
+
+def half_width_of(estimate: Estimate) -> float | None:
+    """Return half of the width of the interval that a reader is shown; None where there is none."""
+    estimate = estimate.shown
+    if estimate.low is None or estimate.high is None or estimate.over in ("reported", "range"):
+        return None
+    return (estimate.high - estimate.low) / 2
+
+
+def format_at_least(bound: AtLeast) -> str:
+    """Return a lower bound, ``at least 1.2 s``; rounded down, because more is not known."""
+    step = 10.0 ** (_exponent(bound.value) - 1) if bound.value else 1.0
+    floor = math.floor(bound.value / step) * step
+    return f"at least {' '.join(filter(None, _figure(floor, bound.unit, None)))}"
+
+
+def format_reported(estimate: Estimate) -> str:
+    """Return what another tool reports: ``36 ms``, of several rounds ``36 ms to 41 ms``."""
+    return _ends(estimate.unit, estimate.low, estimate.high) or format_value(estimate)
+
+
+def _two_digits(value: float) -> float:
+    """Return the half width at which a value shows two digits."""
+    return float(10.0 ** (_exponent(value) - 1)) if value else 0.0
+
+
+def format_estimate(estimate: Estimate) -> str:
+    """Return a figure with its doubt, such as ``74k IOPS (± 3 %)``."""
+    return f"{format_value(estimate)} ({format_interval(estimate)})"
+
+
+def format_plural(count: int, singular: str, plural: str = "") -> str:
+    """Return a count and its noun, such as ``1 stall`` or ``14 stalls``."""
+    return f"{format_count(count)} {singular if count == 1 else plural or singular + 's'}"
+
+
+def operation_words(operation: str) -> str:
+    """Return what several of one operation are called, such as ``copies``, ``mixed requests``."""
+    return {"mixed": "mixed requests", "copy": "copies"}.get(operation, f"{operation}s")
+
+
+def format_cell(cell: Cell) -> str:
+    """Return a cell as a reader would name it: ``matrix: random read 8 KiB, 10 threads``.
+
+    Where the study has several targets, its own is told: ``matrix on ssd: random read ...``.
+    """
+    identity = cell.identity()
+    if cell.key == cell.key_without_target:
+        del identity["target"]
+    return format_identity(identity)
+
+
+def format_identity(identity: Mapping[str, FactorValue]) -> str:
+    """Return the factors of a cell (``Cell.identity``) in words, as ``format_cell`` has them.
+
+    Whatever is left out of the mapping, such as the target, is not told.
+    """
+    size_bytes = int(identity.get("block_size_bytes", 0))
+    on_database = is_on_database(identity)
+    is_of_replay = identity.get("operation") == STATEMENT
+    named = () if on_database else ("pattern", "operation")
+    words = [str(identity[name]) for name in named if name in identity]
+    words += [format_size(size_bytes)] if size_bytes else []
+    parts = [" ".join(words)] if words else []
+    if "threads" in identity:
+        noun = "client" if on_database else "thread"
+        noun = "connection" if is_of_replay else noun
+        parts.append(format_plural(int(identity["threads"]), noun))
+    if int(identity.get("depth", 1)) > 1:
+        parts.append(f"depth {identity['depth']}")
+    parts += [
+        _format_factor(identity, name, value)
+        for name, value in identity.items()
+        if name not in _TOLD_APART and not (is_of_replay and USUAL_OF_REPLAY.get(name) == value)
+    ]
+    heading = " on ".join(
+        str(identity[name]) for name in ("workload", "target") if name in identity
+    )
+    return ": ".join(filter(None, [heading, ", ".join(parts)]))
+
+
+def is_on_database(identity: Mapping[str, FactorValue]) -> bool:
+    """Tell whether factors are those of a database's cell, whose workers are clients."""
+    return identity.get("operation") in DATABASE_OPERATIONS
+
+
+def _format_factor(identity: Mapping[str, FactorValue], name: str, value: FactorValue) -> str:
+    """Return one factor, such as ``method fdatasync``, ``zone 3 of 16`` or ``stride 64 KiB``."""
+    if name == "zone" and "zones" in identity:
+        return f"zone {value} of {identity['zones']}"
+    if name.endswith("_bytes") and isinstance(value, int):
+        return f"{name.removesuffix('_bytes').replace('_', ' ')} {format_size(value)}"
+    if name.endswith("_kib_per_s"):
+        return f"{name.removesuffix('_kib_per_s').replace('_', ' ')} {value} KiB/s"
+    if isinstance(value, bool):
+        return _FLAGS.get((name, value), f"{name} {str(value).lower()}")
+    if isinstance(value, str) and is_on_database(identity) and name != POWER_CUT:
+        return f"{name} {value}"  # a setting of the server keeps its own name
+    number = f"{value:,g}" if isinstance(value, float) else str(value)
+    return f"{name.replace('_', ' ')} {number}"
+
+
+_TOLD_APART = frozenset(
+    {"target", "workload", "pattern", "operation", "block_size_bytes", "threads", "depth", "zones"}
+)
+_FLAGS = {
+    ("direct", False): "buffered",
+    ("direct", True): "direct",
+    ("read_only", True): "read only",
+}
+USUAL_OF_REPLAY = {"pace": "arrivals", "order": "session", "read_only": False}
+"""Factors of a replay that are told only where they are otherwise."""
+
+
+def moment(unix_s: float) -> str:
+    """Return a time of the clock in UTC, such as ``2026-11-21 07:45 UTC``."""
+    return datetime.datetime.fromtimestamp(unix_s, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")

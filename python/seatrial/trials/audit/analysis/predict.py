@@ -1,0 +1,227 @@
+"""What an audited table says of a cell that it does not have, and where it must not be asked."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, cast
+
+from seatrial.errors import UsageError
+from seatrial.stats.wording import format_size
+from seatrial.trials.audit.analysis.model import CellTable, Form, Prediction, TableAudit
+from seatrial.trials.audit.analysis.tables import known_points, observed_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from seatrial.trials.audit.analysis.model import TablePoint
+    from seatrial.trials.audit.queueing.fit import Fit
+    from seatrial.trials.audit.queueing.forms import Array, FormName
+
+SECTOR_BYTES: Final = 512
+CONFIDENCE: Final = 0.95
+EXTRAPOLATION_FACTOR_MAX: Final = 64
+EXTRAPOLATION_DEVIATION_LOG: Final[dict[str, float]] = {
+    "read": 0.10,
+    "locked_write": 0.13,
+    "parity_write": 0.25,
+}
+"""Deviation of what lies outside of the measured sizes, from the article's tables (method.md)."""
+
+USUAL_DEVIATION_LOG: Final[dict[str, float]] = {
+    "read": 0.022,
+    "locked_write": 0.08,
+    "parity_write": 0.17,
+}
+"""Root mean square of what single cells are off by on the article's tables, gaps aside."""
+USUAL_CELLS: Final = 4
+"""What is usual counts for as much as so many spare cells of the table itself."""
+SPARE_CELLS_MIN: Final = 3
+
+
+def predict(
+    audit: TableAudit, block_size_bytes: int, concurrency: int, threads: int | None = None
+) -> Prediction:
+    """Return what a new measurement of one cell would give, with its 95 % interval.
+
+    Args:
+        audit: Of a table whose model holds.
+        block_size_bytes: Size of one request.
+        concurrency: Requests in flight: threads times depth.
+        threads: How many threads keep them in flight; None where it is not said.
+
+    Raises:
+        UsageError: where the model does not hold, or has been shown to fail at such a distance
+            from what was measured.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    if refusal := next(_refusals(audit, block_size_bytes, concurrency, threads), ""):
+        raise UsageError(
+            seen=(f"No prediction for {format_size(block_size_bytes)} at {concurrency} in flight"),
+            cause=refusal,
+            next_step="Measure that cell: seatrial io TARGET --block-size SIZE --threads N",
+        )
+    from seatrial.trials.audit.queueing.fit import fit  # noqa: PLC0415
+    from seatrial.trials.audit.queueing.forms import Variant  # noqa: PLC0415
+
+    names = tuple(parameter.name for parameter in audit.parameters)
+    variant = Variant(cast("FormName", audit.form), names)  # it holds, so it is not "none"
+    rests_on = [point.key in audit.rests_on for point in known_points(audit.table)]
+    fitted = fit(variant, observed_of(audit.table).taken(np.array(rests_on)))
+    cells = [(float(block_size_bytes), float(concurrency), float(threads or concurrency))]
+    return predictions(fitted, audit.table, cells, odd_keys=odd_keys_of(audit))[0]
+
+
+def predictions(
+    fitted: Fit,
+    table: CellTable,
+    cells: Sequence[tuple[float, float, float]],
+    *,
+    odd_keys: frozenset[str] = frozenset(),
+) -> list[Prediction]:
+    """Return predictions of cells given as block size in bytes, concurrency and threads.
+
+    The interval pays for the parameters' doubt and for the scatter of single cells around the
+    model; gaps are not scatter. A few cells tell little of their own scatter, so that it is
+    moderated by what is usual: G. K. Smyth, "Linear models and empirical Bayes methods",
+    Statistical Applications in Genetics and Molecular Biology 3 (2004), section 4.
+    """
+    import numpy as np  # noqa: PLC0415
+    from scipy.special import stdtrit  # noqa: PLC0415
+
+    size_bytes = np.array([cell[0] for cell in cells])
+    concurrency = np.array([cell[1] for cell in cells])
+    threads = np.array([cell[2] for cell in cells])
+    points = known_points(table)
+    sound = np.array([point.key not in odd_keys for point in points])
+    residual_log = residuals_log(fitted, points)[sound]
+    own_log, freedom = _scatter_log(fitted, residual_log, rounds_deviation_log(points))
+    measured = [point.block_size_bytes for point in points]
+    outside = (size_bytes < min(measured)) | (size_bytes > max(measured))
+    added_log = np.where(outside, EXTRAPOLATION_DEVIATION_LOG[fitted.variant.form], 0.0)
+    doubt_log = fitted.prediction_deviation_log(size_bytes, concurrency, threads)
+    quantile = float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+    half_log = quantile * np.sqrt(doubt_log**2 + own_log**2 + added_log**2)
+    rates = fitted.predicted_per_s(size_bytes, concurrency, threads)
+    return [
+        Prediction(iops=float(rate), low=float(rate / factor), high=float(rate * factor))
+        for rate, factor in zip(rates, np.exp(np.minimum(half_log, 50.0)), strict=True)
+    ]
+
+
+def limits_of(form: Form, points: Sequence[TablePoint]) -> list[str]:
+    """Return sentences on where the model of a table must not be asked."""
+    sizes = [point.block_size_bytes for point in points]
+    flying = [point.concurrency for point in points]
+    told = [
+        f"It says nothing of fewer than {min(flying)} or more than {max(flying)} requests in "
+        "flight, which were not measured."
+    ]
+    if len(set(sizes)) == 1:
+        told.append(f"It says nothing of blocks other than {format_size(sizes[0])}.")
+        return told
+    lowest = max(SECTOR_BYTES, min(sizes) // EXTRAPOLATION_FACTOR_MAX)
+    if form == "parity_write":
+        lowest = min(sizes)
+        told.append(
+            "It is not asked below: partial stripes extrapolated downward were off by more than "
+            "half on the tables that this form was tried on."
+        )
+    highest = format_size(max(sizes) * EXTRAPOLATION_FACTOR_MAX)
+    told.append(f"It says nothing of blocks below {format_size(lowest)} or above {highest}.")
+    return told
+
+
+def odd_keys_of(audit: TableAudit) -> frozenset[str]:
+    """Return the keys of all cells that belong to a gap."""
+    return frozenset(key for gap in audit.gaps for key in gap.keys)
+
+
+def _refusals(
+    audit: TableAudit, block_size_bytes: int, concurrency: int, threads: int | None
+) -> Iterator[str]:
+    """Return why a cell is not predicted; nothing where it is."""
+    if not audit.holds:
+        yield "No model holds for this table, so nothing is predicted from it"
+    points = known_points(audit.table)
+    sizes = [point.block_size_bytes for point in points]
+    flying = [point.concurrency for point in points]
+    if block_size_bytes < SECTOR_BYTES:
+        yield "No drive takes requests of less than 512 B"
+    if not min(flying) <= concurrency <= max(flying):
+        yield (
+            f"The table was measured with {min(flying)} to {max(flying)} requests in flight; how "
+            "it goes on beyond cannot be told from it"
+        )
+    if len(set(sizes)) == 1 and block_size_bytes != sizes[0]:
+        yield (
+            f"The table has blocks of {format_size(sizes[0])} alone, which do not show what others "
+            "cost"
+        )
+    if threads is None and any(parameter.name == "submit_us" for parameter in audit.parameters):
+        yield (
+            "Threads limit this table apart from what is in flight: 1 thread with 16 requests is "
+            "not 16 threads. Say both, such as 4x8 for 4 threads at depth 8"
+        )
+    if audit.form == "parity_write" and block_size_bytes < min(sizes):
+        yield (
+            "Writes that pay for parity were off by 63 % (median) when extrapolated to smaller "
+            f"blocks; the smallest measured here is {format_size(min(sizes))}"
+        )
+    distance = max(block_size_bytes / max(sizes), min(sizes) / block_size_bytes)
+    if distance > EXTRAPOLATION_FACTOR_MAX:
+        yield (
+            f"It is {math.floor(distance)} times beyond the sizes that were measured; up to "
+            f"{EXTRAPOLATION_FACTOR_MAX} times has been tried"
+        )
+
+
+def rounds_deviation_log(points: Sequence[TablePoint]) -> float:
+    """Return how far the mean of a cell's rounds is off by the scatter of these rounds alone.
+
+    It is pooled over the cells that have several rounds, in logarithms, of a cell measured as
+    often as they are; 0 where none was repeated.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    logs = [
+        np.log(point.rounds_per_s)
+        for point in points
+        if len(point.rounds_per_s) > 1 and min(point.rounds_per_s) > 0
+    ]
+    if not logs:
+        return 0.0
+    freedom = sum(len(log) - 1 for log in logs)
+    variance = sum(float(np.sum((log - log.mean()) ** 2)) for log in logs) / freedom
+    return math.sqrt(variance * len(logs) / sum(map(len, logs)))
+
+
+def residuals_log(fitted: Fit, points: Sequence[TablePoint]) -> Array:
+    """Return the logarithm of observed over predicted of cells, whether fitted to or not."""
+    import numpy as np  # noqa: PLC0415
+
+    predicted = fitted.predicted_per_s(
+        np.array([float(point.block_size_bytes) for point in points]),
+        np.array([float(point.concurrency) for point in points]),
+        np.array([float(point.threads) for point in points]),
+    )
+    observed = np.array([point.iops.value for point in points if point.iops])
+    residual_log: Array = np.log(observed / predicted)
+    return residual_log
+
+
+def _scatter_log(fitted: Fit, residual: Array, rounds_log: float) -> tuple[float, int]:
+    """Return the deviation of sound cells around the model, and its degrees of freedom.
+
+    A table that scatters more than is usual speaks for itself; what its rounds scatter by is
+    expected of its cells, even where those that were measured agree by chance.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    spare = max(0, len(residual) - len(fitted.variant.names))
+    own = float(np.sum(residual**2)) if spare else 0.0
+    usual = USUAL_DEVIATION_LOG[fitted.variant.form] ** 2 + rounds_log**2
+    if spare >= SPARE_CELLS_MIN and own / spare > usual:
+        return math.sqrt(own / spare), spare
+    freedom = USUAL_CELLS + spare
+    return math.sqrt((USUAL_CELLS * usual + own) / freedom), freedom

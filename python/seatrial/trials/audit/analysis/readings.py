@@ -1,0 +1,356 @@
+"""The readings of a table: which cells its model rests on, where they contradict each other.
+
+A fit follows the most cells. Where most of a plateau has collapsed, it takes the collapse for the
+rule, and what is left of the plateau for odd. So a table whose cells contradict each other by order
+(``order.py``) is fitted from several subsets without contradictions: without the cells that fall
+short of others (the upper envelope), without those that demand too much, without the fewest. Each
+fit takes back what agrees with it and lets go of what does not (concentration steps: P. J.
+Rousseeuw and K. Van Driessen, "Computing LTS Regression for Large Data Sets", Data Mining and
+Knowledge Discovery 12 (2006)).
+
+The readings are compared by what they leave unexplained: the scatter of the cells that they rest
+on, and the events that made the others odd. Cells that follow each other are one event. A
+cell that is too slow is likelier than one that is too fast, unless it was measured first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from seatrial.trials.audit.analysis.gaps import gap_limit_log
+from seatrial.trials.audit.analysis.model import CellTable, TablePoint
+from seatrial.trials.audit.analysis.order import (
+    are_neighbours,
+    contradictions_log,
+    fewest_contradicting,
+    places_of,
+)
+from seatrial.trials.audit.analysis.predict import residuals_log
+from seatrial.trials.audit.analysis.tables import known_points, observed_of
+from seatrial.trials.audit.queueing.choose import Choice, choose, judged, usable_variants
+from seatrial.trials.audit.queueing.fit import fit
+
+if TYPE_CHECKING:
+    from numpy import bool_
+    from numpy.typing import NDArray
+
+    from seatrial.trials.audit.queueing.forms import Array, Observed, Variant
+
+    Mask = NDArray[bool_]
+
+CONTRADICTION_LOG_MIN: Final = math.log(1.5)
+CONTRADICTION_SCALES: Final = 6.0
+LIMITS_LOG: Final = (math.log(1.3), math.log(2.0))
+KEPT_CELLS_MIN: Final = 5
+SPARE_CELLS_MIN: Final = 2
+STEPS: Final = 3
+NAMES_MAX: Final = 4
+SCALE_LEAST_LOG: Final = 0.02
+SCALE_MOST_LOG: Final = 0.2
+MAD_TO_DEVIATION: Final = 1.4826
+
+MILD_COST: Final = 0.5
+"""Of a cell that is neither close to the model nor far from it."""
+FREE_COST: Final = 1.8
+"""Of a cell that is far off by a factor of its own: anything up to a hundred."""
+ODD_CELL_COST: Final = 0.7
+FACTOR_COST: Final = 2.0
+SLOW_EVENT_COST: Final = 3.0
+FAST_FIRST_COST: Final = 2.0
+FAST_EVENT_COST: Final = 8.0
+FAST_CELL_COST: Final = 2.0
+ALIKE_CELLS_MIN: Final = 3
+BETTER_COST: Final = 6.0
+OPEN_COST: Final = 12.0
+OPEN_ODD_SHARE_MAX: Final = 0.5
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read a table.
+
+    Attributes:
+        choice: The equation, fitted to the cells that it rests on.
+        rests_on: Which of the cells with a figure these are.
+        residual_log: Logarithm of observed over predicted, of all cells with a figure.
+        scale_log: Scatter of those that it rests on.
+        cost: What it leaves unexplained, as a negative logarithm of likelihood.
+        unconfirmed: Cells that are far off, and that no cell which is not contradicts.
+        rival: Another reading that explains nearly as much; None where there is none.
+    """
+
+    choice: Choice
+    rests_on: Mask
+    residual_log: Array
+    scale_log: float
+    cost: float
+    unconfirmed: Mask
+    rival: Reading | None = None
+
+    @property
+    def far_low(self) -> Mask:
+        """Cells that are far below."""
+        return self.residual_log < -gap_limit_log(self.scale_log)
+
+    @property
+    def far_high(self) -> Mask:
+        """Cells that are far above."""
+        return self.residual_log > gap_limit_log(self.scale_log)
+
+
+def read_table(table: CellTable) -> Reading:
+    """Return the likeliest reading of a table: of all cells, unless they contradict each other.
+
+    Args:
+        table: At least two points with a figure.
+
+    Raises:
+        ValueError: when there are fewer.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    points, observed = known_points(table), observed_of(table)
+    everything = np.ones(len(observed), dtype=bool)
+    of_all = _reading(points, choose(observed), everything)
+    short_log = contradictions_log(points)
+    if not _is_doubtful(of_all, short_log):
+        return of_all
+    tried = _concentrated(points, observed, short_log, of_all)
+    supported = [each for each in tried if _is_supported(each, short_log)]
+    best = min(supported, key=lambda each: each.cost, default=of_all)
+    if best.cost > of_all.cost - BETTER_COST:
+        return _with_rival(of_all, supported)
+    rests_on = observed.taken(best.rests_on)
+    choices = [judged(best.choice.fit), choose(rests_on)]
+    final = min((_reading(points, c, best.rests_on) for c in choices), key=lambda each: each.cost)
+    return _with_rival(final, [of_all, *supported])
+
+
+def _is_doubtful(of_all: Reading, short_log: Array) -> bool:
+    """Tell whether contradictions are left that slow cells do not explain."""
+    import numpy as np  # noqa: PLC0415
+
+    limit_log = max(CONTRADICTION_LOG_MIN, CONTRADICTION_SCALES * _local_scale_log(of_all))
+    if short_log.max() <= limit_log:
+        return False
+    near = ~(of_all.far_low | of_all.far_high)
+    left_log = float(short_log[np.ix_(near, near)].max(initial=-math.inf))
+    return left_log > limit_log or bool(of_all.far_high.any())
+
+
+def is_contradicted(reading: Reading, table: CellTable, odd: Set[str]) -> bool:
+    """Tell whether cells that are no gaps contradict each other by more than cells scatter.
+
+    Args:
+        reading: Of the table.
+        table: The table.
+        odd: Keys of the cells that are gaps.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    points = known_points(table)
+    sound = np.array([point.key not in odd for point in points])
+    short_log = contradictions_log(points)[np.ix_(sound, sound)]
+    return float(short_log.max(initial=0.0)) > _limit_log(_local_scale_log(reading))
+
+
+def _limit_log(scale_log: float) -> float:
+    return max(math.log(2.0), CONTRADICTION_SCALES * scale_log)
+
+
+def _local_scale_log(reading: Reading) -> float:
+    """Return how far cells are off from their neighbours: a wrong model is off smoothly."""
+    import numpy as np  # noqa: PLC0415
+
+    observed, residual = reading.choice.fit.observed, reading.residual_log[reading.rests_on]
+    order = np.lexsort((observed.size_bytes, observed.threads, observed.concurrency))
+    steps = np.abs(np.diff(residual[order]))
+    return MAD_TO_DEVIATION * float(np.median(steps)) / math.sqrt(2) if len(steps) else 0.0
+
+
+def _concentrated(
+    points: Sequence[TablePoint], observed: Observed, short_log: Array, of_all: Reading
+) -> list[Reading]:
+    """Return the readings that the subsets lead to."""
+    found: dict[bytes, Reading] = {}
+    for subset in _subsets(short_log, of_all):
+        for variant in _variants(observed.taken(subset), of_all.choice.fit.variant):
+            reading = _concentrate(points, observed, variant, subset)
+            if reading is None:
+                continue
+            key = reading.rests_on.tobytes()
+            if key not in found or reading.cost < found[key].cost:
+                found[key] = reading
+    return list(found.values())
+
+
+def _subsets(short_log: Array, of_all: Reading) -> Iterator[Mask]:
+    """Return cells to start from: without contradictions, or on one side of the model."""
+    import numpy as np  # noqa: PLC0415
+
+    seen: set[bytes] = set()
+    by_demand = np.sort(short_log, axis=1)
+    subsets = [of_all.residual_log > -LIMITS_LOG[0], of_all.residual_log < LIMITS_LOG[0]]
+    for limit_log in LIMITS_LOG:
+        subsets += [
+            by_demand[:, -1] <= limit_log,
+            by_demand[:, -2] <= limit_log,
+            short_log.max(axis=0) <= limit_log,
+            fewest_contradicting(short_log, limit_log),
+        ]
+    for subset in subsets:
+        if subset.sum() >= KEPT_CELLS_MIN and subset.tobytes() not in seen:
+            seen.add(subset.tobytes())
+            yield subset
+
+
+def _variants(observed: Observed, of_all: Variant) -> list[Variant]:
+    """Return the equations to try: the chosen one, and all simple ones."""
+    usable = usable_variants(observed)
+    return [each for each in usable if len(each.names) <= NAMES_MAX or each == of_all]
+
+
+def _concentrate(
+    points: Sequence[TablePoint], observed: Observed, variant: Variant, subset: Mask
+) -> Reading | None:
+    import numpy as np  # noqa: PLC0415
+
+    reading = None
+    for _ in range(STEPS):
+        if subset.sum() < max(KEPT_CELLS_MIN, len(variant.names) + SPARE_CELLS_MIN):
+            return None
+        fitted = fit(variant, observed.taken(subset))
+        choice = Choice(fitted, np.zeros(0))
+        reading = _reading(points, choice, subset)
+        agreeing = ~(reading.far_low | reading.far_high)
+        if (agreeing == subset).all():
+            break
+        subset = agreeing
+    return reading
+
+
+def _reading(points: Sequence[TablePoint], choice: Choice, rests_on: Mask) -> Reading:
+    import numpy as np  # noqa: PLC0415
+
+    fitted = choice.fit
+    residual = residuals_log(fitted, points)
+    scale_log = fitted.scale_log
+    if not rests_on.all():
+        spare = max(1, int(rests_on.sum()) - len(fitted.variant.names))
+        scale_log *= math.sqrt(rests_on.sum() / spare)
+    cost = _cost(points, residual, scale_log) + 0.5 * len(fitted.variant.names) * math.log(
+        len(points)
+    )
+    return Reading(
+        choice=choice,
+        rests_on=np.asarray(rests_on),
+        residual_log=residual,
+        scale_log=scale_log,
+        cost=cost,
+        unconfirmed=_unconfirmed(points, residual, gap_limit_log(scale_log)),
+    )
+
+
+def _unconfirmed(points: Sequence[TablePoint], residual_log: Array, limit_log: float) -> Mask:
+    import numpy as np  # noqa: PLC0415
+
+    short_log = contradictions_log(points)
+    near = np.abs(residual_log) <= limit_log
+    too_slow = (short_log[:, near] > CONTRADICTION_LOG_MIN).any(axis=1)
+    too_fast = (short_log[near] > CONTRADICTION_LOG_MIN).any(axis=0)
+    confirmed = np.where(residual_log < 0, too_slow, too_fast)
+    unconfirmed: Mask = ~near & ~confirmed
+    return unconfirmed
+
+
+def _cost(points: Sequence[TablePoint], residual_log: Array, scale_log: float) -> float:
+    """Return what a fit leaves unexplained: scatter, and the events that made cells odd."""
+    import numpy as np  # noqa: PLC0415
+
+    scale, limit_log = max(scale_log, SCALE_LEAST_LOG), gap_limit_log(scale_log)
+    near = np.abs(residual_log) <= limit_log
+    scatter = (
+        residual_log[near] ** 2 / (2 * scale**2) + math.log(scale) + 0.5 * math.log(2 * math.pi)
+    )
+    cost = float(np.minimum(scatter, MILD_COST).sum())
+    far = dict(zip((p.key for p in points), residual_log, strict=True))
+    low = [point for point in points if far[point.key] < -limit_log]
+    high = [point for point in points if far[point.key] > limit_log]
+    first = _first_places(points, len(high))
+    started = [point for point in high if point.place in first]
+    later = [point for point in high if point.place not in first]
+    for group in _events(points, low):
+        cost += SLOW_EVENT_COST + _cells_cost(far, group, scale)
+    for group in [started] if started else []:
+        cost += FAST_FIRST_COST + FAST_CELL_COST * len(group) + _cells_cost(far, group, scale)
+    for group in _events(points, later):
+        cost += FAST_EVENT_COST + FAST_CELL_COST * len(group) + _cells_cost(far, group, scale)
+    return cost
+
+
+def _cells_cost(far: Mapping[str, float], group: Sequence[TablePoint], scale_log: float) -> float:
+    """Return the cost of the cells of one event: less where all are off by one factor."""
+    import numpy as np  # noqa: PLC0415
+
+    each = FREE_COST
+    factors_log = [far[point.key] for point in group]
+    if len(group) >= ALIKE_CELLS_MIN:
+        deviation = max(scale_log, float(np.std(factors_log)))
+        each = min(each, math.log(deviation) + 0.5 * math.log(2 * math.pi) + 0.5)
+    return (each + ODD_CELL_COST) * len(group) + (each < FREE_COST) * FACTOR_COST
+
+
+def _first_places(points: Sequence[TablePoint], count: int) -> set[int]:
+    return set(sorted(point.place for point in points)[:count])
+
+
+def _events(points: Sequence[TablePoint], odd: Sequence[TablePoint]) -> list[list[TablePoint]]:
+    """Return odd cells in groups of neighbours."""
+    places, left = places_of(points), list(odd)
+    groups: list[list[TablePoint]] = []
+    while left:
+        group = [left.pop(0)]
+        for member in group:
+            near = [p for p in left if are_neighbours(places[p.key], places[member.key])]
+            left = [point for point in left if point not in near]
+            group += near
+        groups.append(group)
+    return groups
+
+
+def _is_supported(reading: Reading, short_log: Array) -> bool:
+    """Tell whether order contradicts the cells that a reading leaves out, beyond its scatter.
+
+    A wide scatter explains everything, and nothing.
+    """
+    if reading.scale_log > SCALE_MOST_LOG:
+        return False
+    odd = reading.far_low | reading.far_high
+    if not odd.any():
+        return True
+    limit_log = max(CONTRADICTION_LOG_MIN, CONTRADICTION_SCALES * reading.scale_log)
+    return bool((short_log[odd] > limit_log).any() or (short_log[:, odd] > limit_log).any())
+
+
+def _with_rival(reading: Reading, others: Sequence[Reading]) -> Reading:
+    """Return a reading with the best of those that call other cells odd and explain as much."""
+    import dataclasses  # noqa: PLC0415
+
+    different = [
+        other
+        for other in others
+        if other.cost <= reading.cost + OPEN_COST
+        and (other.far_low | other.far_high).mean() <= OPEN_ODD_SHARE_MAX
+        and (_swaps(other, reading) or _swaps(reading, other))
+    ]
+    rival = min(different, key=lambda each: each.cost, default=None)
+    return dataclasses.replace(reading, rival=rival)
+
+
+def _swaps(one: Reading, other: Reading) -> bool:
+    """Tell whether cells are too slow for one reading where others are too fast for the other."""
+    is_slower = bool((one.far_low & ~other.far_low).any())
+    return is_slower and bool((other.far_high & ~one.far_high).any())

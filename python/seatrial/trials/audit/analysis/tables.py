@@ -1,0 +1,216 @@
+"""From the cells of a run to its tables of block sizes and concurrency."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from seatrial.results.model import Run, Sample
+from seatrial.results.origin import BlankCell, Origin, origin_of
+from seatrial.stats.estimates import counted, phases_of
+from seatrial.study.cell import Cell, FactorValue
+from seatrial.trials.audit.analysis.model import CellTable, TablePoint
+from seatrial.trials.audit.analysis.planned import left_out_cells
+
+if TYPE_CHECKING:
+    from seatrial.findings.model import CellSummary
+    from seatrial.trials.audit.queueing.forms import Observed
+
+AUDITED_POINTS_MIN = 7
+LEVELS_MIN = 3
+OPERATIONS = ("read", "write")
+KINDS = ("matrix", "io")
+NO_PLACE = 1_000_000  # no plan has so many cells
+
+Group = tuple[str, str, str, tuple[tuple[str, object], ...]]
+
+
+def tables_of(run: Run, cells: Sequence[CellSummary]) -> list[CellTable]:
+    """Return the tables of a run: random reads or writes in a closed loop, in the run's order.
+
+    Cells that differ in anything but block size and concurrency are in tables of their own.
+    Cells that a foreign table names without a figure are points without one, and so are cells
+    in which nothing completed. Cells that an adaptive plan left out are points that were not
+    measured.
+
+    Args:
+        run: The run, for what an imported one tells of its origin, and for what was planned.
+        cells: Its cells, in any order.
+    """
+    origin = origin_of(run)
+    chosen = [cell for cell in cells if _belongs(cell, imported=origin is not None)]
+    places = _places(cells)
+    groups: dict[Group, list[CellSummary]] = {}
+    for summary in chosen:
+        groups.setdefault(group_of(summary.cell), []).append(summary)
+    tables = []
+    left_out = left_out_cells(run, cells)
+    for group, members in groups.items():
+        target, workload, operation, _ = group
+        points = [
+            _point(summary, places[summary.cell.key], is_timed=_is_timed(origin))
+            for summary in members
+        ]
+        blanks = origin.blank_cells if origin else []
+        named = [b for b in blanks if (b.workload, b.operation) == (workload, operation)]
+        points += _blank_points(named, members, first_place=len(places))
+        points += [_planned_point(cell) for cell in left_out if group_of(cell) == group]
+        tables.append(
+            CellTable(
+                target=target,
+                workload=workload,
+                operation=operation,
+                factors=members[0].cell.factors,
+                imported=origin is not None,
+                points=sorted(points, key=_order),
+            )
+        )
+    return tables
+
+
+def is_large_enough(table: CellTable) -> bool:
+    """Tell whether a table has enough figures to be audited.
+
+    They differ in block size, or, where there is one alone, in at least three levels of
+    concurrency: with fewer no curve is seen.
+    """
+    known = known_points(table)
+    sizes = {point.block_size_bytes for point in known}
+    levels = {point.concurrency for point in known}
+    return len(known) >= AUDITED_POINTS_MIN and (len(sizes) > 1 or len(levels) >= LEVELS_MIN)
+
+
+def known_points(table: CellTable) -> list[TablePoint]:
+    """Return the points that have a figure above 0, in the table's order."""
+    return [point for point in table.points if point.iops is not None and point.iops.value > 0]
+
+
+def identity_of(table: CellTable, point: TablePoint) -> dict[str, FactorValue]:
+    """Return the factors of a table's cell, measured or not, as ``Cell.identity`` has them."""
+    fixed: dict[str, FactorValue] = {
+        "target": table.target,
+        "workload": table.workload,
+        "operation": table.operation,
+        "block_size_bytes": point.block_size_bytes,
+        "threads": point.threads,
+        "depth": point.depth,
+    }
+    return fixed | table.factors
+
+
+def observed_of(table: CellTable) -> Observed:
+    """Return the points that have a figure as arrays, in the table's order."""
+    import numpy as np  # noqa: PLC0415
+
+    from seatrial.trials.audit.queueing.forms import Observed  # noqa: PLC0415
+
+    points = known_points(table)
+    return Observed(
+        size_bytes=np.array([float(point.block_size_bytes) for point in points]),
+        concurrency=np.array([float(point.concurrency) for point in points]),
+        threads=np.array([float(point.threads) for point in points]),
+        rate_per_s=np.array([point.iops.value for point in points if point.iops]),
+    )
+
+
+def _belongs(summary: CellSummary, *, imported: bool) -> bool:
+    """Tell whether a cell is of the kind that tables consist of."""
+    cell = summary.cell
+    if cell.operation not in OPERATIONS or cell.block_size_bytes <= 0:
+        return False
+    if cell.factors.get("pattern", "random") != "random" or "arrival" in cell.factors:
+        return False
+    if imported:
+        return cell.kind != "fill"
+    is_engine_alone = all(sample.engine == "null" for sample in summary.samples)
+    return cell.kind in KINDS and not is_engine_alone
+
+
+def group_of(cell: Cell) -> Group:
+    """Return what the cells of one table have in common."""
+    others = tuple(sorted(cell.factors.items(), key=lambda item: item[0]))
+    return cell.target, cell.workload, cell.operation, others
+
+
+def _places(cells: Sequence[CellSummary]) -> dict[str, int]:
+    """Return the place of each cell's first measurement; what only fills has none of its own."""
+    measured = [summary for summary in cells if summary.cell.kind != "fill"]
+    first = {
+        summary.cell.key: min((sample.round, sample.position) for sample in summary.samples)
+        for summary in measured
+    }
+    return {key: place for place, key in enumerate(sorted(first, key=lambda key: first[key]))}
+
+
+def _is_timed(origin: Origin | None) -> bool:
+    """Tell whether samples last as long as they say; printed tables do not tell how long."""
+    return origin is None or origin.format not in ("bm-flash", "csv")
+
+
+def _point(summary: CellSummary, place: int, *, is_timed: bool) -> TablePoint:
+    samples = counted(summary.samples)
+    return TablePoint(
+        key=summary.cell.key,
+        block_size_bytes=summary.cell.block_size_bytes,
+        threads=summary.cell.threads,
+        depth=summary.cell.depth,
+        iops=summary.iops if summary.completed else None,
+        rounds_per_s=_rounds_per_s(samples) if summary.completed else [],
+        place=place,
+        duration_s=statistics.fmean(s.duration_s for s in samples) if is_timed else None,
+    )
+
+
+def _rounds_per_s(samples: Sequence[Sample]) -> list[float]:
+    """Return the rate of each round's running phase, as the cell's figure rests on them."""
+    return [phase.completed_per_s for phase in phases_of(samples)]
+
+
+def _planned_point(cell: Cell) -> TablePoint:
+    """Return the point of a cell that was left to be predicted; its place is past all others."""
+    return TablePoint(
+        key=cell.key,
+        block_size_bytes=cell.block_size_bytes,
+        threads=cell.threads,
+        depth=cell.depth,
+        iops=None,
+        rounds_per_s=[],
+        place=NO_PLACE,
+        duration_s=None,
+        measured=False,
+    )
+
+
+def _blank_points(
+    blanks: Sequence[BlankCell], members: Sequence[CellSummary], *, first_place: int
+) -> list[TablePoint]:
+    """Return points for cells that a foreign table names without a figure."""
+    have = {(s.cell.block_size_bytes, s.cell.threads, s.cell.depth) for s in members}
+    missing = [b for b in blanks if (b.block_size_bytes, b.threads, b.depth) not in have]
+    return [
+        TablePoint(
+            key=_key_like(members[0].cell, blank),
+            block_size_bytes=blank.block_size_bytes,
+            threads=blank.threads,
+            depth=blank.depth,
+            iops=None,
+            rounds_per_s=[],
+            place=first_place + number,
+            duration_s=None,
+        )
+        for number, blank in enumerate(missing)
+    ]
+
+
+def _key_like(neighbour: Cell, blank: BlankCell) -> str:
+    """Return the key that a blank cell would have, from that of one of its table."""
+    theirs = f"{neighbour.block_size_bytes}B/{neighbour.threads}t/{neighbour.depth}d"
+    own = f"{blank.block_size_bytes}B/{blank.threads}t/{blank.depth}d"
+    if theirs in neighbour.key:
+        return neighbour.key.replace(theirs, own, 1)
+    return f"{blank.workload}/{blank.operation}/{own}"
+
+
+def _order(point: TablePoint) -> tuple[int, int, int]:
+    return point.block_size_bytes, point.concurrency, point.threads

@@ -1,0 +1,1 @@
+"""Audits: how a cell is measured."""

@@ -1,0 +1,200 @@
+"""A matrix by its telling cells: a few first, then where a model is most in doubt.
+
+Which cells are telling, and when the rest is known well enough, the analysis decides; here the
+cells are measured, in interleaved rounds like any others, each with a guard before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol
+
+from seatrial.measure.guard import GUARD_NS, NS_PER_S, Guard
+from seatrial.measure.progress import TimeLeft
+from seatrial.measure.recorder import COMPLETE, FILL, Conductor, Recorder, RoundsEnd
+from seatrial.measure.remeasure import Odd, measure_again
+from seatrial.measure.rounds import Settled
+from seatrial.measure.tally import Tally
+from seatrial.results.model import Run, Sample
+from seatrial.study.cell import Cell
+from seatrial.study.estimate import cell_time_s
+from seatrial.study.plan import order
+from seatrial.study.units import format_seconds
+from seatrial.trials.audit.study import adaptive_cells, predicted_within_share
+from seatrial.trials.loadline.study import LOADLINE
+
+STEPS_MAX: Final = 1000
+
+
+class Guidance(Protocol):
+    """What the analysis says of an adaptive matrix at some point of its measuring."""
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """Cells to measure next; none when the rest is known well enough."""
+
+    @property
+    def predicted_count(self) -> int:
+        """Cells that were not measured and are predicted."""
+
+    @property
+    def within_share(self) -> float | None:
+        """Half of the widest interval of these over its figure; None where none is predicted."""
+
+
+Guide = Callable[[Run, Sequence[Cell], Sequence[Sample], float], Guidance]
+"""From the run, the cells that it may choose from, what was measured, and how well to predict."""
+
+
+def adaptive(settled: Settled, guide: Guide, odd: Odd | None = None) -> Conductor:
+    """Return the way through a plan some of whose matrices are adaptive.
+
+    Args:
+        settled: Tells when a cell needs no more rounds; the analysis's own rule.
+        guide: Tells which cells of the adaptive matrices to measure next.
+        odd: Tells which cells are to be measured again in the end; none are unless given.
+    """
+    return lambda recorder: Adaptive(recorder, settled, guide, odd).measure()
+
+
+class Adaptive:
+    """Measures the plain cells of a plan and the telling ones of its adaptive matrices.
+
+    Args:
+        recorder: Measures and stores.
+        settled: Tells when a cell needs no more rounds.
+        guide: Tells which cells to measure next.
+        odd: Tells which cells are to be measured again in the end.
+    """
+
+    def __init__(
+        self, recorder: Recorder, settled: Settled, guide: Guide, odd: Odd | None = None
+    ) -> None:
+        self._plan = recorder.plan
+        self._settled = settled
+        self._guide = guide
+        self._odd = odd
+        self._tally = Tally(recorder)
+        self._matrix = adaptive_cells(self._plan)
+        matrix_keys = {cell.key for cell in self._matrix}
+        self._plain_keys = [c.key for c in self._plan.cells if c.key not in matrix_keys]
+        self._guard = Guard(self._tally, [])
+
+    def measure(self) -> RoundsEnd:
+        """Measure until the rest is known well enough.
+
+        Raises:
+            Interrupted: when the user ended it; the cell in flight is left out.
+            TargetError: when a target goes away; the samples before it are stored.
+        """
+        exhausted = self._steps()
+        matrix = self._matrix_sentence()
+        again = "" if exhausted else self._again()
+        told = f"{exhausted} ended." if exhausted else ""
+        return RoundsEnd(status=COMPLETE, reason=" ".join(filter(None, (matrix, told, again))))
+
+    def _steps(self) -> str:
+        """Measure until nothing more is asked for; return the budget that ended it, if one did."""
+        first = list(self._next().keys)
+        self._guard = Guard(self._tally, self._cells(first or [c.key for c in self._matrix]))
+        keys = self._plain_keys + self._begun() + first
+        for _ in range(STEPS_MAX):
+            if exhausted := self._rounds(keys):
+                return exhausted
+            keys = [key for key in self._next().keys if not self._tally.of(key)]
+            if not keys:
+                break
+        return ""
+
+    def _next(self) -> Guidance:
+        asked_share = predicted_within_share(self._plan.study)
+        return self._guide(self._tally.run, self._matrix, self._tally.all(), asked_share)
+
+    def _begun(self) -> list[str]:
+        """Return the cells of the matrices that a run which is resumed has samples of."""
+        return [cell.key for cell in self._matrix if self._tally.of(cell.key)]
+
+    def _cells(self, keys: Iterable[str]) -> list[Cell]:
+        by_key = {cell.key: cell for cell in self._plan.cells}
+        return [by_key[key] for key in dict.fromkeys(keys)]
+
+    def _rounds(self, keys: Sequence[str]) -> str:
+        """Measure cells in interleaved rounds, until settled; return the budget that ended it."""
+        rounds = self._plan.study.rounds
+        for done in range(rounds.max):
+            due = [key for key in keys if self._is_due(key, done)]
+            number = self._tally.next_round
+            # Every plain cell, and enough for a model, whatever the budget: the first round.
+            is_first = number == 0
+            cells = order(self._plan, number, due)
+            for position, cell in enumerate(cells):
+                if not is_first and (exhausted := self._tally.exhausted(cell)):
+                    return exhausted
+                notes = self._guard.before(cell)
+                left = self._time_left(cells, position, keys, done, is_first=is_first)
+                sample = self._tally.measure(cell, number, position, time_left=left, notes=notes)
+                self._guard.after(sample)
+        return ""
+
+    def _is_due(self, key: str, done: int) -> bool:
+        """Tell whether a cell takes part in a pass that follows so many others."""
+        rounds, samples = self._plan.study.rounds, self._tally.of(key)
+        if len(samples) > done:
+            return False
+        return done < rounds.min or not self._settled(samples, rounds.precision)
+
+    def _time_left(
+        self,
+        cells: Sequence[Cell],
+        position: int,
+        keys: Sequence[str],
+        done: int,
+        *,
+        is_first: bool,
+    ) -> TimeLeft:
+        """Return how long it takes at most: with every cell, and every round that it may have."""
+        rounds, due = self._plan.study.rounds, cells[position:]
+        now, passing = {cell.key for cell in due}, {cell.key for cell in cells}
+        needed_s = self._tally.load_lines_s()
+        for cell in (each for each in self._plan.cells if each.kind != LOADLINE):
+            measured = len(self._tally.of(cell.key))
+            times = 0
+            if cell.key in passing:
+                times = rounds.max - done - 1 + (cell.key in now)
+            elif not measured or (cell.key in keys and measured > done):
+                # Others may be chosen yet; and of a run that is resumed some were ahead.
+                times = max(0, rounds.max - measured)
+            again = rounds.remeasure if self._odd and cell.kind != FILL else 0
+            needed_s += (times + again) * cell_time_s(cell)
+        certain_s = sum(map(cell_time_s, due)) if is_first else 0.0
+        return self._tally.time_left(due[0], needed_s, certain_s=certain_s, may_end_sooner=True)
+
+    def _again(self) -> str:
+        rounds = self._plan.study.rounds.remeasure
+        if self._odd is None or rounds == 0:
+            return ""
+        return measure_again(self._tally, self._odd(self._tally.run, self._tally.all()), rounds)
+
+    def _matrix_sentence(self) -> str:
+        """Return how many cells were measured, the time saved, and how the rest is known."""
+        measured = [cell for cell in self._matrix if self._tally.of(cell.key)]
+        left = len(self._matrix) - len(measured)
+        if not left:
+            return f"All {len(measured)} cells of the matrix were measured."
+        samples = [sample for cell in measured for sample in self._tally.of(cell.key)]
+        cells_s = sum(sample.duration_s for sample in samples)
+        guard_s = sum(sample.counters.get(GUARD_NS, 0.0) for sample in samples) / NS_PER_S
+        spent_s, full_s = cells_s + guard_s, cells_s * len(self._matrix) / len(measured)
+        guidance = self._next()
+        told = (
+            f"Measured {len(measured)} of {len(self._matrix)} cells: {format_seconds(spent_s)} "
+            f"instead of {format_seconds(full_s)}"
+        )
+        if not guidance.predicted_count or guidance.within_share is None:
+            return f"{told}; {left} cells are not known."
+        unknown = left - guidance.predicted_count
+        also = f", {unknown} are not known" if unknown else ""
+        return (
+            f"{told}; {guidance.predicted_count} are predicted within "
+            f"{100 * guidance.within_share:.0f} %{also}."
+        )

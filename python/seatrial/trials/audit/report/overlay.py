@@ -1,0 +1,213 @@
+"""What an audit adds to a chart of rates: the model's lines, what is absent, what is circled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from seatrial.findings.model import Estimate
+from seatrial.report.figures.model import Foot, Line, Point, Ring
+from seatrial.report.figures.naming import Identity, grouped, requests_word
+from seatrial.stats.wording import format_share
+from seatrial.study.cell import FactorValue
+from seatrial.trials.audit.analysis.model import Gap, Prediction, TableAudit, TablePoint
+from seatrial.trials.audit.analysis.tables import identity_of
+
+MODEL: Final = "model"
+FORESEEN: Final = "predicted, not measured"
+
+STATUS_WORDS: Final = {
+    "seen_once": "seen once",
+    "persistent": "in every round",
+    "transient": "in some rounds only",
+}
+KIND_WORDS: Final = {
+    "bound_broken": "bound broken",
+    "start_transient": "start transient",
+    "collapse": "collapse",
+    "too_fast": "too fast",
+    "absent": "absent",
+    "noise": "noise",
+}
+
+
+def is_absent(point: TablePoint) -> bool:
+    """Return whether a cell has no figure though somebody tried to measure it."""
+    return point.iops is None and point.measured
+
+
+@dataclass
+class PanelOverlay:
+    """What one panel gets besides the measured lines."""
+
+    lines: list[Line] = field(default_factory=list)
+    feet: list[Foot] = field(default_factory=list)
+    rings: list[Ring] = field(default_factory=list)
+
+
+class Overlay:
+    """The audits of one view of a chart of rates.
+
+    Args:
+        audits: Of the tables that the view shows.
+        unit: ``IOPS`` or ``B/s``.
+    """
+
+    def __init__(self, audits: Sequence[TableAudit], unit: str) -> None:
+        self.audits = audits
+        self._unit = unit
+
+    @property
+    def identities(self) -> list[dict[str, FactorValue]]:
+        """The factors of every cell of the tables."""
+        return [
+            identity_of(audit.table, point) for audit in self.audits for point in audit.table.points
+        ]
+
+    @property
+    def predicted(self) -> list[Estimate]:
+        """What the models say, in the view's unit."""
+        return [
+            self._scaled(point, audit.predictions[point.key])
+            for audit in self.audits
+            for point in audit.table.points
+            if point.key in audit.predictions
+        ]
+
+    @property
+    def absent_max(self) -> int:
+        """How many absent cells stand above one another at most."""
+        places = Counter(
+            (audit.table.operation, point.block_size_bytes)
+            for audit in self.audits
+            for point in audit.table.points
+            if is_absent(point)
+        )
+        return max(places.values(), default=0)
+
+    @property
+    def gaps(self) -> list[str]:
+        """A sentence for each gap, in order of the numbers that stand beside the rings."""
+        return [gap_text(gap) for _, _, gap in self._numbered()]
+
+    @property
+    def notes(self) -> list[str]:
+        """How good the models are."""
+        told = [text for audit in self.audits if (text := error_text(audit))]
+        return [f"Thin lines are what the model says of {'; of '.join(told)}."] if told else []
+
+    def panel(
+        self, operation: str, name_of: Callable[[Identity], str], styles: Mapping[str, int]
+    ) -> PanelOverlay:
+        """Return what the panel of one operation gets.
+
+        Args:
+            operation: The operation.
+            name_of: From a cell's factors to the name of its line.
+            styles: Of the lines, by name.
+        """
+        made = PanelOverlay()
+        for audit in self.audits:
+            if audit.table.operation != operation:
+                continue
+            named = [
+                (name_of(identity_of(audit.table, point)), point) for point in audit.table.points
+            ]
+            for name, pairs in grouped(named, lambda pair: pair[0]).items():
+                self._add_line(made, audit, [point for _, point in pairs], (name, styles[name]))
+        made.rings += self._rings(operation, name_of)
+        return made
+
+    def _add_line(
+        self,
+        made: PanelOverlay,
+        audit: TableAudit,
+        points: Sequence[TablePoint],
+        named: tuple[str, int],
+    ) -> None:
+        """Add what the model says of one line's cells, and which of them have no figure."""
+        name, style = named
+        known = [point for point in points if point.key in audit.predictions]
+        said = {
+            point.key: Point.of(
+                point.block_size_bytes, self._scaled(point, audit.predictions[point.key])
+            )
+            for point in sorted(known, key=lambda point: point.block_size_bytes)
+        }
+        if said:
+            model = Line(name=MODEL, style=style, points=[*said.values()], look="model", of=name)
+            made.lines.append(model)
+        unmeasured = {point.key for point in points if not point.measured}
+        foreseen = [point for key, point in said.items() if key in unmeasured]
+        if foreseen:
+            made.lines.append(
+                Line(name=FORESEEN, style=style, points=foreseen, look="foreseen", of=name)
+            )
+        made.feet += [
+            Foot(point.block_size_bytes, name, style, "absent")
+            for point in points
+            if is_absent(point)
+        ]
+
+    def _rings(self, operation: str, name_of: Callable[[Identity], str]) -> Iterator[Ring]:
+        for number, audit, gap in self._numbered():
+            if audit.table.operation != operation:
+                continue
+            keys = set(gap.keys)
+            for point in audit.table.points:
+                if point.key in keys:
+                    name = name_of(identity_of(audit.table, point))
+                    yield Ring(
+                        point.block_size_bytes,
+                        self._place(point),
+                        str(number),
+                        seen_text(gap),
+                        name,
+                    )
+
+    def _numbered(self) -> Iterator[tuple[int, TableAudit, Gap]]:
+        pairs = ((audit, gap) for audit in self.audits for gap in audit.gaps)
+        for number, (audit, gap) in enumerate(pairs, start=1):
+            yield number, audit, gap
+
+    def _place(self, point: TablePoint) -> float | None:
+        """Return the height of a point's figure; None where it has none above 0."""
+        if point.iops is None or point.iops.value <= 0:
+            return None
+        return point.iops.value * self._factor(point)
+
+    def _factor(self, point: TablePoint) -> float:
+        return 1.0 if self._unit == "IOPS" else float(point.block_size_bytes)
+
+    def _scaled(self, point: TablePoint, prediction: Prediction) -> Estimate:
+        factor = self._factor(point)
+        return Estimate(
+            value=prediction.iops * factor,
+            low=prediction.low * factor,
+            high=prediction.high * factor,
+            rounds=0,
+            unit=self._unit,
+        )
+
+
+def gap_text(gap: Gap) -> str:
+    """Return a gap as one text: what was seen, how often, and the likely cause."""
+    return " ".join(filter(None, [seen_text(gap), gap.cause]))
+
+
+def seen_text(gap: Gap) -> str:
+    """Return what was seen of a gap, and how often."""
+    return f"{gap.sentence.removesuffix('.')} ({STATUS_WORDS[gap.status]})."
+
+
+def error_text(audit: TableAudit) -> str:
+    """Return how far a model is from its table; empty where none holds."""
+    if not audit.holds or audit.error_share_median is None:
+        return ""
+    told = f"{requests_word(audit.table.operation)} (median error "
+    told += format_share(audit.error_share_median)
+    if audit.held_out_share_median is not None:
+        told += f", {format_share(audit.held_out_share_median)} of cells that it had not seen"
+    return f"{told})"

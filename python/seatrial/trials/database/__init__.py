@@ -1,0 +1,1 @@
+"""Databases on trial: PostgreSQL under pgbench, telemetry, batches and crashes."""

@@ -1,0 +1,49 @@
+"""Finding ``observer_missing``: what could not be seen or done beside a database's samples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from seatrial.findings.context import Context, identities
+from seatrial.findings.model import Finding
+from seatrial.stats.wording import format_plural
+from seatrial.trials.database.analysis.samples import records_of
+
+TOLD_MAX: Final = 3
+
+
+def observer_missing(context: Context) -> list[Finding]:
+    """Find the notes that samples of databases bear, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for summary in context.cells:
+        for record in records_of(summary.samples):
+            counts.update({note.rstrip(".") for note in record.notes})
+    if not counts:
+        return []
+    concerned = [c for c in context.cells if any(r.notes for r in records_of(c.samples))]
+    samples = sum(bool(r.notes) for c in concerned for r in records_of(c.samples))
+    told = [note for note, _ in counts.most_common(TOLD_MAX)]
+    more = len(counts) - len(told)
+    return [
+        Finding(
+            kind="observer_missing",
+            severity="note",
+            cells=identities(concerned),
+            sentence=(
+                f"Not all could be seen or done in {format_plural(samples, 'sample')} of "
+                f"{context.of_cells(concerned)}: {'. '.join(told)}"
+                f"{f', and {more} more' if more > 0 else ''}."
+            ),
+            cause=(
+                "Rights that this user lacks, a kernel or server that does not tell, or a server "
+                "too busy to answer. Figures that are there are not touched by it; what is missing "
+                "is not judged."
+            ),
+            evidence={"samples_count": samples, "notes": dict(counts.most_common())},
+            next=(
+                "Where it matters: run as root, or give the role pg_monitor "
+                "(GRANT pg_monitor TO ROLE); 'seatrial check DIR' tells what this machine lets see."
+            ),
+        )
+    ]

@@ -1,0 +1,245 @@
+"""The crash trials of a run, one for each of its cells; each crash becomes an ordinary sample."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from seatrial import _core
+from seatrial.errors import TargetError
+from seatrial.machine.file import TrialFolder
+from seatrial.machine.power_cut import require_cuttable
+from seatrial.machine.undo import UndoJournal
+from seatrial.measure.progress import Watcher
+from seatrial.measure.surroundings import Surroundings
+from seatrial.postgres.binaries import Binaries, find_binaries
+from seatrial.postgres.processes import end_server
+from seatrial.postgres.settings import check_settings
+from seatrial.results.model import DatabaseRecord, OperationResult, Outcome, Sample, Slice, Timeline
+from seatrial.study.cell import Cell
+from seatrial.study.model import Plan
+from seatrial.trials.database.measure.crash import DATA_FOLDER, Crashed, CrashTrial, drive_bytes
+from seatrial.trials.database.measure.crash_load import Answer
+from seatrial.trials.database.study.cost import data_bytes
+from seatrial.trials.database.study.workloads import DatabaseSpec, spec_of
+
+KIND: Final = "crash"
+ENGINE: Final = "ledger"
+OPERATION: Final = "transaction"
+
+CLUSTER_BYTES: Final = 1 << 30
+"""A server with its log, which wraps, and a ledger that grows by 100 bytes a transaction."""
+NS_PER_MS: Final = 1_000_000
+
+
+class CrashTrials:
+    """Crashes the servers of a run's cells of kind ``crash``.
+
+    Args:
+        plan: What the run measures.
+        journal: Where everything is recorded before it is made.
+    """
+
+    def __init__(self, plan: Plan, journal: UndoJournal) -> None:
+        self._plan = plan
+        self._journal = journal
+        self._cells = [cell for cell in plan.cells if cell.kind == KIND]
+        self._binaries: dict[str, Binaries] = {}
+        self._folders: dict[str, TrialFolder] = {}
+        self._trials: dict[str, CrashTrial] = {}
+
+    def check(self) -> None:
+        """Find the programs, and check what can be checked before anything is made.
+
+        Raises:
+            TargetError: when there is no PostgreSQL, or the power cannot be cut here.
+            UsageError: when a setting cannot be given.
+        """
+        for cell in self._cells:
+            spec = spec_of(cell.spec)
+            pg_bin = self._plan.target(cell.target).pg_bin
+            self._binaries[cell.target] = find_binaries(Path(pg_bin) if pg_bin else None)
+            check_settings(spec.settings)
+            if spec.power_cut != "none":
+                require_cuttable()
+
+    def needed_bytes(self, label: str) -> int:
+        """Return what a directory must have room for; 0 for one without crash trials."""
+        return sum(_needed_bytes(spec_of(cell.spec)) for cell in self._of(label))
+
+    def use(self, label: str, folder: TrialFolder) -> None:
+        """Have the servers of a directory work in its trial folder, which is open.
+
+        What a killed run left running there is ended; its data are of no use, for what was
+        acknowledged died with it.
+        """
+        self._folders[label] = folder
+        for left in folder.files():
+            if left.is_dir():
+                # Behind a power that can be cut, the data lie one folder below.
+                for data_folder in (left, left / DATA_FOLDER):
+                    end_server(data_folder)
+
+    def measure(self, cell: Cell, round_number: int, position: int, watcher: Watcher) -> Sample:
+        """Crash the server of a cell once.
+
+        Args:
+            cell: Of kind ``crash``.
+            round_number: The round, from 0.
+            position: The cell's place in the round's order, from 0.
+            watcher: Told of the progress.
+
+        Returns:
+            The sample, not stored yet.
+
+        Raises:
+            KeyboardInterrupt: when the user ended it.
+            SeatrialError: when a server cannot be made or started, or died before it was killed.
+        """
+        trial = self._trials.get(cell.key)
+        if trial is None:
+            watcher.stage(f"Making a server to crash on {cell.target}")
+            trial = self._trials[cell.key] = self._trial(cell, round_number)
+        surroundings = Surroundings(trial.place)
+        crashed = trial.crash(float(cell.spec["limit"]["duration_s"]), watcher)
+        grown = surroundings.grown() if crashed.came_back else {}
+        if not crashed.came_back:
+            del self._trials[cell.key]
+            trial.close()
+        _require_work(crashed)
+        return self._sample(cell, crashed, grown, round_number, position)
+
+    def close(self) -> None:
+        """Stop all servers and put everything away."""
+        for trial in self._trials.values():
+            trial.close()
+        self._trials.clear()
+
+    def _of(self, label: str) -> list[Cell]:
+        return [cell for cell in self._cells if cell.target == label]
+
+    def _trial(self, cell: Cell, round_number: int) -> CrashTrial:
+        number = self._cells.index(cell)
+        text = f"{self._plan.study.seed} {cell.key} {round_number}"
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+        return CrashTrial(
+            self._folders[cell.target].path,
+            # A resumed run must not come upon what a killed one left mounted.
+            f"crash-{number}-{secrets.token_hex(4)}",
+            spec_of(cell.spec),
+            binaries=self._binaries[cell.target],
+            journal=self._journal,
+            seed=seed,
+        )
+
+    def _sample(
+        self,
+        cell: Cell,
+        crashed: Crashed,
+        grown: dict[str, float],
+        round_number: int,
+        position: int,
+    ) -> Sample:
+        load = crashed.load
+        completed, in_flight = len(load.answers), load.cut_off
+        response = _core.Histogram.of([answer.took_ns for answer in load.answers])
+        return Sample(
+            cell=cell,
+            round=round_number,
+            position=position,
+            started_at=crashed.began_s,
+            duration_s=crashed.lasted_s,
+            engine=ENGINE,
+            engine_reason="each transaction is noted as it is sent and as it is acknowledged",
+            outcome=Outcome(
+                offered=completed + load.failed + in_flight,
+                completed=completed,
+                failed=load.failed,
+                late_skipped=0,
+                in_flight_at_end=in_flight,
+            ),
+            operations={
+                OPERATION: OperationResult(
+                    completed=completed,
+                    failed=load.failed,
+                    transferred_bytes=0,
+                    response=response.encode(),
+                )
+            },
+            timeline=_timeline(load.answers, cell.spec["slice_ms"] * NS_PER_MS),
+            counters={**grown, **_counters(crashed)},
+            database=self._record(cell, crashed),
+        )
+
+    def _record(self, cell: Cell, crashed: Crashed) -> DatabaseRecord:
+        refusals = [f"The server refused: {words}" for words in crashed.load.refusals]
+        faults = [f"pg_amcheck found: {crashed.faults}"] if crashed.faults else []
+        return DatabaseRecord(
+            server=crashed.server,
+            binaries=self._binaries[cell.target].origin,
+            settings=crashed.settings,
+            start_state="warm",
+            database_bytes=crashed.database_bytes,
+            notes=[*crashed.notes, *refusals, *faults],
+        )
+
+
+def _needed_bytes(spec: DatabaseSpec) -> int:
+    if spec.power_cut == "none":
+        # Each row may be there twice.
+        return CLUSTER_BYTES + 2 * data_bytes(spec.load)
+    # A lying drive keeps what it held before, beside what it holds.
+    return drive_bytes(spec) * (2 if spec.power_cut == "lying" else 1)
+
+
+def _counters(crashed: Crashed) -> dict[str, float]:
+    """Return the outcome of a crash by the names that its finding and its table read."""
+    verdict = crashed.verdict
+    told = {
+        f"crash_{name}": float(count) for name, count in msgspec.structs.asdict(verdict).items()
+    }
+    told |= {
+        "crash_came_back": float(crashed.came_back),
+        "crash_recovery_s": crashed.recovery_s,
+    }
+    if crashed.faults is not None:
+        told["crash_index_faults"] = float(bool(crashed.faults))
+    return told
+
+
+def _timeline(answers: list[Answer], slice_ns: int) -> Timeline:
+    taken_ns: dict[int, list[int]] = defaultdict(list)
+    for answer in answers:
+        taken_ns[answer.at_ns // slice_ns].append(answer.took_ns)
+    slices = [
+        Slice(
+            index=index,
+            operation=OPERATION,
+            completed=len(own_ns),
+            transferred_bytes=0,
+            response=_core.Histogram.of(own_ns).encode(),
+        )
+        for index, own_ns in sorted(taken_ns.items())
+    ]
+    return Timeline(slice_ns=slice_ns, slices=slices)
+
+
+def _require_work(crashed: Crashed) -> None:
+    """Check that the load did something: a crash without any transaction proves nothing.
+
+    Raises:
+        TargetError: when it did not.
+    """
+    if crashed.load.answers or not crashed.load.refusals:
+        return
+    words = crashed.load.refusals[0]
+    raise TargetError(
+        seen=f"The server acknowledged none of the trial's transactions: {words}",
+        cause="A setting keeps it from writing, or its file system is full",
+        next_step="Look at the settings of the trial, and at the space with `df`",
+    )

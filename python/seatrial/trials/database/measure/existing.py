@@ -1,0 +1,308 @@
+"""Databases of our own on a server that is there already, for the cells of such a target.
+
+What is loaded is the template of a database for each sample, ``CREATE DATABASE ... TEMPLATE``; or,
+where the user named an empty database, that one, for all samples. All are dropped in the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from seatrial.errors import RefusedError, SeatrialError, StudyError, TargetError
+from seatrial.machine.undo import UndoJournal
+from seatrial.measure.progress import Watcher
+from seatrial.postgres.binaries import Binaries, find_binaries
+from seatrial.postgres.connection import Address, parse_url
+from seatrial.postgres.remote import RemoteServer, database_name
+from seatrial.study.model import PlannedTarget
+from seatrial.trials.database.measure.asked import Asked, prewarm
+from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.load import Loaded, fill, migrate, unload
+from seatrial.trials.database.measure.ready import Ready, Template, with_bases
+from seatrial.trials.database.measure.start_state import look_at_start
+from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
+from seatrial.trials.replay.measure.replay_safety import require_safe_replays
+
+SETTABLE: Final = ("user", "superuser", "backend", "superuser-backend")
+"""The contexts, in pg_settings, of settings that a single database of a server can have."""
+STARTS: Final = ("as_is", "prewarmed")
+CLONES: Final = ("auto", "template", "reuse")
+
+
+class Existing:
+    """Provides databases of a server that is there already.
+
+    Args:
+        target: The server.
+        specs: Of its cells.
+        journal: Where everything is recorded before it is made.
+    """
+
+    def __init__(
+        self, target: PlannedTarget, specs: Sequence[DatabaseSpec], journal: UndoJournal
+    ) -> None:
+        self._target = target
+        self._specs = list(specs)
+        address, self._secret = parse_url(target.url)
+        self._server = RemoteServer(address, self._secret, journal)
+        self._run_id = journal.run_id
+        self._binaries: Binaries | None = None
+        self._loaded: dict[Template, tuple[list[Address], Loaded]] = {}
+
+    def check(self) -> None:
+        """Check that the server can be reached, and that we may do there what the cells need.
+
+        Raises:
+            RefusedError: when the database that was named holds anything.
+            StudyError: when a cell asks for what no existing server can have.
+            TargetError: when the server cannot be reached, is too old, or does not let us.
+            UsageError: when it has no such setting.
+        """
+        pg_bin = self._target.pg_bin
+        self._binaries = find_binaries(Path(pg_bin) if pg_bin else None)
+        for spec in self._specs:
+            _require_possible(spec)
+        self._require_settable()
+        require_safe_replays(self._specs, self._server, is_ours=True)
+        if self._target.database:
+            self._require_one_load()
+            self._server.require_empty(self._target.database)
+        elif not self._server.may_create_databases():
+            raise may_not_create(self._server.address)
+
+    def needed_bytes(self) -> int:
+        """Return 0: how much room there is cannot be seen from here."""
+        return 0
+
+    def prepare(self, watcher: Watcher) -> None:
+        """Make and load every template.
+
+        Raises:
+            TargetError: when the server refuses.
+        """
+        for number, (load, processes) in enumerate(self._templates()):
+            if self._target.database:
+                addresses = [self._server.address.with_dbname(self._target.database)]
+                self._loaded[load, processes] = (addresses, self._filled(load, addresses, watcher))
+                continue
+            names = self._names(f"template_{number}", processes)
+            if load.migrate:
+                made = self._migrated(load, processes, names, watcher)
+            else:
+                addresses = [self._made_anew(name) for name in names]
+                made = (addresses, fill(load, self._way(addresses), self._target.label, watcher))
+            self._loaded[load, processes] = made
+
+    def _filled(self, load: LoadSpec, addresses: list[Address], watcher: Watcher) -> Loaded:
+        """Load the one database that the user named, in the one schema that is asked for."""
+        way, label = self._way(addresses), self._target.label
+        loaded = fill(load.unmigrated, way, label, watcher)
+        if not load.migrate:
+            return loaded
+        migrated = migrate(load, way, label, watcher)
+        return Loaded(loaded_s=loaded.loaded_s + migrated.loaded_s, rows=migrated.rows)
+
+    def _migrated(
+        self, load: LoadSpec, processes: int, names: list[str], watcher: Watcher
+    ) -> tuple[list[Address], Loaded]:
+        """Copy the databases of the unmigrated load, and change the schema of the copies."""
+        sources, base = self._loaded[load.unmigrated, processes]
+        pairs = zip(names, sources, strict=True)
+        addresses = [self._made_anew(name, source.dbname) for name, source in pairs]
+        migrated = migrate(load, self._way(addresses), self._target.label, watcher)
+        loaded_s = base.loaded_s + migrated.loaded_s
+        return addresses, Loaded(loaded_s=loaded_s, rows=migrated.rows)
+
+    @contextmanager
+    def ready(self, spec: DatabaseSpec) -> Iterator[Ready]:
+        """Copy the loaded databases, or take them as they are, and drop the copies in the end.
+
+        Raises:
+            TargetError: when the server refuses.
+        """
+        sources, loaded = self._loaded[spec.load, spec.processes]
+        is_copy = spec.clone != "reuse" and not self._target.database
+        began_s = time.monotonic()
+        addresses = self._copies(sources) if is_copy else sources
+        cloned_s = time.monotonic() - began_s if is_copy else 0.0
+        way = self._way(addresses)
+        try:
+            self._set(addresses, spec)
+            restored = "template" if is_copy else "reuse"
+            start = look_at_start(way, restored=restored) if spec.replay else None
+            if spec.start == "prewarmed":
+                prewarm(way)
+            yield Ready(
+                way=way,
+                origin="remote",
+                start_state=spec.start,
+                place=None,
+                server_pid=None,
+                loaded=loaded,
+                cloned=restored,
+                cloned_s=cloned_s,
+                explain=lambda error: explained(error, self._server),
+                start=start,
+            )
+        finally:
+            if is_copy:
+                self._drop(addresses)
+
+    def close(self) -> None:
+        """Drop what was loaded."""
+        for (load, _), (addresses, _) in self._loaded.items():
+            if self._target.database:
+                # A server that died has been told of by now.
+                with suppress(TargetError):
+                    unload(load, self._way(addresses))
+            else:
+                self._drop(addresses)
+        self._loaded.clear()
+
+    def _drop(self, addresses: Sequence[Address]) -> None:
+        """Drop databases of the run; what a server that died keeps stays in the journal."""
+        for address in addresses:
+            with suppress(TargetError):
+                self._server.drop_database(address.dbname)
+
+    @property
+    def binaries(self) -> Binaries:
+        """The client programs, which are ours, whatever the server is.
+
+        Raises:
+            RuntimeError: when they were not looked for yet.
+        """
+        if self._binaries is None:
+            raise RuntimeError("check comes before anything else")
+        return self._binaries
+
+    def _templates(self) -> list[Template]:
+        templates = ((spec.load, spec.processes) for spec in self._specs)
+        return list(dict.fromkeys(templates)) if self._target.database else with_bases(templates)
+
+    def _names(self, what: str, processes: int) -> list[str]:
+        return [database_name(self._run_id, f"{what}_{n}") for n in range(1, processes + 1)]
+
+    def _made_anew(self, name: str, template: str | None = None) -> Address:
+        """Make a database of the run; one that it left there when it was killed goes before."""
+        self._server.drop_database(name)
+        return self._server.create_database(name, template=template)
+
+    def _copies(self, sources: Sequence[Address]) -> list[Address]:
+        names = self._names("sample", len(sources))
+        return [
+            self._made_anew(name, source.dbname)
+            for name, source in zip(names, sources, strict=True)
+        ]
+
+    def _way(self, addresses: Sequence[Address]) -> Way:
+        return Way(addresses=list(addresses), secret=self._secret, binaries=self.binaries)
+
+    def _set(self, addresses: Sequence[Address], spec: DatabaseSpec) -> None:
+        """Have new sessions of the databases begin with the settings of a cell.
+
+        Raises:
+            TargetError: when the server refuses a value, in its own words.
+        """
+        from psycopg import sql  # noqa: PLC0415 - heavy, and only where there is a server
+
+        for address in addresses:
+            with Asked(self._way([address])) as asked:
+                database = sql.Identifier(address.dbname)
+                if spec.clone == "reuse":
+                    reset = sql.SQL("ALTER DATABASE {} RESET ALL").format(database)
+                    asked.connection.execute(reset)
+                for name, value in spec.settings.items():
+                    statement = sql.SQL("ALTER DATABASE {} SET {} = {}").format(
+                        database, sql.Identifier(name), sql.Literal(value)
+                    )
+                    asked.connection.execute(statement)
+
+    def _require_settable(self) -> None:
+        wanted = {name for spec in self._specs for name in spec.settings}
+        if not wanted:
+            return
+        if self._target.database:
+            raise _not_ours_to_set(self._target.database)
+        with self._server.connect() as connection:
+            query = "SELECT name, context FROM pg_settings WHERE name = ANY(%s)"
+            rows = connection.execute(query, (sorted(wanted),)).fetchall()
+        contexts = {str(name): str(context) for name, context in rows}
+        for name in sorted(wanted):
+            if contexts.get(name, "absent") not in SETTABLE:
+                raise _not_settable(name, contexts.get(name))
+
+    def _require_one_load(self) -> None:
+        templates = self._templates()
+        if len(templates) > 1 or templates[0][1] > 1:
+            raise StudyError(
+                seen=f"The cells need {sum(count for _, count in templates)} loaded databases, and "
+                f"the target names one, {self._target.database}",
+                cause="Each scale, and each client process, has a database of its own",
+                next_step="Leave 'database' out, so that the run makes its own, or take one scale "
+                "and one process",
+            )
+
+
+def explained(error: SeatrialError, server: RemoteServer) -> SeatrialError:
+    """Return the error of a server that cannot be reached any more, else the one given."""
+    try:
+        server.connect().close()
+    except TargetError as gone:
+        return TargetError(
+            seen=f"The server ended or was cut off in mid-run. {gone.seen} Before: {error.seen}",
+            cause=gone.cause,
+            next_step="Look at the server's log; what was measured before is kept",
+        )
+    return error
+
+
+def _require_possible(spec: DatabaseSpec) -> None:
+    """Raise StudyError for what only a server of our own can have."""
+    for what, is_possible in (
+        (f'start = "{spec.start}"', spec.start in STARTS),
+        ("a memory_limit", spec.memory_limit_bytes is None),
+        (f'clone = "{spec.clone}"', spec.clone in CLONES),
+    ):
+        if not is_possible:
+            raise StudyError(
+                seen=f"A workload asks for {what} on an existing server",
+                cause="That would need its files or a start of the server, which are not ours",
+                next_step="Leave it out, or measure a directory, on which a server of our own runs",
+            )
+
+
+def may_not_create(address: Address) -> RefusedError:
+    """Return the refusal for a user who may not create databases."""
+    return RefusedError(
+        seen=f"The user {address.user} may not create databases on the server at {address.place}",
+        cause="A trial makes a database of its own, so that it touches no other",
+        next_step=f"Give the right with `ALTER ROLE {address.user} CREATEDB`, or name an empty "
+        "database by --database, or in the target's key 'database' of a study",
+    )
+
+
+def _not_settable(name: str, context: str | None) -> StudyError:
+    if context is None:
+        return StudyError(
+            seen=f"The server has no setting {name}",
+            cause="Its name is mistyped, or it belongs to an extension that is not loaded",
+            next_step="See `SHOW ALL` in psql",
+        )
+    return StudyError(
+        seen=f"The setting {name} cannot be set on an existing server",
+        cause=f"It is set for the whole server (its context is {context}), and that is not ours",
+        next_step="Leave it out, or measure a directory, on which a server of our own runs",
+    )
+
+
+def _not_ours_to_set(database: str) -> StudyError:
+    return StudyError(
+        seen=f"The study has settings, and the target names the database {database}",
+        cause="They would be set for that database, which is not ours, and last",
+        next_step="Leave 'database' or the settings out",
+    )

@@ -1,0 +1,241 @@
+"""Filling a database with what its samples begin with, once for all of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from seatrial.errors import TargetError
+from seatrial.measure.progress import Watcher
+from seatrial.postgres.connection import Address, connect
+from seatrial.study.units import format_size
+from seatrial.trials.database.measure import telemetry
+from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.printed import complaint
+from seatrial.trials.database.measure.processes import Crowd, Process
+from seatrial.trials.database.study.cost import data_bytes, history_rows
+from seatrial.trials.database.study.workloads import LoadSpec
+
+PGBENCH_ROWS_A_SCALE: Final = 100_011
+"""Accounts, tellers and the branch."""
+RESTORE_JOBS_MAX: Final = 4
+_CUSTOM_FORMAT: Final = b"PGDMP"
+_SHARE: Final = re.compile(r"tuples \((\d+%)\) done")
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """What loading did.
+
+    Attributes:
+        loaded_s: How long it took, over all databases.
+        rows: How many were stored, over all databases.
+    """
+
+    loaded_s: float
+    rows: int
+
+
+def describe(load: LoadSpec) -> str:
+    """Return what is loaded, for a person: ``scale 100`` or ``a day of 1,000 devices``."""
+    if load.kind == "pgbench":
+        return f"scale {load.scale}"
+    if load.kind == "telemetry":
+        return f"{load.history_hours} hours of {load.devices} devices"
+    if load.kind == "nothing":
+        return "nothing"
+    return Path(load.file).name
+
+
+def migrate(load: LoadSpec, way: Way, where: str, watcher: Watcher) -> Loaded:
+    """Change the schema of every database of a way, which hold the unmigrated load.
+
+    Args:
+        load: Which names the file of SQL.
+        way: To the databases.
+        where: The target's label, for whoever watches.
+        watcher: Told of it.
+
+    Raises:
+        TargetError: when a statement of the file fails, with the server's words.
+    """
+    began_s = time.monotonic()
+    watcher.stage(f"Changing the schema on {where}: {Path(load.migrate).name}")
+    rows = sum(_migrate_one(load.migrate, way, address) for address in way.addresses)
+    _checkpoint(way)
+    return Loaded(loaded_s=time.monotonic() - began_s, rows=rows)
+
+
+def _migrate_one(file: str, way: Way, address: Address) -> int:
+    try:
+        _run_sql(file, way, address)
+    except TargetError as error:
+        raise TargetError(
+            seen=error.seen.replace("The database could not be loaded", f"{file} failed"),
+            cause="It does not fit the schema that was loaded, or the server ran out of space",
+            next_step="Try it by hand with `psql` on a restore of the snapshot",
+        ) from None
+    return _count_rows(way, address)
+
+
+def fill(load: LoadSpec, way: Way, where: str, watcher: Watcher) -> Loaded:
+    """Load every database of a way, one after the other, and write all of it out.
+
+    Args:
+        load: What they will hold.
+        way: To the databases, which are empty.
+        where: The target's label, for whoever watches.
+        watcher: Told of the progress.
+
+    Raises:
+        TargetError: when a server or a program refuses, with its own words.
+    """
+    began_s = time.monotonic()
+    rows = 0
+    for number, address in enumerate(way.addresses, start=1):
+        which = f" (database {number} of {len(way.addresses)})" if len(way.addresses) > 1 else ""
+        step = f"Loading {describe(load)} on {where}{which}"
+        if load.kind != "nothing":
+            watcher.stage(f"{step}: {format_size(data_bytes(load))}")
+        rows += _fill_one(load, way, address, partial(_tell, watcher, step))
+    _checkpoint(way)
+    return Loaded(loaded_s=time.monotonic() - began_s, rows=rows)
+
+
+def unload(load: LoadSpec, way: Way) -> None:
+    """Drop what ``fill`` made in databases that are not ours; what a file made, stays.
+
+    Raises:
+        TargetError: when the server refuses.
+    """
+    for address in way.addresses:
+        if load.kind == "pgbench":
+            _run(way, address, "pgbench", "--initialize", "--init-steps=d")
+        if load.kind == "telemetry":
+            with connect(address, secret=way.secret) as connection:
+                telemetry.unload(connection)
+
+
+def _fill_one(load: LoadSpec, way: Way, address: Address, tell: Callable[[str], None]) -> int:
+    """Load a database and return its rows; ``tell`` is called with how far it is."""
+    if load.kind == "pgbench":
+        options = ("--initialize", "--quiet", "--scale", str(load.scale))
+        _run(way, address, "pgbench", *options, hear=lambda line: _tell_share(line, tell))
+        return load.scale * PGBENCH_ROWS_A_SCALE
+    if load.kind == "telemetry":
+        return _fill_telemetry(load, way, address, tell)
+    if load.kind == "nothing":
+        return 0
+    if load.kind == "archive":
+        _run(way, address, "pg_restore", *_restoring(Path(load.file).resolve(), address))
+        return _count_rows(way, address)
+    _run_sql(load.file, way, address)
+    return _count_rows(way, address)
+
+
+def _run_sql(file: str, way: Way, address: Address) -> None:
+    options = ("-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", str(Path(file).resolve()))
+    _run(way, address, "psql", *options)
+
+
+def _restoring(archive: Path, address: Address) -> list[str]:
+    """Return how an archive of pg_dump is restored: of its roles none need be here.
+
+    Several jobs at once can read a folder and the custom format, but no tar.
+    """
+    options = ["--no-owner", "--no-privileges", "--exit-on-error", "--dbname", address.dbname]
+    if archive.is_dir() or _begins_with(archive, _CUSTOM_FORMAT):
+        options += ["--jobs", str(min(RESTORE_JOBS_MAX, len(os.sched_getaffinity(0))))]
+    return [*options, str(archive)]
+
+
+def _begins_with(path: Path, mark: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(mark)) == mark
+
+
+def _tell(watcher: Watcher, step: str, done: str) -> None:
+    watcher.stage(f"{step}: {done}")
+
+
+def _tell_share(line: str, tell: Callable[[str], None]) -> None:
+    """Tell the share in a line such as ``500000 of 1000000 tuples (50%) done (elapsed ...``."""
+    found = _SHARE.search(line)
+    if found:
+        tell(found[1])
+
+
+def _fill_telemetry(load: LoadSpec, way: Way, address: Address, tell: Callable[[str], None]) -> int:
+    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+    wanted = history_rows(load)
+    stored = 0
+    try:
+        with connect(address, secret=way.secret) as connection:
+            for stored in telemetry.load(connection, load):
+                tell(f"{stored / wanted:.0%}")
+    except psycopg.Error as error:
+        raise _not_loaded(str(error)) from None
+    return stored
+
+
+def _count_rows(way: Way, address: Address) -> int:
+    """Return the rows of all tables, as VACUUM counted them."""
+    with connect(address, secret=way.secret) as connection:
+        connection.execute("VACUUM ANALYZE")
+        query = """
+            SELECT coalesce(sum(reltuples), 0)::bigint FROM pg_class
+            JOIN pg_namespace ON pg_namespace.oid = relnamespace
+            WHERE relkind = 'r' AND nspname NOT IN ('pg_catalog', 'information_schema')
+        """
+        row = connection.execute(query).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _unheard(line: str) -> None:
+    """Hear what a program says; what it complains of is kept anyway."""
+
+
+def _run(
+    way: Way,
+    address: Address,
+    program: str,
+    *arguments: str,
+    hear: Callable[[str], None] = _unheard,
+) -> None:
+    """Run a client program to its end.
+
+    Raises:
+        TargetError: when it fails.
+    """
+    command = [str(way.binaries.program(program)), *arguments]
+    with Crowd() as crowd:
+        crowd.start(lambda: Process(command, address.environment(way.secret), hear))
+        (ended,) = crowd.listen(lambda: None)
+    if ended.status != 0:
+        raise _not_loaded(f"{program}: {complaint(ended.lines)}")
+
+
+def _checkpoint(way: Way) -> None:
+    """Write all out where we may: on a server that is not ours, a checkpoint needs a right."""
+    import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
+
+    with connect(way.addresses[0], secret=way.secret) as connection:
+        try:
+            connection.execute("CHECKPOINT")
+        except psycopg.errors.InsufficientPrivilege:
+            return
+
+
+def _not_loaded(words: str) -> TargetError:
+    return TargetError(
+        seen=f"The database could not be loaded: {' '.join(words.split())}",
+        cause="The server ran out of space or ended, or a statement of the file fails",
+        next_step="Check the space with `df`, and try the file by hand with `psql`",
+    )

@@ -1,0 +1,276 @@
+"""Client processes of a trial: started together, listened to, timed, ended in order."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+
+from seatrial.interrupts import uninterrupted
+from seatrial.machine.fingerprint.tree import LIVE
+
+LISTEN_S: Final = 0.1
+THREADS_EVERY_S: Final = 0.5
+LINES_MAX: Final = 200
+"""Of what a process complains of, so much of the beginning is kept, and as much of the end."""
+OUTPUT_BYTES_MAX: Final = 1 << 20
+"""Of what a process prints, so much of the end is kept."""
+_READ_BYTES: Final = 1 << 16
+_NS_PER_S: Final = 1_000_000_000
+_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+_USER_FIELD, _SYSTEM_FIELD = 11, 12  # of what follows the name in a stat file; see proc(5)
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process left behind.
+
+    Attributes:
+        status: Its exit status; negative where a signal ended it.
+        output: What it wrote to stdout, the last MiB of it.
+        lines: What it wrote to stderr, the first and the last lines of it.
+        real_s: From its start to its end.
+        user_s: Of processors, in user space, its children's included.
+        system_s: The same in the kernel.
+        thread_cpu_share: What its busiest thread used of one core; None where it was too short
+            to be looked at twice.
+    """
+
+    status: int
+    output: str
+    lines: list[str]
+    real_s: float
+    user_s: float
+    system_s: float
+    thread_cpu_share: float | None
+
+
+class Process:
+    """One client process in a process group of its own, so that a Ctrl-C does not reach it.
+
+    Args:
+        command: Program and arguments; nothing secret.
+        environment: All of it; may hold a password.
+        hear: Called with each line that it writes to stderr.
+        folder: Where it runs; ours unless given.
+
+    Raises:
+        OSError: when it cannot be started.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        hear: Callable[[str], None],
+        folder: Path | None = None,
+    ) -> None:
+        self.began_s = time.monotonic()
+        self._hear = hear
+        self._lines: list[str] = []
+        self._last_lines: deque[str] = deque(maxlen=LINES_MAX)
+        self._parts: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
+        self._threads = _Threads()
+        self._child = subprocess.Popen(
+            command,
+            env=dict(environment),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._end = os.pidfd_open(self._child.pid)
+        self._usage: tuple[float, float, float] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._child.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet; looks at its threads meanwhile."""
+        if self._usage is not None:
+            return False
+        pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+        if pid == 0:
+            self._threads.look(self.pid)
+            return True
+        self._child.returncode = os.waitstatus_to_exitcode(status)
+        real_s = time.monotonic() - self.began_s
+        self._usage = (real_s, usage.ru_utime, usage.ru_stime)
+        return False
+
+    def sources(self) -> Iterator[tuple[int, str]]:
+        """Yield what is to be listened to: a file number and what it tells of."""
+        for name, pipe in (("out", self._child.stdout), ("err", self._child.stderr)):
+            if pipe is not None:
+                yield pipe.fileno(), name
+        yield self._end, "end"
+
+    def take(self, number: int, name: str) -> bool:
+        """Take in what a file number has to tell; False when it will tell nothing more."""
+        if name == "end":
+            return self.is_running
+        data = os.read(number, _READ_BYTES)
+        self._parts[name] += data
+        if name == "err":
+            self._tell_lines(at_end=not data)
+        else:
+            del self._parts[name][:-OUTPUT_BYTES_MAX]
+        return bool(data)
+
+    def _tell_lines(self, *, at_end: bool) -> None:
+        kept = self._parts["err"]
+        whole, newline, rest = bytes(kept).rpartition(b"\n")
+        if at_end:
+            whole, rest = bytes(kept), b""
+        elif not newline:
+            return
+        self._parts["err"] = bytearray(rest)
+        for line in whole.decode(errors="replace").splitlines():
+            lines = self._lines if len(self._lines) < LINES_MAX else self._last_lines
+            lines.append(line)
+            self._hear(line)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to it and to what it started; none where it has ended."""
+        if self._usage is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def end(self) -> None:
+        """Kill it, if it still runs, and close what it wrote to."""
+        self.signal(signal.SIGKILL)
+        while self.is_running:
+            time.sleep(LISTEN_S / 10)
+        for pipe in (self._child.stdout, self._child.stderr):
+            if pipe is not None:
+                pipe.close()
+        os.close(self._end)
+
+    def ended(self) -> Ended:
+        """Return what it left behind.
+
+        Raises:
+            RuntimeError: when it still runs.
+        """
+        if self._usage is None:
+            raise RuntimeError(f"process {self.pid} still runs")
+        real_s, user_s, system_s = self._usage
+        return Ended(
+            status=int(self._child.returncode),
+            output=self._parts["out"].decode(errors="replace"),
+            lines=[*self._lines, *self._last_lines],
+            real_s=real_s,
+            user_s=user_s,
+            system_s=system_s,
+            thread_cpu_share=self._threads.busiest_share(),
+        )
+
+
+class Crowd:
+    """Processes that run at the same time; a context that leaves none of them behind."""
+
+    def __init__(self) -> None:
+        self.processes: list[Process] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        for process in self.processes:
+            process.end()
+
+    def start(self, starting: Callable[[], Process]) -> None:
+        """Start a process and take it in; no signal comes between the two.
+
+        Args:
+            starting: Starts it; what it raises is passed on.
+        """
+        with uninterrupted():
+            self.processes.append(starting())
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to all that still run."""
+        for process in self.processes:
+            process.signal(number)
+
+    def listen(self, between: Callable[[], None]) -> list[Ended]:
+        """Listen until all have ended, and call ``between`` about ten times a second.
+
+        What ``between`` raises ends the listening.
+        """
+        with _selecting(self.processes) as selector:
+            while True:
+                running = [process.is_running for process in self.processes]
+                ready = selector.select(LISTEN_S) if selector.get_map() else []
+                for key, _ in ready:
+                    process, name = key.data
+                    if not process.take(key.fd, name):
+                        selector.unregister(key.fd)
+                # What they started may hold on to their outputs, and need not be waited for.
+                if not any(running) and not ready:
+                    return [process.ended() for process in self.processes]
+                between()
+
+
+@contextmanager
+def _selecting(processes: Sequence[Process]) -> Iterator[selectors.BaseSelector]:
+    with selectors.DefaultSelector() as selector:
+        for process in processes:
+            for number, name in process.sources():
+                selector.register(number, selectors.EVENT_READ, (process, name))
+        yield selector
+
+
+class _Threads:
+    """Looks now and then at what the threads of a process have used of the processors."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, tuple[float, float]] = {}
+        self._last: dict[str, tuple[float, float]] = {}
+        self._looked_s = 0.0
+
+    def look(self, pid: int) -> None:
+        now_s = time.monotonic()
+        if now_s - self._looked_s < THREADS_EVERY_S:
+            return
+        self._looked_s = now_s
+        for name in LIVE.names(f"/proc/{pid}/task"):
+            used_s = _used_s(f"/proc/{pid}/task/{name}")
+            if used_s is not None:
+                self._first.setdefault(name, (now_s, used_s))
+                self._last[name] = (now_s, used_s)
+
+    def busiest_share(self) -> float | None:
+        """Return the largest share of a core that a thread used between the looks at it."""
+        shares = [
+            (used_s - self._first[name][1]) / (at_s - self._first[name][0])
+            for name, (at_s, used_s) in self._last.items()
+            if at_s > self._first[name][0]
+        ]
+        return max(shares, default=None)
+
+
+def _used_s(task: str) -> float | None:
+    """Return for how long a thread was on a processor; None when it has ended.
+
+    Source: proc_pid_schedstat(5), in ns; where the kernel keeps none, proc_pid_stat(5), in ticks.
+    """
+    spent = (LIVE.text(f"{task}/schedstat") or "").split()
+    if spent:
+        return int(spent[0]) / _NS_PER_S
+    fields = (LIVE.text(f"{task}/stat") or "").rpartition(")")[2].split()
+    if len(fields) <= _SYSTEM_FIELD:
+        return None
+    return (int(fields[_USER_FIELD]) + int(fields[_SYSTEM_FIELD])) / _TICKS_PER_S

@@ -1,0 +1,1 @@
+"""Databases: sections, tables and charts on the page, tables on the terminal."""

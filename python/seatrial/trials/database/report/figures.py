@@ -1,0 +1,288 @@
+"""What databases did: transactions per second as bars, latencies as a ladder, caches as a law."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from seatrial.findings.model import CellSummary, Estimate
+from seatrial.report.figures.axes import bar_axis, block_size_axis, extent, linear_axis
+from seatrial.report.figures.latency import ladder_figure
+from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, Row, View
+from seatrial.report.figures.naming import capitalized, grouped, of_kind
+from seatrial.report.figures.notes import blank_notes, interval_note, scatter_notes
+from seatrial.report.published import PGBENCH_SOURCE, PublishedRate, published_rates
+from seatrial.stats.wording import format_count, format_estimate, format_size, format_value
+from seatrial.study.cell import Cell
+from seatrial.trials.database.analysis.model import CacheSweep, DatabaseCell
+from seatrial.trials.database.report.tables import inverse, process_rate
+from seatrial.trials.database.report.words import (
+    cell_words,
+    database_spec,
+    label_names,
+    sweep_words,
+)
+
+_LAW_POINTS: Final = 48
+_LADDER_KINDS: Final = ("pgbench", "telemetry")
+_MEASURED, _BESIDE = "measured here", "beside the figures published in 2010"
+
+
+def database_figures(
+    cells: Sequence[CellSummary],
+    sweeps: Sequence[CacheSweep],
+    told: dict[str, DatabaseCell],
+    *,
+    with_published: bool,
+) -> list[Figure]:
+    """Return the charts of a run's databases but for those over time; none is ever empty.
+
+    Args:
+        cells: Of databases.
+        sweeps: Of caches.
+        told: What the analysis says of the cells, by key.
+        with_published: Whether the published figures are shown from the start; the reader can
+            switch them on and off in any case.
+    """
+    return [
+        *_rates(cells, told, with_published=with_published),
+        *_sweeps(sweeps, cells),
+        *_latencies(cells),
+    ]
+
+
+def _rates(
+    cells: Sequence[CellSummary], told: dict[str, DatabaseCell], *, with_published: bool
+) -> list[Figure]:
+    drawn = of_kind(cells, "pgbench", "telemetry")
+    if not drawn:
+        return []
+    views = [_bars(_MEASURED, drawn, told, ())]
+    published = comparable(drawn)
+    if published:
+        views.append(_bars(_BESIDE, drawn, told, published))
+    return [
+        Figure(
+            id="database-tps",
+            kind="bars",
+            topic="Transactions per second",
+            notes=[
+                interval_note(drawn, "whiskers"),
+                *blank_notes(part for part in cells if part.cell.kind in _LADDER_KINDS),
+            ],
+            views=views,
+            chosen=len(views) - 1 if with_published else 0,
+            table="database",
+        )
+    ]
+
+
+def comparable(cells: Sequence[CellSummary]) -> tuple[PublishedRate, ...]:
+    """Return the published figures where a run has cells of the script that gave them."""
+    return published_rates() if any(map(_is_as_published, cells)) else ()
+
+
+def _is_as_published(part: CellSummary) -> bool:
+    """Tell whether a cell ran what the article did: TPC-B like, as fast as its clients could."""
+    if part.cell.kind != "pgbench" or "database" not in part.cell.spec:
+        return False
+    spec = database_spec(part.cell)
+    return spec.script == "tpcb-like" and spec.rate_per_s is None
+
+
+def _bars(
+    label: str,
+    drawn: Sequence[CellSummary],
+    told: dict[str, DatabaseCell],
+    published: Sequence[PublishedRate],
+) -> View:
+    """Return the targets below a heading for each of the other factors, as the article has it."""
+    rows = []
+    estimates = [part.iops for part in drawn]
+    left = list(published)
+    for words, members in _by_setting(drawn).items():
+        same = [each for each in left if _is_of(each, members[0])]
+        left = [each for each in left if each not in same]
+        rows.append(Row(label=words if ": " in words else capitalized(words), points={}))
+        rows += [_measured_row(part, told) for part in members]
+        rows += [_published_row(each) for each in same]
+        estimates += [_published_estimate(each) for each in same]
+    for words, others in grouped(left, _published_words).items():
+        rows.append(Row(label=capitalized(words), points={}))
+        rows += [_published_row(each) for each in others]
+        estimates += [_published_estimate(each) for each in others]
+    return View(
+        label=label,
+        title=_bars_title(drawn),
+        rows=rows,
+        axis=bar_axis("Transactions per second", "tps", estimates),
+        notes=[PGBENCH_SOURCE] if published else [],
+    )
+
+
+def _by_setting(drawn: Sequence[CellSummary]) -> dict[str, list[CellSummary]]:
+    """Return the cells by their workload and all factors but the target."""
+    workloads = {part.cell.workload for part in drawn}
+
+    def words(part: CellSummary) -> str:
+        same = [each for each in drawn if each.cell.workload == part.cell.workload]
+        names = [name for name in label_names(same) if name != "target"]
+        told = cell_words(part, names)
+        return f"{part.cell.workload}: {told}" if len(workloads) > 1 else told
+
+    return grouped(drawn, words)
+
+
+def _measured_row(part: CellSummary, told: dict[str, DatabaseCell]) -> Row:
+    known = told.get(part.cell.key)
+    remarks = [format_estimate(part.iops)]
+    if known:
+        remarks.append(f"bound by: {known.verdict.bound}")
+    first = process_rate(part, 1)
+    if first is not None:
+        remarks.append(f"process 1 {format_value(first)}")
+    return Row(
+        label=part.cell.target,
+        points={"tps": Point.of(0, part.iops)},
+        remark=", ".join(remarks),
+    )
+
+
+def _published_row(published: PublishedRate) -> Row:
+    figure = f"{format_count(round(published.rate_per_s))} tps"
+    alone = " of client 1" if published.processes > 1 else ""
+    return Row(
+        label=published.device,
+        points={"published": Point(0, published.rate_per_s, None, None, f"{figure}{alone}")},
+        remark=f"{figure}{alone}, published in 2010",
+        quiet=True,
+    )
+
+
+def _published_words(published: PublishedRate) -> str:
+    machines = f", {published.processes} client machines" if published.processes > 1 else ""
+    return f"published only: scale {published.scale}, {published.clients} clients{machines}"
+
+
+def _published_estimate(published: PublishedRate) -> Estimate:
+    return Estimate(
+        value=published.rate_per_s, low=None, high=None, rounds=published.rounds, unit="tps"
+    )
+
+
+def _is_of(published: PublishedRate, part: CellSummary) -> bool:
+    """Tell whether a published figure has the scale, clients and processes of a cell."""
+    if not _is_as_published(part):
+        return False
+    spec = database_spec(part.cell)
+    found = (spec.load.scale, spec.processes, spec.clients)
+    return found == (published.scale, published.processes, published.clients)
+
+
+def _bars_title(drawn: Sequence[CellSummary]) -> str:
+    """Return the fastest and the slowest where there are several targets; else the fastest."""
+    best = max(drawn, key=lambda part: part.iops.value)
+    names = label_names([p for p in drawn if p.cell.workload == best.cell.workload])
+    words = cell_words(best, names) or best.cell.workload
+    title = f"{words}: {format_estimate(best.iops)}"
+    if len(drawn) == 1:
+        return capitalized(title) if "target" not in names else title
+    same = [part for part in drawn if _others(part.cell) == _others(best.cell)]
+    worst = min(same, key=lambda part: part.iops.value)
+    if worst.cell.target == best.cell.target:
+        return capitalized(f"{title}, the most of {len(drawn)} cells")
+    return (
+        f"{title}, the most of {len(drawn)} cells; {worst.cell.target} does "
+        f"{format_estimate(worst.iops)} there"
+    )
+
+
+def _others(cell: Cell) -> tuple[object, ...]:
+    return (cell.workload, cell.threads, *sorted(cell.factors.items()))
+
+
+def _latencies(cells: Sequence[CellSummary]) -> list[Figure]:
+    """Return the percentiles of every kind of transaction of every cell as a ladder."""
+    drawn = [part for part in of_kind(cells, *_LADDER_KINDS) if part.latency]
+    rows = []
+    for workload, members in grouped(drawn, lambda part: part.cell.workload).items():
+        names = label_names(members)
+        for part in members:
+            own = workload if len({each.cell.workload for each in drawn}) > 1 else ""
+            for kind in part.latency:
+                words = ", ".join(filter(None, [own, cell_words(part, names)])) or workload
+                rows.append((part, kind, words if kind == "transaction" else f"{words}: {kind}"))
+    if not rows:
+        return []
+    slowest = max(rows, key=lambda row: row[0].latency[row[1]]["max"].value)
+    worst = format_value(slowest[0].latency[slowest[1]]["max"])
+    return [
+        ladder_figure(
+            rows,
+            cells,
+            name="database-latency",
+            topic="Latency of transactions",
+            title=f"The slowest transaction took {worst}: {slowest[2]}",
+            table="database",
+        )
+    ]
+
+
+def _sweeps(sweeps: Sequence[CacheSweep], cells: Sequence[CellSummary]) -> list[Figure]:
+    """Return throughput against the size of a cache, a view for each sweep."""
+    if not sweeps:
+        return []
+    return [
+        Figure(
+            id="database-sweep",
+            kind="lines",
+            topic="Size of the cache",
+            notes=[
+                "The line is the law t = cpu + k * C^-a, fitted to the time of one transaction; "
+                "the hollow mark is what it predicts for twice the largest size. "
+                "Bands and strokes are 95 % intervals.",
+                *scatter_notes("strokes", (time for each in sweeps for time in each.time_s)),
+            ],
+            views=[_sweep_view(sweep, sweep_words(sweep, cells)) for sweep in sweeps],
+            table="database",
+        )
+    ]
+
+
+def _sweep_view(sweep: CacheSweep, label: str) -> View:
+    measured = [
+        Point.of(size, inverse(time))
+        for size, time in zip(sweep.sizes_bytes, sweep.time_s, strict=True)
+    ]
+    lines = [Line(name="measured", style=0, points=measured, look="dots")]
+    sizes = list(sweep.sizes_bytes)
+    estimates = [inverse(time) for time in sweep.time_s]
+    if sweep.fits and sweep.predicted_per_s is not None:
+        sizes.append(sweep.next_size_bytes)
+        estimates.append(sweep.predicted_per_s)
+        lines.append(Line(name="fitted law", style=1, points=_law(sweep), look="model"))
+        foreseen = Point.of(sweep.next_size_bytes, sweep.predicted_per_s)
+        lines.append(Line(name="predicted", style=1, points=[foreseen], look="foreseen"))
+    panel = Panel(
+        title=label,
+        x=block_size_axis(sizes, name=f"Size of the cache ({sweep.factor})"),
+        y=linear_axis("Transactions per second", "tps", extent(estimates)),
+        lines=lines,
+        guides=[Guide(axis="x", low=sizes[-1], label=f"next: {format_size(sizes[-1])}")]
+        if sweep.fits and sweep.predicted_per_s is not None
+        else [],
+    )
+    return View(label=label, title=sweep.sentence, panels=[panel])
+
+
+def _law(sweep: CacheSweep) -> list[Point]:
+    """Return the fitted law from the smallest size to the next after the largest."""
+    low, high = math.log(sweep.sizes_bytes[0]), math.log(sweep.next_size_bytes)
+    points = []
+    for step in range(_LAW_POINTS + 1):
+        size_bytes = math.exp(low + (high - low) * step / _LAW_POINTS)
+        time_s = sweep.cpu_s.value + sweep.k * size_bytes**-sweep.a.value
+        rate = Estimate(value=1 / time_s, low=None, high=None, rounds=0, unit="tps")
+        points.append(Point(size_bytes, rate.value, None, None, format_value(rate)))
+    return points

@@ -1,0 +1,247 @@
+"""Databases: the article's table and chart, where the time goes cell by cell, what was loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from seatrial.findings.model import CellSummary, Summary
+from seatrial.report.figures.heatmap import stalled_s
+from seatrial.report.figures.model import Figure
+from seatrial.report.figures.naming import capitalized
+from seatrial.report.figures.timelines import course_figure
+from seatrial.report.markup import Markup, element, join, unbroken
+from seatrial.report.published import PGBENCH_SOURCE
+from seatrial.report.sections.charts import frame, unscripted
+from seatrial.report.sections.tables import plain_table
+from seatrial.report.sections.timelines import course_table
+from seatrial.report.table import Table
+from seatrial.stats.wording import format_count, format_estimate, format_plural
+from seatrial.trials.database.analysis.crashes import is_crash_trial
+from seatrial.trials.database.analysis.model import DatabaseCell
+from seatrial.trials.database.analysis.samples import batch_length
+from seatrial.trials.database.report.figures import comparable, database_figures
+from seatrial.trials.database.report.tables import latency_table, rate_tables, sweep_tables
+from seatrial.trials.database.report.time_tables import (
+    absent_readings,
+    events_table,
+    facts_table,
+    others_table,
+    rivals_table,
+    time_tables,
+)
+from seatrial.trials.database.report.words import (
+    analysed,
+    cell_words,
+    database_cells,
+    label_names,
+    seconds_interval,
+    sweeps_of,
+)
+from seatrial.trials.replay.analysis.samples import is_of_replay
+
+HEADING: Final = "Databases"
+_COURSES_OPEN: Final = 1
+
+
+class DatabasePart(NamedTuple):
+    """The part of a page on a run's databases.
+
+    Attributes:
+        section: What it shows; empty where the run has none.
+        figures: Its charts, which the page's script draws.
+    """
+
+    section: Markup
+    figures: list[Figure]
+
+
+def database_part(
+    summary: Summary, *, rounds_max: int, courses_max: int, with_published: bool
+) -> DatabasePart:
+    """Return the part of a page on a run's databases.
+
+    Args:
+        summary: The run.
+        rounds_max: How many rounds of a cell may be drawn over time.
+        courses_max: How many cells may be.
+        with_published: Whether the published figures of 2010 are shown from the start.
+    """
+    cells = database_cells(summary)
+    if not cells:
+        return DatabasePart(Markup(""), [])
+    told = analysed(summary)
+    figures = database_figures(cells, sweeps_of(summary), told, with_published=with_published)
+    timed = [part for part in cells if not is_crash_trial(part.cell)]
+    courses = _courses(timed, rounds_max, courses_max)
+    by_id = {figure.id: frame(figure) for figure in figures}
+    rates = rate_tables(cells)
+    body = [
+        unscripted("beside them"),
+        *(plain_table(table) for table in rates[:1]),
+        by_id.pop("database-tps", Markup("")),
+        _published(cells),
+        *(plain_table(table) for table in rates[1:]),
+        *_sweep_part(summary, by_id),
+        _where_time_goes(summary, timed, courses),
+        *by_id.values(),
+        _every_latency([part for part in cells if not is_of_replay(part.cell)]),
+        *(plain_table(table) for table in time_tables(summary)),
+    ]
+    section = element("section", element("h2", HEADING), *body, id="database", aria_label=HEADING)
+    return DatabasePart(section, [*figures, *courses.values()])
+
+
+def _courses(cells: Sequence[CellSummary], rounds_max: int, courses_max: int) -> dict[str, Figure]:
+    """Return the charts over time by the keys of their cells, the most telling ones."""
+    ranked = sorted(cells, key=lambda part: (-stalled_s(part), part.iops.value))
+    kept = {part.cell.key for part in ranked[:courses_max]}
+    found = {}
+    for number, part in enumerate(cells, start=1):
+        figure = (
+            course_figure(part, f"course-{number}", rounds_max) if part.cell.key in kept else None
+        )
+        if figure is not None:
+            found[part.cell.key] = figure
+    return found
+
+
+def _sweep_part(summary: Summary, frames: dict[str, Markup]) -> list[Markup]:
+    """Return chart and tables of the caches' sizes; nothing where none was varied."""
+    tables = sweep_tables(summary)
+    if not tables:
+        return []
+    sentences = [element("p", unbroken(sweep.sentence)) for sweep in sweeps_of(summary)]
+    drawn = frames.pop("database-sweep", Markup(""))
+    return [drawn or join(sentences), *(plain_table(table) for table in tables)]
+
+
+def _every_latency(cells: Sequence[CellSummary]) -> Markup:
+    """Return all percentiles and counts of every cell, folded; nothing where there is none."""
+    if not cells:
+        return Markup("")
+    table = latency_table(cells)
+    label = f"{table.title} of {format_plural(len(cells), 'cell')}"
+    return element(
+        "details", element("summary", label), plain_table(table, captioned=False), class_="every"
+    )
+
+
+def _published(cells: Sequence[CellSummary]) -> Markup:
+    """Return the article's own figures, folded; nothing where no cell did what it did."""
+    published = comparable(cells)
+    if not published:
+        return Markup("")
+    table = Table(
+        id="database-published",
+        title="Published in 2010",
+        labels=4,
+        headers=["Device", "Scale", "Client machines", "Clients of each", "tps", "Runs"],
+        rows=[
+            [
+                each.device,
+                str(each.scale),
+                str(each.processes),
+                str(each.clients),
+                format_count(round(each.rate_per_s)),
+                str(each.rounds),
+            ]
+            for each in published
+        ],
+    )
+    return element(
+        "details",
+        element("summary", "The figures published in 2010"),
+        element("p", PGBENCH_SOURCE),
+        plain_table(table, captioned=False),
+        class_="published",
+    )
+
+
+def _where_time_goes(
+    summary: Summary, cells: Sequence[CellSummary], courses: dict[str, Figure]
+) -> Markup:
+    """Return each cell's verdict, figures, waits and course; folded where there are several."""
+    told = analysed(summary)
+    shown = [part for part in cells if part.cell.key in told or part.cell.key in courses]
+    if not shown:
+        return Markup("")
+    parts = []
+    for place, part in enumerate(shown):
+        content = _cell_content(part, told.get(part.cell.key), courses.get(part.cell.key))
+        if len(shown) == 1:
+            parts.append(content)
+            continue
+        heading = element("summary", unbroken(_cell_heading(part, cells, told)))
+        parts.append(
+            element("details", heading, content, class_="cell", open=place < _COURSES_OPEN)
+        )
+    missing = len(cells) - len(courses)
+    more = (
+        element("p", f"Of {format_plural(missing, 'cell')} the course over time is not shown here.")
+        if courses and missing
+        else ""
+    )
+    return element("section", element("h3", "Where the time goes"), *parts, more, id="time")
+
+
+def _cell_heading(
+    part: CellSummary, cells: Sequence[CellSummary], told: dict[str, DatabaseCell]
+) -> str:
+    same = [each for each in cells if each.cell.workload == part.cell.workload]
+    several = len({each.cell.workload for each in cells}) > 1
+    words = [part.cell.workload if several else "", cell_words(part, label_names(same))]
+    name = ": ".join(filter(None, words)) or part.cell.workload
+    # The name of a target is spelt as the user spells it.
+    name = name if several or "target" in label_names(same) else capitalized(name)
+    real = batch_length(part.samples, "real")
+    rate = seconds_interval(real) if real else format_estimate(part.iops)
+    known = told.get(part.cell.key)
+    bound = f", bound by: {known.verdict.bound}" if known else ""
+    return f"{name}: {part.blank or rate}{bound}"
+
+
+def _cell_content(part: CellSummary, cell: DatabaseCell | None, figure: Figure | None) -> Markup:
+    return element(
+        "div",
+        element("p", unbroken(cell.verdict.sentence), class_="verdict") if cell else "",
+        frame(figure) if figure else "",
+        _numbers(cell) if cell else "",
+        course_table(figure) if figure else "",
+        _notes(part),
+        class_="time",
+    )
+
+
+def _numbers(cell: DatabaseCell) -> Markup:
+    tables = [facts_table(cell)]
+    tables += [events_table(cell)] if cell.wait_events else []
+    tables += [rivals_table(cell)] if cell.verdict.rivals else []
+    shown = element("div", *(plain_table(table) for table in tables), class_="beside")
+    return join([shown, _other_readings(cell)])
+
+
+def _other_readings(cell: DatabaseCell) -> Markup:
+    """Return what else was read of the server, folded, and what there was nothing of."""
+    others, nothing = others_table(cell), absent_readings(cell)
+    if not others.rows and not nothing:
+        return Markup("")
+    return element(
+        "details",
+        element("summary", others.title),
+        plain_table(others, captioned=False) if others.rows else "",
+        element("p", f"Nothing in any round: {', '.join(nothing)}.", class_="lead")
+        if nothing
+        else "",
+    )
+
+
+def _notes(part: CellSummary) -> Markup:
+    """Return what could not be read or done in the cell's samples, each sentence once."""
+    records = [sample.database for sample in part.samples if sample.database]
+    notes = dict.fromkeys(note for record in records for note in record.notes)
+    return (
+        element("ul", *(element("li", note) for note in notes), class_="notes")
+        if notes
+        else (Markup(""))
+    )

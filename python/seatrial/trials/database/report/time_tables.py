@@ -1,0 +1,385 @@
+"""Tables of a database's surroundings: what the time went into, what served the reads, the load.
+
+With few cells a column is a cell and every figure has its interval; with many a row is a cell, and
+the figures show no more digits than their intervals allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from seatrial.findings.model import CellSummary, Estimate, Summary
+from seatrial.report.figures.naming import capitalized, grouped
+from seatrial.report.table import NO_FIGURE, Table
+from seatrial.results.model import DatabaseRecord
+from seatrial.stats.wording import (
+    format_count,
+    format_duration_s,
+    format_iops,
+    format_rate_bytes,
+    format_share,
+)
+from seatrial.trials.database.analysis.model import DatabaseCell
+from seatrial.trials.database.report.words import (
+    FIGURE_NAMES,
+    WAIT_CLASSES,
+    WAIT_NAMES,
+    analysed,
+    cell_words,
+    database_cells,
+    database_spec,
+    figure_doubt,
+    figure_name,
+    figure_text,
+    figure_value,
+    is_nothing,
+    label_headers,
+    label_names,
+    label_texts,
+    load_words,
+    size_text,
+)
+from seatrial.trials.replay.analysis.samples import is_of_replay
+
+FEW_CELLS_MAX: Final = 2
+_WAITS_NAMED: Final = 2
+_SETTING_SHOWN_MAX: Final = 60
+
+_COPIES: Final = {
+    "reflink": "a reflink",
+    "copy": "a copy",
+    "template": "a copy by the server",
+    "reuse": "the same data",
+}
+
+_ACROSS: Final = (
+    ("cpu_user_share", "user"),
+    ("cpu_system_share", "system"),
+    ("cpu_iowait_share", "iowait"),
+    ("server_cpu_cores", "cores"),
+)
+_DEVICE: Final = (
+    ("device_read_per_s", "reads/s"),
+    ("device_write_per_s", "writes/s"),
+    ("device_read_bytes_per_s", "MB/s read"),
+    ("device_write_bytes_per_s", "MB/s written"),
+    ("device_busy_share", "busy"),
+    ("wal_bytes_per_s", "WAL MB/s"),
+    ("checkpoints", "checkpoints"),
+)
+"""Columns of a row for each cell: the figure and its heading."""
+
+
+def time_tables(summary: Summary) -> list[Table]:
+    """Return what the time went into, what served the reads, what was loaded, and the server."""
+    told = analysed(summary)
+    cells = [part for part in database_cells(summary) if part.cell.key in told]
+    if not cells:
+        return []
+    by_workload = grouped(cells, lambda part: part.cell.workload)
+    several = len(by_workload) > 1
+    found = []
+    for workload, members in by_workload.items():
+        tables = _of_workload(members, told)
+        found += [_named(table, workload) if several else table for table in tables]
+    return [
+        *found,
+        *(table for table in (_loads(cells, told), _settings(cells, told)) if table.rows),
+    ]
+
+
+def _named(table: Table, workload: str) -> Table:
+    """Return a table that tells whose it is."""
+    return msgspec.structs.replace(
+        table, id=f"{table.id}-{workload}", title=f"{table.title}, {workload}"
+    )
+
+
+def _of_workload(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> list[Table]:
+    """Return what the time of one workload's cells went into, and what served their reads."""
+    measured = [part for part in cells if told[part.cell.key].columns or told[part.cell.key].waits]
+    found = []
+    if 0 < len(measured) <= FEW_CELLS_MAX:
+        found.append(_upright(measured, told))
+    elif measured:
+        found += [_time_across(measured, told), _device_across(measured, told)]
+    with_reads = [part for part in cells if told[part.cell.key].reads]
+    return [*found, *([_reads(with_reads, told)] if with_reads else [])]
+
+
+def facts(cell: DatabaseCell) -> list[tuple[str, str, str]]:
+    """Return what tells most of a cell's time: name, figure, its doubt."""
+    rows = [("bound by", cell.verdict.bound, NO_FIGURE)]
+    rows += [
+        (f"active clients' time: {WAIT_NAMES.get(name, name)}", format_share(share), NO_FIGURE)
+        for name, share in _waits(cell)
+    ]
+    rows += [_fact(name, cell.columns[name]) for name in FIGURE_NAMES if name in cell.columns]
+    if cell.client_cpu_share is not None:
+        rows.append(("client's share of a core", format_share(cell.client_cpu_share), "largest"))
+    if cell.ceiling_per_s is not None:
+        unit = "statements/s" if is_of_replay(cell.cell) else "tps"
+        rows.append(
+            ("client alone, on a null server", f"{format_iops(cell.ceiling_per_s)} {unit}", "once")
+        )
+    return rows
+
+
+def _fact(name: str, estimate: Estimate) -> tuple[str, str, str]:
+    return figure_name(name), figure_value(name, estimate), figure_doubt(name, estimate)
+
+
+def facts_table(cell: DatabaseCell) -> Table:
+    """Return what tells most of one cell's time as a table."""
+    return _facts_table(cell, "What the time went into", facts(cell))
+
+
+def others_table(cell: DatabaseCell) -> Table:
+    """Return all other readings of one cell of which there was anything."""
+    names = [name for name in cell.columns if name not in FIGURE_NAMES]
+    rows = [_fact(name, cell.columns[name]) for name in names if not is_nothing(cell.columns[name])]
+    return _facts_table(cell, "All other readings", rows)
+
+
+def absent_readings(cell: DatabaseCell) -> list[str]:
+    """Return the names of all other readings of which there was nothing in any round."""
+    return [
+        figure_name(name)
+        for name, estimate in cell.columns.items()
+        if name not in FIGURE_NAMES and is_nothing(estimate)
+    ]
+
+
+def _facts_table(cell: DatabaseCell, title: str, rows: Sequence[tuple[str, str, str]]) -> Table:
+    return Table(
+        id=f"database-{title.lower().replace(' ', '-')}-{cell.cell.key}",
+        title=title,
+        labels=1,
+        headers=["Figure", "Mean of the rounds", "95 %"],
+        rows=[list(row) for row in rows],
+    )
+
+
+def events_table(cell: DatabaseCell) -> Table:
+    """Return the most frequent waits of one cell by name, as the server calls them."""
+    return Table(
+        id=f"database-events-{cell.cell.key}",
+        title="What active clients were seen in",
+        labels=1,
+        headers=["Wait event", "Share"],
+        rows=[
+            [name.replace(":", ": "), format_share(share)]
+            for name, share in sorted(cell.wait_events.items(), key=lambda pair: -pair[1])
+        ],
+    )
+
+
+def rivals_table(cell: DatabaseCell) -> Table:
+    """Return what else may bound one cell, with the figure that excludes it or does not."""
+    return Table(
+        id=f"database-rivals-{cell.cell.key}",
+        title="What else it may be",
+        labels=1,
+        headers=["Rival", "Measured", "Allowed", "Excluded"],
+        rows=[
+            [
+                capitalized(rival.sentence.partition(" (")[0]),
+                NO_FIGURE if rival.value is None else format_share(rival.value),
+                f"up to {format_share(rival.allowed_max)}",
+                "yes" if rival.is_excluded else "no",
+            ]
+            for rival in cell.verdict.rivals
+        ],
+    )
+
+
+def _waits(cell: DatabaseCell) -> list[tuple[str, float]]:
+    """Return the classes of waits that were seen, in the order of all charts."""
+    known = [*WAIT_CLASSES, *(name for name in cell.waits if name not in WAIT_CLASSES)]
+    return [(name, cell.waits[name]) for name in known if cell.waits.get(name, 0.0) > 0]
+
+
+def _upright(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table:
+    """Return a column for each of few cells, with every figure's interval."""
+    columns = [dict(_told_facts(told[part.cell.key])) for part in cells]
+    names = _in_order(columns)
+    labels = label_names(cells)
+    return Table(
+        id="database-time",
+        title="What the time went into",
+        labels=1,
+        headers=["Figure", *(cell_words(part, labels) or part.cell.workload for part in cells)],
+        rows=[
+            [capitalized(name), *(column.get(name, NO_FIGURE) for column in columns)]
+            for name in names
+        ],
+    )
+
+
+def _in_order(columns: Sequence[dict[str, str]]) -> list[str]:
+    """Return the names of all columns; one that only some have stands where it stands there."""
+    names: list[str] = []
+    for column in columns:
+        place = 0
+        for name in column:
+            if name not in names:
+                names.insert(place, name)
+            place = names.index(name) + 1
+    return names
+
+
+def _told_facts(cell: DatabaseCell) -> list[tuple[str, str]]:
+    return [
+        (name, figure if doubt in (NO_FIGURE, "largest", "once") else f"{figure} ({doubt})")
+        for name, figure, doubt in facts(cell)
+    ]
+
+
+def _time_across(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table:
+    """Return a row for each cell: what bounds it, the processors, the clients' waits."""
+    names = label_names(cells)
+    return Table(
+        id="database-time",
+        title="What the time went into",
+        labels=len(names),
+        headers=[*label_headers(names), "Bound by", *(name for _, name in _ACROSS),
+                 "Active clients' time"],
+        rows=[
+            [
+                *label_texts(part, names),
+                told[part.cell.key].verdict.bound,
+                *_columns(told[part.cell.key], [name for name, _ in _ACROSS]),
+                _longest_waits(told[part.cell.key]),
+            ]
+            for part in cells
+        ],
+    )  # fmt: skip
+
+
+def _device_across(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table:
+    """Return a row for each cell: the device, WAL, checkpoints and the client's own share."""
+    names = label_names(cells)
+    return Table(
+        id="database-device",
+        title="Device, WAL, checkpoints, and the client's share of a core",
+        labels=len(names),
+        headers=[*label_headers(names), *(name for _, name in _DEVICE), "client"],
+        rows=[
+            [
+                *label_texts(part, names),
+                *_columns(told[part.cell.key], [name for name, _ in _DEVICE]),
+                _share_or_none(told[part.cell.key].client_cpu_share),
+            ]
+            for part in cells
+        ],
+    )
+
+
+def _share_or_none(share: float | None) -> str:
+    return NO_FIGURE if share is None else format_share(share)
+
+
+def _columns(cell: DatabaseCell, names: Sequence[str]) -> list[str]:
+    """Return figures without their units, which the headings state."""
+    return [
+        _bare(name, cell.columns[name]) if name in cell.columns else NO_FIGURE for name in names
+    ]
+
+
+def _bare(name: str, estimate: Estimate) -> str:
+    if name.endswith("_share"):
+        return format_share(estimate.value)
+    return figure_value(name, estimate).partition(" ")[0]
+
+
+def _longest_waits(cell: DatabaseCell) -> str:
+    """Return what the active clients did most: ``I/O 86 %, light lock 9 %``."""
+    ordered = sorted(_waits(cell), key=lambda pair: -pair[1])[:_WAITS_NAMED]
+    told = [f"{WAIT_NAMES.get(name, name)} {format_share(share)}" for name, share in ordered]
+    return ", ".join(told) or NO_FIGURE
+
+
+def _reads(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table:
+    names = label_names(cells)
+    rows = []
+    for part in cells:
+        reads = told[part.cell.key].reads
+        if reads is None:
+            continue
+        places = (reads.shared_buffers, reads.page_cache, reads.device)
+        texts = [figure_text("_share", each) for each in places]
+        rows.append([*label_texts(part, names), *texts, format_count(reads.blocks)])
+    return Table(
+        id="database-reads",
+        title="What served the reads",
+        labels=len(names),
+        headers=[*label_headers(names), "Shared buffers", "Page cache", "Device", "Blocks"],
+        rows=rows,
+    )
+
+
+def _loads(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table:
+    """Return what was loaded, once for all cells that share it."""
+    known = [part for part in cells if "database" in part.cell.spec]
+    by_load = grouped(known, lambda p: (p.cell.target, load_words(database_spec(p.cell))))
+    return Table(
+        id="database-load",
+        title="The databases",
+        labels=2,
+        headers=["Target", "Holds", "On disk", "Loaded in", "MB/s", "Rows", "Each sample has"],
+        rows=[[*labels, *_load_texts(members, told)] for labels, members in by_load.items()],
+    )
+
+
+def _load_texts(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> list[str]:
+    """Return size, time and rate of loading, rows, and how each sample got its copy."""
+    cell = told[cells[0].cell.key]
+    records = [s.database for part in cells for s in part.samples if s.database]
+    loaded = NO_FIGURE if cell.loaded_s is None else format_duration_s(cell.loaded_s)
+    per_s = cell.load_bytes_per_s
+    rows = max((record.loaded_rows for record in records), default=0)
+    return [
+        size_text(cell.database_bytes),
+        loaded,
+        NO_FIGURE if per_s is None else format_rate_bytes(per_s).partition(" ")[0],
+        format_count(rows) if rows else NO_FIGURE,
+        _copied(records),
+    ]
+
+
+def _copied(records: Sequence[DatabaseRecord]) -> str:
+    """Return how samples got their data, and how long that took at the median."""
+    ways = dict.fromkeys(record.cloned for record in records if record.cloned)
+    times_s = sorted(record.cloned_s for record in records if record.cloned)
+    if not ways:
+        return NO_FIGURE
+    words = " or ".join(_COPIES.get(way, way) for way in ways)
+    median_s = times_s[len(times_s) // 2]
+    return f"{words}, {format_duration_s(median_s)}" if median_s else words
+
+
+def _settings(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table:
+    """Return server, start state and every setting that is not the server's default."""
+    by_name: dict[str, dict[str, None]] = {}
+    for part in cells:
+        cell = told[part.cell.key]
+        own = {"server": cell.server, "start state": cell.start_state.replace("_", " ")}
+        # Of a log of others neither server nor start is known.
+        known = {name: value for name, value in own.items() if value}
+        for name, value in (known | dict(sorted(cell.settings.items()))).items():
+            by_name.setdefault(name, {})[value or "''"] = None
+    return Table(
+        id="database-settings",
+        title="Server, start state, and every setting that is not the server's default",
+        labels=2,
+        headers=["Setting", "Value"],
+        rows=[[name, _shortened(" | ".join(values))] for name, values in by_name.items()],
+    )
+
+
+def _shortened(text: str) -> str:
+    """Return a text that fits a terminal; the results file holds the whole."""
+    return text if len(text) <= _SETTING_SHOWN_MAX else f"{text[: _SETTING_SHOWN_MAX - 1]}…"

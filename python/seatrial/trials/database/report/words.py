@@ -1,0 +1,335 @@
+"""How cells and figures of a database are put into words: labels of rows, shares, readings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
+from typing import Final
+
+import msgspec
+
+from seatrial.findings.model import CellSummary, Estimate, Summary
+from seatrial.report.figures.naming import capitalized, grouped, identity_by
+from seatrial.report.table import NO_FIGURE, doubt_text
+from seatrial.stats.facts import fact_name
+from seatrial.stats.wording import (
+    UNKNOWN,
+    digits_allowed,
+    format_count,
+    format_duration_ns,
+    format_duration_s,
+    format_interval,
+    format_iops,
+    format_plural,
+    format_rate_bytes,
+    format_share,
+    format_size,
+    half_width_of,
+)
+from seatrial.study.cell import Cell, FactorValue
+from seatrial.trials.database.analysis.cache_sweep import is_of_sweep
+from seatrial.trials.database.analysis.crashes import is_crash_trial
+from seatrial.trials.database.analysis.model import CacheSweep, DatabaseAnalysis, DatabaseCell
+from seatrial.trials.database.study.workloads import DatabaseSpec, is_of_database, spec_of
+from seatrial.trials.replay.analysis.samples import is_of_replay
+
+WAIT_CLASSES: Final = (
+    *("cpu", "io", "lwlock", "lock", "client", "ipc", "timeout", "buffer_pin", "other"),
+)
+"""Of an active client's time, in the order in which all charts and tables show them."""
+
+WAIT_NAMES: Final = {
+    "cpu": "CPU",
+    "io": "I/O",
+    "lwlock": "LWLock",
+    "lock": "lock",
+    "client": "client",
+    "ipc": "other process",
+    "timeout": "timeout",
+    "buffer_pin": "buffer pin",
+    "other": "other",
+}
+"""What an active client does or waits for, in words; PostgreSQL's classes of wait events."""
+
+FIGURE_NAMES: Final = {
+    "cpu_user_share": "processors, user",
+    "cpu_system_share": "processors, system",
+    "cpu_iowait_share": "processors, iowait",
+    "cpu_steal_share": "processors, stolen",
+    "server_cpu_cores": "cores that the server used",
+    "client_cpu_cores": "cores that the client used",
+    "seatrial_cpu_cores": "cores that Seatrial used",
+    "others_cpu_cores": "cores that others used",
+    "server_delay_cores": "server waited for a processor",
+    "device_read_per_s": "device, reads",
+    "device_write_per_s": "device, writes",
+    "device_read_bytes_per_s": "device, read",
+    "device_write_bytes_per_s": "device, written",
+    "device_read_latency_ms": "device, time of a read",
+    "device_write_latency_ms": "device, time of a write",
+    "device_flush_latency_ms": "device, time of a flush",
+    "device_flush_per_s": "device, flushes",
+    "device_busy_share": "device, busy",
+    "wal_bytes_per_s": "WAL",
+    "wal_sync_latency_ms": "WAL, time of a sync",
+    "checkpoints": "checkpoints a round",
+}
+"""The columns of a database's cell that tell most, in the order in which they are read."""
+
+_OTHER_NAMES: Final = {
+    "cpu_idle_share": "processors, idle",
+    "client_delay_cores": "client waited for a processor",
+    "psi_cpu_some_share": "pressure on processors",
+    "psi_io_some_share": "pressure on I/O, some tasks",
+    "psi_io_full_share": "pressure on I/O, all tasks",
+    "psi_memory_some_share": "pressure on memory",
+    "device_queue_mean": "device, requests on their way",
+    "wal_fpi_per_s": "WAL, full pages",
+}
+"""What some of the other columns are called; the rest go by their own words."""
+
+_OF_SERVER_IO: Final = "io_"
+"""How the columns begin that the server's view pg_stat_io tells."""
+
+_HEADERS: Final = {
+    "threads": "Clients",
+    "rate": "Rate",
+    "memory_limit_bytes": "Memory limit",
+    "read_only": "Read only",
+}
+_SCALES: Final = ("target", "scale", "devices", "file", "threads")
+_FIXED: Final = ("workload", "operation", "block_size_bytes", "depth")
+_PLAIN: Final = ("target", "scale", "devices", "file", "processes", "script", "protocol", "start",
+                 "history_hours", "batch_rows", "trace", "speed", "pace", "order")  # fmt: skip
+
+
+def database_cells(summary: Summary) -> list[CellSummary]:
+    """Return the cells of a run that were measured on a database, in their order."""
+    return [part for part in summary.cells if is_of_database(part.cell)]
+
+
+def analysed(summary: Summary) -> dict[str, DatabaseCell]:
+    """Return what the analysis says of each database cell, by the cell's key.
+
+    A crash trial has no say in what the time went into.
+    """
+    told = summary.database or DatabaseAnalysis(cells=[], sweeps=[])
+    return {part.cell.key: part for part in told.cells if not is_crash_trial(part.cell)}
+
+
+def label_names(cells: Sequence[CellSummary]) -> list[str]:
+    """Return the factors that name a row: scale and clients always, all others that vary."""
+    identities = [known_factors(part.cell) for part in cells]
+    names = dict.fromkeys(name for identity in identities for name in identity)
+    varying = [
+        name
+        for name in names
+        if name not in _FIXED and len({identity.get(name) for identity in identities}) > 1
+    ]
+    always = [name for name in ("scale", "threads") if name in names]
+    return sorted(dict.fromkeys([*varying, *always]), key=_place)
+
+
+def _place(name: str) -> tuple[int, str]:
+    """Return a key that sorts what is measured on first, then its size, clients, all others."""
+    return (_SCALES.index(name), "") if name in _SCALES else (len(_SCALES), name)
+
+
+def label_headers(names: Iterable[str]) -> list[str]:
+    """Return the headings of the columns that name a row."""
+    return [_HEADERS.get(name, _heading(name)) for name in names]
+
+
+def _heading(name: str) -> str:
+    """Return a factor as a heading; a setting of the server keeps its own name."""
+    return capitalized(name.replace("_", " ")) if name in _PLAIN else name
+
+
+def label_texts(part: CellSummary, names: Iterable[str]) -> list[str]:
+    """Return the texts that name a row; a dash where a cell has no such factor."""
+    identity = known_factors(part.cell)
+    return [_factor_text(name, identity.get(name)) for name in names]
+
+
+def _factor_text(name: str, value: FactorValue | None) -> str:
+    if value is None:
+        return NO_FIGURE
+    if name.endswith("_bytes") and isinstance(value, int):
+        return format_size(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def known_factors(cell: Cell) -> dict[str, FactorValue]:
+    """Return a cell's factors with those that its key does not say, for they are usual."""
+    identity = cell.identity()
+    if "database" not in cell.spec:
+        return identity
+    spec = database_spec(cell)
+    usual: dict[str, FactorValue] = {"processes": spec.processes, "start": spec.start}
+    if cell.kind == "pgbench":
+        usual |= {"script": spec.script, "protocol": spec.protocol}
+    return usual | identity
+
+
+def database_spec(cell: Cell) -> DatabaseSpec:
+    """Return what the measuring room was told of a cell.
+
+    Raises:
+        KeyError: when the cell is not one of a database.
+    """
+    return spec_of(cell.spec)
+
+
+def cell_words(part: CellSummary, names: Iterable[str]) -> str:
+    """Return a cell's values of these factors in one line: ``hdd, scale 100, 10 clients``."""
+    return identity_by(known_factors(part.cell), names)
+
+
+def sweeps_of(summary: Summary) -> list[CacheSweep]:
+    """Return the sweeps over the size of a cache that a run's databases have.
+
+    Those of replays are told with them (trials/replay/report/caches.py).
+    """
+    sweeps = summary.database.sweeps if summary.database else []
+    played = [part.cell for part in summary.cells if is_of_replay(part.cell)]
+    return [sweep for sweep in sweeps if not any(is_of_sweep(cell, sweep) for cell in played)]
+
+
+def sweep_words(sweep: CacheSweep, cells: Sequence[CellSummary]) -> str:
+    """Return whose sweep it is: target, workload, and what tells it from others beside it."""
+    whose = f"{sweep.target}, {sweep.workload}"
+    own = [part for part in cells if is_of_sweep(part.cell, sweep)]
+    if not own:
+        return whose
+    beside = [
+        part
+        for part in cells
+        if (part.cell.target, part.cell.workload) == (sweep.target, sweep.workload)
+    ]
+    names = [name for name in label_names(beside) if name != sweep.factor]
+    return ": ".join(filter(None, [whose, cell_words(own[0], names)]))
+
+
+def by_workload(cells: Iterable[CellSummary], kind: str) -> dict[str, list[CellSummary]]:
+    """Return the cells of a kind by the names of their workloads."""
+    return grouped([part for part in cells if part.cell.kind == kind], lambda p: p.cell.workload)
+
+
+def is_nothing(estimate: Estimate) -> bool:
+    """Tell whether there was nothing of a figure in any round."""
+    return estimate.value == 0 and not estimate.high
+
+
+def figure_name(name: str) -> str:
+    """Return what a column of a database's cell is called, such as ``device, reads``."""
+    if name.startswith(_OF_SERVER_IO):
+        return f"pg_stat_io, {fact_name(name.removeprefix(_OF_SERVER_IO))}"
+    return FIGURE_NAMES.get(name) or _OTHER_NAMES.get(name) or fact_name(name)
+
+
+def load_words(spec: DatabaseSpec) -> str:
+    """Return what a cell's databases hold: ``2 x pgbench scale 1000``, ``telemetry of ...``."""
+    load = spec.load
+    held = {
+        "pgbench": f"pgbench scale {load.scale}",
+        "telemetry": f"{format_plural(load.devices, 'device')}, {load.history_hours} h",
+        "sql": PurePath(load.file).name,
+    }.get(load.kind, load.kind)
+    return f"{spec.processes} x {held}" if spec.processes > 1 else held
+
+
+def figure_value(name: str, estimate: Estimate) -> str:
+    """Return a column's figure with its unit and no more digits than its interval allows."""
+    value, half = estimate.value, half_width_of(estimate)
+    if name.endswith("_share"):
+        return _tenths(value) if _is_fine(estimate) else format_share(value)
+    if name.endswith("_bytes_per_s"):
+        return format_rate_bytes(value, half)
+    if name.endswith("_per_s"):
+        return f"{format_iops(value, half)} a second"
+    if name.endswith("_ms"):
+        return format_duration_ns(value * 1e6, None if half is None else half * 1e6)
+    if name.endswith("_s"):
+        return format_duration_s(value)
+    return plain_number(value, half)
+
+
+def figure_text(name: str, estimate: Estimate) -> str:
+    """Return a column's figure with its doubt: ``1,240 a second (± 3 %)``."""
+    return f"{figure_value(name, estimate)} ({figure_doubt(name, estimate)})"
+
+
+def figure_doubt(name: str, estimate: Estimate) -> str:
+    """Return how sure a figure is: ``± 3 %``; of a share, whose ``± %`` misleads, its two ends.
+
+    Of a figure whose interval is wider than itself only that is said, as in all tables.
+    """
+    if estimate.low is None or estimate.high is None or estimate.over == "timeline":
+        return doubt_text(estimate).strip("()")
+    if estimate.low == estimate.high:
+        return "in every round"
+    if name.endswith("_share"):
+        return _share_ends(estimate, estimate.low, min(estimate.high, 1.0))
+    return doubt_text(_in_shown_unit(name, estimate))
+
+
+def _in_shown_unit(name: str, estimate: Estimate) -> Estimate:
+    """Return a figure in the unit in which its words tell it, so that its ends have it too."""
+    unit = "B/s" if name.endswith("_bytes_per_s") else ""
+    if not name.endswith("_ms"):
+        return msgspec.structs.replace(estimate, unit=unit)
+    return estimate.scaled(1e6, "ns")
+
+
+def _is_fine(share: Estimate) -> bool:
+    """Tell whether a share is known so well that whole percents would hide its interval."""
+    if share.low is None or share.high is None or share.low == share.high:
+        return False
+    return format_share(share.low) == format_share(min(share.high, 1.0))
+
+
+def _share_ends(share: Estimate, low: float, high: float) -> str:
+    """Return the ends of a share's interval, with a digit more where they would look alike."""
+    first, last = (_tenths(end) if _is_fine(share) else format_share(end) for end in (low, high))
+    return "± < 0.1 %" if first == last else f"{first.removesuffix(' %')} to {last}"
+
+
+def _tenths(share: float) -> str:
+    """Return a share in percent with one decimal; of what that would hide, only that it is less."""
+    return "< 0.1 %" if 0 < share < 0.0005 else f"{share * 100:.1f} %"
+
+
+def plain_number(value: float, half: float | None) -> str:
+    """Return a figure without a unit, such as ``1.6`` cores or ``3`` checkpoints."""
+    if value == round(value):
+        return format_count(round(value))
+    digits = digits_allowed(value, half)
+    return f"{value:.{digits}g}" if abs(value) < 1000 else format_iops(value, half)
+
+
+def seconds_text(value_s: float) -> str:
+    """Return a length of a batch: ``34 min 2 s``, ``2.1 s``."""
+    return format_duration_s(value_s) if value_s else "0 s"
+
+
+def seconds_interval(estimate: Estimate) -> str:
+    """Return a batch's mean with its interval: ``34 min 2 s (33 to 35 min)``."""
+    return f"{seconds_text(estimate.value)} ({seconds_doubt(estimate)})"
+
+
+def seconds_doubt(estimate: Estimate) -> str:
+    """Return the interval of a length: ``33 to 35 min``, ``1.9 s to 2.3 s``, or how often."""
+    if estimate.low is None or estimate.high is None:
+        return doubt_text(estimate).strip("()")
+    if estimate.scatter:
+        return format_interval(estimate.scaled(1e9, "ns"))
+    low_s, high_s = max(estimate.low, 0.0), estimate.high
+    if estimate.value >= 600 and high_s - low_s >= 60:
+        low_min, high_min = int(low_s // 60), -int(-high_s // 60)
+        return f"{low_min} to {high_min} min"
+    return f"{seconds_text(low_s)} to {seconds_text(high_s)}"
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a size on disk; ``unknown`` of 0, which no database has."""
+    return format_size(size_bytes) if size_bytes else UNKNOWN

@@ -1,0 +1,1 @@
+"""Databases: its part of the study file, its cells and their cost."""

@@ -1,0 +1,1 @@
+"""Block I/O: what is wrong, and why; one file for each kind of finding."""

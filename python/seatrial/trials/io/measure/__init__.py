@@ -1,0 +1,1 @@
+"""Block I/O: how a cell is measured."""

@@ -1,0 +1,1 @@
+"""Block I/O: its part of the study file, its cells and their cost."""

@@ -1,0 +1,296 @@
+"""The workloads of a study file: one struct a kind, its keys and their defaults.
+
+A struct's attribute carries its unit; where the key of the file is shorter, it is given in the
+docstring. docs/study-file.md explains every key with an example.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, field
+
+from seatrial.study.sampled import Sampled
+from seatrial.study.values import (
+    ONE,
+    Arrivals,
+    BlockSizes,
+    Counts,
+    CountsOrNone,
+    DataKinds,
+    Depths,
+    Engines,
+    Flags,
+    ManyThreads,
+    Methods,
+    Operations,
+    OverProvisioning,
+    Patterns,
+    Percentile,
+    PositiveShare,
+    Probes,
+    Rates,
+    ReadsOrWrites,
+    Schedule,
+    Seconds,
+    Shares,
+    Size,
+    Thetas,
+)
+from seatrial.trials.database.study.workloads import Batch, Crash, Pgbench, Replay, Telemetry
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+WHOLE_SWEEP: Final = tuple(512 << step for step in range(14))  # 512 B to 4 MiB, as bm-flash does
+ARTICLE_THREADS: Final = (1, 10, 40)  # the three columns of bm-flash
+
+
+class WorkloadBase(Sampled, frozen=True, kw_only=True):
+    """What the kinds have whose requests the engine makes itself.
+
+    Attributes:
+        limit_bytes: A sample that writes ends after so many bytes; unless given, after as many
+            as the part of the file that it uses is long (a commit: the whole trial file).
+        direct: Go past the page cache (O_DIRECT).
+        engine: ``auto``, ``io_uring`` or ``psync``.
+        data: What is written: ``random`` (does not compress), ``compressible`` or
+            ``verifiable``.
+        compressible_share: Share of each block that compresses away, with ``compressible``.
+        verify: Check every block that is read against what was written.
+        skip_unaligned: Leave out, and name, cells whose size the target cannot do past the page
+            cache, rather than refuse the study.
+        iopoll: Poll for completions where the device can (io_uring only).
+    """
+
+    limit_bytes: Size | None = None
+    direct: Flags = True
+    engine: Engines = "auto"
+    data: DataKinds = "random"
+    compressible_share: Shares = 0.5
+    verify: bool = False
+    skip_unaligned: bool = False
+    iopoll: bool = False
+
+
+class Concurrent(WorkloadBase, frozen=True, kw_only=True):
+    """What the kinds have that run several requests at once.
+
+    Attributes:
+        threads: Concurrent workers.
+        depths: Requests that each worker keeps in flight.
+    """
+
+    threads: ManyThreads = 1
+    depths: Depths = 1
+
+
+class Driven(Concurrent, frozen=True, kw_only=True):
+    """What the kinds have whose requests arrive by a schedule or are followed by syncs.
+
+    Attributes:
+        arrival: ``closed`` (a request follows the one before), ``fixed``, ``poisson`` or
+            ``bursts``.
+        rate_per_s: Requests per second over all threads, for every arrival but ``closed``
+            (``rate``).
+        burst: Requests that arrive at once, with ``bursts``.
+        sync_every: Sync after so many writes of a thread; 0 never does.
+        sync_kind: ``fdatasync`` or ``fsync``.
+    """
+
+    arrival: Arrivals = "closed"
+    rate_per_s: Rates | None = field(default=None, name="rate")
+    burst: Counts | None = None
+    sync_every: CountsOrNone = 0
+    sync_kind: Literal["fdatasync", "fsync"] = "fdatasync"
+
+
+class Patterned(Driven, frozen=True, kw_only=True):
+    """What the kinds have that choose freely what they read and write, and where.
+
+    Attributes:
+        operations: ``read``, ``write`` or ``mixed``.
+        read_share: Share of reads in ``mixed``.
+        block_sizes: Sizes of one request.
+        pattern: ``random``, ``sequential``, ``strided``, ``zipf`` or ``hot_cold``.
+        stride_bytes: Distance between two requests, with ``strided`` (``stride``).
+        theta: Skew, with ``zipf``: 0 is even, 0.99 is the usual web load, 3 the most.
+        hot_share: Share of the range that is hot, with ``hot_cold``.
+        hot_access_share: Share of the requests that go there.
+        range_start_bytes: Where the range begins in the file (``range_start``).
+        range_length_bytes: Its length (``range_length``); to the file's end unless given.
+    """
+
+    operations: Operations = field(default_factory=lambda: ["read", "write"])
+    read_share: Shares = 0.67
+    block_sizes: BlockSizes = BlockSizes((8 * KIB,))
+    pattern: Patterns = "random"
+    stride_bytes: Size | None = field(default=None, name="stride")
+    theta: Thetas = 0.99
+    hot_share: Shares = 0.1
+    hot_access_share: Shares = 0.9
+    range_start_bytes: Size | None = field(default=None, name="range_start")
+    range_length_bytes: Size | None = field(default=None, name="range_length")
+
+
+class Fill(Concurrent, frozen=True, kw_only=True, tag="fill"):
+    """Write the whole trial file, first in every round, and measure the rate.
+
+    Attributes:
+        duration_s: Give up after so long; an unfilled file would let reads return without
+            touching the medium.
+        block_sizes: Sizes of one request.
+        pattern: ``sequential``, from its start; or ``one_pass``, once at random with a share of
+            repetitions, so that flash ends as after endless random writes.
+        over_provisioning_share: Flash beyond the file's size, as a share of it, that ``one_pass``
+            takes to be there.
+        once: Only in the first round, so that later ones find what the other cells left.
+    """
+
+    duration_s: Seconds = field(default=3600.0, name="seconds")
+    block_sizes: BlockSizes = BlockSizes((MIB,))
+    pattern: Literal["sequential", "one_pass"] = "sequential"
+    over_provisioning_share: OverProvisioning = 0.07
+    once: bool = False
+
+
+class Matrix(Patterned, frozen=True, kw_only=True, tag="matrix"):
+    """Block sizes against threads, read and write: the table of bm-flash.
+
+    Attributes:
+        block_sizes: Sizes of one request.
+        threads: Concurrent workers.
+        adaptive: Measure some cells only, the most telling first, until the others can be
+            predicted.
+        predicted_within: Half of a prediction's 95 % interval over its figure that is narrow
+            enough, with ``adaptive``.
+    """
+
+    block_sizes: BlockSizes = BlockSizes(WHOLE_SWEEP)
+    threads: ManyThreads = field(default_factory=lambda: list(ARTICLE_THREADS))
+    adaptive: bool = False
+    predicted_within: PositiveShare = 0.1
+
+
+class Sequential(Driven, frozen=True, kw_only=True, tag="sequential"):
+    """From start to end by block size, as dd does, in parts of different length.
+
+    Attributes:
+        operations: ``read``, ``write``.
+        block_sizes: Sizes of one request.
+        files: Name and share of the trial file of each part: a part that fits a cache is
+            faster than one that does not.
+    """
+
+    operations: ReadsOrWrites = field(default_factory=lambda: ["read", "write"])
+    block_sizes: BlockSizes = BlockSizes(WHOLE_SWEEP)
+    files: Annotated[dict[str, PositiveShare], ONE] = field(
+        default_factory=lambda: {"big": 1.0, "small": 0.0625}
+    )
+
+
+class Copy(Concurrent, frozen=True, kw_only=True, tag="copy"):
+    """Copy the trial file, or a share of it, to another file beside it, as cp does.
+
+    Attributes:
+        block_sizes: Sizes of one request.
+        share: Share of the trial file that is copied.
+    """
+
+    block_sizes: BlockSizes = BlockSizes((128 * KIB,))
+    share: PositiveShare = 1.0
+
+
+class Map(Concurrent, frozen=True, kw_only=True, tag="map"):
+    """Rate and access time over the address range, as disk utilities draw it.
+
+    Attributes:
+        operations: ``read``, ``write``.
+        zones: Equal parts of the trial file.
+        probes: ``rate`` (sequential, large blocks) and ``access`` (random, small blocks).
+        rate_block_bytes: Size of one request of the rate probe (``rate_block``).
+        access_block_bytes: Size of one request of the access probe (``access_block``).
+    """
+
+    operations: ReadsOrWrites = "read"
+    zones: Annotated[int, Meta(ge=1, le=4096)] = 16
+    probes: Probes = field(default_factory=lambda: ["rate", "access"])
+    rate_block_bytes: Size = field(default=Size(MIB), name="rate_block")
+    access_block_bytes: Size = field(default=Size(4 * KIB), name="access_block")
+
+
+class Commit(WorkloadBase, frozen=True, kw_only=True, tag="commit"):
+    """Append a record to a log and make it durable, as a database does at every commit.
+
+    The log is written in place and wraps, as PostgreSQL's recycled segments are.
+
+    Attributes:
+        direct: Go past the page cache; databases do not, unless told to.
+        methods: ``fdatasync`` after the write, or the file opened with ``o_dsync``.
+        committers: Threads that commit at once.
+        size_bytes: Bytes of one commit (``size``).
+        log_bytes: Length of the log (``log_size``): by default four segments of 16 MiB.
+    """
+
+    direct: Flags = False
+    methods: Methods = field(default_factory=lambda: ["fdatasync", "o_dsync"])
+    committers: ManyThreads = field(default_factory=lambda: [1, 4, 16])
+    size_bytes: BlockSizes = field(default=BlockSizes((8 * KIB,)), name="size")
+    log_bytes: Size = field(default=Size(64 * MIB), name="log_size")
+
+
+class Four(Concurrent, frozen=True, kw_only=True, tag="four"):
+    """The four 4 KiB numbers that people compare: sequential and random, write and read.
+
+    The tests of XBench's disk section with 4 KiB blocks, as published in
+    reference/xbench-2008.csv.
+    """
+
+
+class Mix(Driven, frozen=True, kw_only=True, tag="mix"):
+    """Access specifications: mixes of sizes, reads and randomness.
+
+    Attributes:
+        accesses: Names of specifications: ``database``, ``file-server``, ``web-server``,
+            ``workstation``, or of the study's own ``[[access]]`` tables.
+    """
+
+    accesses: str | Annotated[list[str], ONE] = "database"
+
+
+class Io(Patterned, frozen=True, kw_only=True, tag="io"):
+    """Any one pattern, as one job of fio."""
+
+    operations: Operations = "read"
+
+
+class Loadline(Patterned, frozen=True, kw_only=True, tag="loadline"):
+    """The highest rate at which a percentile of the response times keeps within a limit.
+
+    Its rates are sought while it runs, so neither ``rate`` nor ``burst`` can be given; its cells
+    in the plan are the closed loop that it begins with. Each combination of factors is a load
+    line of its own.
+
+    Attributes:
+        duration_s: How long one sample lasts at least (``seconds``); longer at rates at which the
+            percentile needs more time to have enough requests.
+        arrival: ``poisson`` or ``fixed``: when requests are due.
+        percentile: ``p50``, ``p90``, ``p99`` or ``p99.9``; what must keep within the limit.
+        limit: The limit, a time with its unit, such as ``5ms``.
+        budget_s: Seconds that each load line may take (``budget_seconds``).
+        threads: Concurrent workers; with ``depths``, how many requests can be in flight.
+        depths: Requests that each worker has in flight at most.
+    """
+
+    operations: Operations = "read"
+    duration_s: Seconds = field(default=2.0, name="seconds")
+    arrival: Schedule = "poisson"
+    percentile: Percentile = "p99"
+    limit: str
+    budget_s: Seconds = field(default=90.0, name="budget_seconds")
+    threads: ManyThreads = 4
+    depths: Depths = 32
+
+
+IoWorkload = Fill | Matrix | Sequential | Copy | Map | Commit | Four | Mix | Io | Loadline
+DatabaseWorkload = Pgbench | Telemetry | Batch | Crash | Replay
+Workload = IoWorkload | DatabaseWorkload

@@ -1,0 +1,1 @@
+"""Arrays on trial: built, measured, broken, taken apart."""

@@ -1,0 +1,192 @@
+"""The figures of the article with what a run measured: which lines each of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from seatrial.findings.model import CellSummary
+from seatrial.stats.estimate import Estimate
+from seatrial.stats.wording import format_plural
+from seatrial.study.cell import FactorValue
+from seatrial.trials.layouts.analysis.figures import FIGURES, Against, ArticleFigure, Quantity
+from seatrial.trials.layouts.analysis.model import (
+    DrawnFigure,
+    FigureLine,
+    FigurePoint,
+    SweepPoint,
+    SweepSeries,
+    Variant,
+)
+from seatrial.trials.layouts.analysis.samples import is_breaking_summary, variant_of
+
+SIZES_MIN: Final = 3
+"""Fewer block sizes make a row of a table, not a figure."""
+UNITS: Final[Mapping[Quantity, str]] = {"bandwidth": "B/s", "iops": "IOPS", "copy_time": "ns"}
+TITLES: Final[Mapping[Quantity, str]] = {
+    "bandwidth": "Random bandwidth against block size and threads",
+    "iops": "Random requests per second against block size and threads",
+}
+_GIB: Final = 1 << 30
+_NS_PER_S: Final = 1e9
+
+Identity = Mapping[str, FactorValue]
+
+
+class OnLayout(msgspec.Struct, frozen=True, kw_only=True):
+    """A cell on a layout."""
+
+    summary: CellSummary
+    variant: Variant
+
+    @property
+    def identity(self) -> Identity:
+        """Its factors."""
+        return self.summary.cell.identity()
+
+
+def drawn_figures(cells: Sequence[CellSummary], series: Sequence[SweepSeries]) -> list[DrawnFigure]:
+    """Return the figures that a run has lines for, those of the article first.
+
+    Args:
+        cells: Of the run.
+        series: Its sweeps over the number of drives.
+    """
+    own = [
+        OnLayout(summary=summary, variant=variant)
+        for summary in cells
+        if not summary.blank
+        and not is_breaking_summary(summary)
+        and (variant := variant_of(summary))
+    ]
+    drawn = []
+    for figure in FIGURES:
+        is_against_drives = figure.against == "drives"
+        lines = _of_series(figure, series) if is_against_drives else _of_sizes(figure, own)
+        if lines:
+            drawn.append(
+                _drawn(figure.number, figure.title, figure.against, figure.quantity, lines)
+            )
+    shown = {point.target for each in drawn if each.against == "block_size_bytes"
+             for line in each.lines for point in line.points}  # fmt: skip
+    return [*drawn, *_of_other_layouts(own, shown)]
+
+
+def _drawn(
+    number: int, title: str, against: Against, quantity: Quantity, lines: list[FigureLine]
+) -> DrawnFigure:
+    return DrawnFigure(
+        number=number, title=title, against=against, unit=UNITS[quantity], lines=lines
+    )
+
+
+def _fits(figure: ArticleFigure, identity: Identity) -> bool:
+    """Tell whether a cell shows what a figure does, whatever its layout."""
+    is_alike = figure.pattern in ("copy", identity.get("pattern"))
+    size_bytes = figure.block_size_bytes
+    return (
+        identity["operation"] in figure.operations
+        and is_alike
+        and (size_bytes is None or identity["block_size_bytes"] == size_bytes)
+        and (not figure.threads or _concurrency(identity) in figure.threads)
+    )
+
+
+def _concurrency(identity: Identity) -> int:
+    return int(identity["threads"]) * int(identity.get("depth", 1))
+
+
+def _of_series(figure: ArticleFigure, series: Sequence[SweepSeries]) -> list[FigureLine]:
+    fitting = [each for each in series if _fits(figure, each.cell)]
+    workloads = {each.cell["workload"] for each in fitting}
+    return [
+        FigureLine(
+            name=f"{each.name}, {each.cell['workload']}" if len(workloads) > 1 else each.name,
+            operation=str(each.cell["operation"]),
+            points=[
+                FigurePoint(x=point.drives, target=point.target, y=_of_point(figure, point))
+                for point in each.points
+            ],
+            saturation=each.saturation,
+        )
+        for each in fitting
+    ]
+
+
+def _of_point(figure: ArticleFigure, point: SweepPoint) -> Estimate:
+    if figure.quantity == "copy_time":
+        return _time_of_gib(point.bandwidth)
+    return point.bandwidth if figure.quantity == "bandwidth" else point.rate
+
+
+def _time_of_gib(bandwidth: Estimate) -> Estimate:
+    """Return how long a GiB takes (ns): of as much for each, as files of layouts differ in size."""
+    unit = UNITS["copy_time"]
+    return (
+        bandwidth.inverse(_GIB * _NS_PER_S, unit)
+        if bandwidth.value
+        else bandwidth.scaled(0.0, unit)
+    )
+
+
+def _of_sizes(figure: ArticleFigure, cells: Sequence[OnLayout]) -> list[FigureLine]:
+    """Return the lines of a figure over block sizes, of the layouts that it is of."""
+    own = [each for each in cells if _is_of(figure, each.variant) and _fits(figure, each.identity)]
+    return _lines(figure.quantity, own)
+
+
+def _is_of(figure: ArticleFigure, variant: Variant) -> bool:
+    return (
+        variant.factors["level"] == figure.level
+        and figure.legs in (0, variant.factors["legs"])
+        and figure.drives in (0, variant.drives)
+    )
+
+
+def _lines(quantity: Quantity, cells: Sequence[OnLayout]) -> list[FigureLine]:
+    """Return a line for each layout, workload, operation, concurrency and file."""
+    groups: dict[tuple[object, ...], list[OnLayout]] = {}
+    for each in cells:
+        identity = {k: v for k, v in each.identity.items() if k != "block_size_bytes"}
+        groups.setdefault(tuple(identity.items()), []).append(each)
+    kept = [group for group in groups.values() if len(group) >= SIZES_MIN]
+    several = len({group[0].variant.target for group in kept}) > 1
+    return [_line(quantity, group, several=several) for group in kept]
+
+
+def _line(quantity: Quantity, group: Sequence[OnLayout], *, several: bool) -> FigureLine:
+    ordered = sorted(group, key=lambda each: int(each.identity["block_size_bytes"]))
+    identity = ordered[0].identity
+    words = [ordered[0].variant.target] if several else []
+    words += [str(identity["operation"]), format_plural(_concurrency(identity), "thread")]
+    words += [f"{identity['file']} file"] if "file" in identity else []
+    return FigureLine(
+        name=", ".join(words),
+        operation=str(identity["operation"]),
+        points=[
+            FigurePoint(
+                x=int(each.identity["block_size_bytes"]),
+                target=each.variant.target,
+                y=each.summary.bandwidth if quantity == "bandwidth" else each.summary.iops,
+            )
+            for each in ordered
+        ],
+    )
+
+
+def _of_other_layouts(cells: Sequence[OnLayout], shown: set[str]) -> list[DrawnFigure]:
+    """Return the figures 6 and 7 of the layouts that the article has not, without a number."""
+    random = [
+        each
+        for each in cells
+        if each.identity.get("pattern") == "random" and each.variant.target not in shown
+    ]
+    drawn = []
+    for target in dict.fromkeys(each.variant.target for each in random):
+        own = [each for each in random if each.variant.target == target]
+        for quantity, title in TITLES.items():
+            if lines := _lines(quantity, own):
+                drawn.append(_drawn(0, f"{title}: {target}", "block_size_bytes", quantity, lines))
+    return drawn

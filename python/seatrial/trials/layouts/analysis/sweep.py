@@ -1,0 +1,167 @@
+"""What more drives give: figures against the number of drives, and where they stop to grow."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final
+
+from seatrial.findings.model import CellSummary
+from seatrial.stats.estimate import Estimate
+from seatrial.stats.estimates import counted
+from seatrial.stats.running import running
+from seatrial.stats.saturation import Saturation, saturation
+from seatrial.stats.wording import format_estimate, format_plural, is_on_database, operation_words
+from seatrial.study.cell import FactorValue
+from seatrial.trials.layouts.analysis.model import ArraySaturation, SweepPoint, SweepSeries, Variant
+from seatrial.trials.layouts.analysis.samples import is_breaking_summary, variant_of
+
+WITH_DRIVES: Final = ("layout", "drives", "size_bytes")
+"""Factors of a layout that go with the number of drives, and tell no series from another."""
+POINTS_MIN: Final = 2
+RATES_NAMED: Final = {"read": "read bandwidth", "write": "write bandwidth"}
+
+Factors = dict[str, FactorValue]
+
+
+def sweeps(cells: Sequence[CellSummary]) -> list[SweepSeries]:
+    """Return each series of layouts that differ in nothing but their number of drives.
+
+    Cells that break something are left out: an array that lacks a drive is another array. So are
+    those in which nothing completed, whose rate of 0 is no figure of so many drives.
+    """
+    own = [
+        (summary, variant)
+        for summary in cells
+        if not summary.blank
+        and not is_breaking_summary(summary)
+        and (variant := variant_of(summary))
+    ]
+    groups: dict[Hashable, list[tuple[CellSummary, Variant]]] = {}
+    for summary, variant in own:
+        key = (summary.cell.key_without_target, _as_key(_factors(variant)))
+        groups.setdefault(key, []).append((summary, variant))
+    parts = [part for group in groups.values() for part in _told_apart(group)]
+    parts = [part for part in parts if len(part) >= POINTS_MIN]
+    names = _names([_factors(part[0][1]) for part in parts])
+    return [_series(part, names) for part in parts]
+
+
+def _factors(variant: Variant) -> Factors:
+    return {name: value for name, value in variant.factors.items() if name not in WITH_DRIVES}
+
+
+def _as_key(factors: Mapping[str, FactorValue]) -> Hashable:
+    return tuple(sorted((name, str(value)) for name, value in factors.items()))
+
+
+def _told_apart(
+    group: Sequence[tuple[CellSummary, Variant]],
+) -> list[list[tuple[CellSummary, Variant]]]:
+    """Return a group whole, or by name of the layout where a number of drives is in it twice."""
+    drives = [variant.drives for _, variant in group]
+    if len(set(drives)) == len(drives):
+        return [list(group)]
+    by_name: dict[FactorValue, list[tuple[CellSummary, Variant]]] = {}
+    for summary, variant in group:
+        by_name.setdefault(variant.factors["layout"], []).append((summary, variant))
+    parts = by_name.values()
+    return [part for part in parts if len({each.drives for _, each in part}) == len(part)]
+
+
+def _names(every: Sequence[Factors]) -> dict[Hashable, str]:
+    """Return what to call each series: its level, and what else tells it from the others."""
+    keys = dict.fromkeys(name for factors in every for name in factors)
+    varying = [
+        name
+        for name in keys
+        if name != "level" and len({str(factors.get(name)) for factors in every}) > 1
+    ]
+    return {_as_key(factors): _name(factors, varying) for factors in every}
+
+
+def _name(factors: Factors, varying: Sequence[str]) -> str:
+    told = [word(name, factors[name]) for name in varying if name in factors]
+    return ", ".join([str(factors["level"]), *told])
+
+
+def word(name: str, value: FactorValue) -> str:
+    """Return a factor of a layout in short: ``md+lvm``, ``2 legs``, ``chunk 64 KiB``."""
+    if name in ("level", "backend", "filesystem", "layout"):
+        return str(value)
+    if name in ("legs", "spares", "drives"):
+        return format_plural(int(value), name.removesuffix("s"))
+    if name == "read_ahead_kib":
+        return "the kernel's read-ahead" if value == -1 else f"read-ahead {value} KiB"
+    if name == "scheduler":
+        return f"scheduler {value}" if value else "the drives' own scheduler"
+    if name.endswith("_kib"):
+        return f"{name.removesuffix('_kib').replace('_', ' ')} {value} KiB"
+    return f"{name.replace('_', ' ')} {value}"
+
+
+def _series(
+    part: Sequence[tuple[CellSummary, Variant]], names: Mapping[Hashable, str]
+) -> SweepSeries:
+    ordered = sorted(part, key=lambda pair: pair[1].drives)
+    first, variant = ordered[0]
+    identity = {k: v for k, v in first.cell.identity().items() if k != "target"}
+    return SweepSeries(
+        name=names[_as_key(_factors(variant))],
+        factors=_factors(variant),
+        cell=identity,
+        points=[_point(summary, each) for summary, each in ordered],
+        saturation=_saturation(ordered, identity),
+    )
+
+
+def _point(summary: CellSummary, variant: Variant) -> SweepPoint:
+    return SweepPoint(
+        drives=variant.drives,
+        target=variant.target,
+        rate=summary.iops,
+        bandwidth=summary.bandwidth,
+        p99=_p99(summary),
+    )
+
+
+def _p99(summary: CellSummary) -> Estimate | None:
+    """Return the p99 of the cell's own operation, or of the only kind that it has."""
+    known = summary.latency
+    own = known.get(summary.cell.operation)
+    if own is None and len(known) == 1:
+        own = next(iter(known.values()))
+    return own.get("p99") if own else None
+
+
+def _saturation(
+    ordered: Sequence[tuple[CellSummary, Variant]], cell: Factors
+) -> ArraySaturation | None:
+    """Return from how many drives on there is no more; the rounds stand for series."""
+    rates: dict[int, dict[Hashable, float]] = {
+        variant.drives: {
+            sample.round: running(sample).completed_per_s for sample in counted(summary.samples)
+        }
+        for summary, variant in ordered
+    }
+    reached = saturation(rates, from_lowest=True)
+    if reached is None:
+        return None
+    return ArraySaturation(
+        drives=reached.count,
+        gain_before=reached.gain_before,
+        gain_beyond=reached.gain_beyond,
+        drives_max=reached.most,
+        sentence=_sentence(reached, cell),
+    )
+
+
+def _sentence(reached: Saturation, cell: Factors) -> str:
+    operation = str(cell["operation"])
+    what = RATES_NAMED.get(
+        operation, "transactions" if is_on_database(cell) else operation_words(operation)
+    )
+    gain = format_estimate(reached.gain_beyond)
+    return (
+        f"No more {what} from {reached.count} drives on: up to {reached.most} give {gain} of "
+        "that at most."
+    )

@@ -1,0 +1,270 @@
+"""Whether what lies on drives, arrays and file systems begins where the layer below begins.
+
+A request that crosses a chunk, or a sector of the drive, for nothing costs two: no error tells it.
+
+Sources: the kernel's Documentation/ABI/stable/sysfs-block (``alignment_offset``,
+``queue/physical_block_size``, ``queue/optimal_io_size``), xfs_info(8) ``sunit`` and ``swidth``,
+dumpe2fs(8) ``RAID stride`` and ``RAID stripe width``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from seatrial.errors import TargetError
+from seatrial.machine.fingerprint.layers import sectors_bytes
+from seatrial.machine.fingerprint.tree import LIVE, SystemTree
+from seatrial.machine.sysblock import BlockNode, node_by_name, node_by_number
+from seatrial.study.units import format_size
+from seatrial.trials.layouts.build import filesystems, md_array, volume_group
+from seatrial.trials.layouts.build.backend import Built
+from seatrial.trials.layouts.build.running import attempt
+
+PAGE_BYTES: Final = 4096
+"""What a flash drive writes at least, whatever sector it tells of."""
+_SECTOR_BYTES: Final = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriveGeometry:
+    """Where one drive's part in an array lies.
+
+    Attributes:
+        physical_bytes: What it writes at once.
+        start_bytes: Where it begins on its disk; 0 where it is no partition.
+        shift_bytes: By how much its own first sector is off (``alignment_offset``).
+        data_offset_bytes: Where an array's data begin on it; None where nothing tells.
+    """
+
+    physical_bytes: int
+    start_bytes: int = 0
+    shift_bytes: int = 0
+    data_offset_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesystemGeometry:
+    """What a file system takes the stripes below it for.
+
+    Attributes:
+        kind: Such as ``xfs``.
+        unit_bytes: What lies on one drive before the next follows; 0 where it knows of none.
+        width_bytes: Data of a full stripe; 0 where it knows of none.
+    """
+
+    kind: str
+    unit_bytes: int
+    width_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometry:
+    """What lies where in an array that stands.
+
+    Attributes:
+        drives: Of each drive, by its path.
+        unit_bytes: What lies on one drive before the next follows, as planned; 0 without stripes.
+        width_bytes: Data of a full stripe, as planned; 0 without stripes.
+        told_units: ``optimal_io_size`` (bytes) of the array's devices, where the kernel tells one.
+        leg_width_bytes: Data of a full stripe of one leg under a volume group.
+        extent_starts: Where LVM's extents begin on each leg (bytes), by its path.
+        filesystems: Of each file system on the array.
+    """
+
+    drives: Mapping[str, DriveGeometry] = field(default_factory=dict)
+    unit_bytes: int = 0
+    width_bytes: int = 0
+    told_units: Mapping[str, int] = field(default_factory=dict)
+    leg_width_bytes: int = 0
+    extent_starts: Mapping[str, int] = field(default_factory=dict)
+    filesystems: tuple[FilesystemGeometry, ...] = ()
+
+
+def check_alignment(built: Built) -> list[str]:
+    """Return what of an array is not aligned, as sentences; empty where all is.
+
+    Raises:
+        TargetError: when LVM does not tell where its extents begin.
+    """
+    return misaligned(read_geometry(built))
+
+
+def misaligned(geometry: Geometry) -> list[str]:
+    """Return what is not aligned, as sentences; empty where all is."""
+    return [
+        *(text for path, drive in geometry.drives.items() for text in _of_drive(path, drive)),
+        *_of_extents(geometry),
+        *_of_devices(geometry),
+        *(text for each in geometry.filesystems for text in _of_filesystem(each, geometry)),
+    ]
+
+
+def read_geometry(built: Built, tree: SystemTree = LIVE) -> Geometry:
+    """Return what lies where in an array.
+
+    Raises:
+        TargetError: when LVM does not tell where its extents begin.
+    """
+    spec = built.spec
+    stripes = filesystems.stripes_of(spec)
+    unit_bytes = stripes.unit_kib * filesystems.KIB
+    devices = {path: _node(path, tree) for path in built.construction.devices}
+    told = {
+        path: tree.integer(f"{node.directory}/queue/optimal_io_size") or 0
+        for path, node in devices.items()
+        if node is not None
+    }
+    over_lvm = spec.backend == "md+lvm" and spec.expose != "legs"
+    legs = built.construction.leg_devices
+    data = int(spec.facts.data_members(spec.drives))
+    return Geometry(
+        drives=dict(_drives(built, tree)),
+        unit_bytes=unit_bytes,
+        width_bytes=unit_bytes * stripes.count if unit_bytes else 0,
+        told_units={path: size_bytes for path, size_bytes in told.items() if size_bytes},
+        leg_width_bytes=spec.chunk_kib * filesystems.KIB * data if over_lvm and data > 1 else 0,
+        extent_starts=volume_group.pe_starts_bytes(built.name, legs) if over_lvm else {},
+        filesystems=tuple(_filesystems(built)),
+    )
+
+
+def parse_xfs(text: str) -> FilesystemGeometry | None:
+    """Return what ``xfs_info`` tells of the stripes; None where it tells nothing."""
+    found = re.search(r"data\s+=\s+bsize=(\d+).*?sunit=(\d+)\s+swidth=(\d+) blks", text, re.DOTALL)
+    if found is None:
+        return None
+    block_bytes, unit, width = (int(number) for number in found.groups())
+    return FilesystemGeometry(
+        kind="xfs", unit_bytes=unit * block_bytes, width_bytes=width * block_bytes
+    )
+
+
+def parse_ext4(text: str) -> FilesystemGeometry | None:
+    """Return what ``dumpe2fs -h`` tells of the stripes; None where it is no header."""
+    told = {name: int(number) for name, number in re.findall(r"^([\w ]+):\s+(\d+)$", text, re.M)}
+    if "Block size" not in told:
+        return None
+    block_bytes = told["Block size"]
+    return FilesystemGeometry(
+        kind="ext4",
+        unit_bytes=told.get("RAID stride", 0) * block_bytes,
+        width_bytes=told.get("RAID stripe width", 0) * block_bytes,
+    )
+
+
+def _of_drive(path: str, drive: DriveGeometry) -> Iterator[str]:
+    grain_bytes = max(drive.physical_bytes, PAGE_BYTES)
+    if drive.shift_bytes:
+        yield (
+            f"{path} begins {format_size(drive.shift_bytes)} before a physical sector of its disk "
+            "(alignment_offset)."
+        )
+    if drive.start_bytes % grain_bytes:
+        yield (
+            f"The partition {path} begins at {format_size(drive.start_bytes)} of its disk, no "
+            f"multiple of {format_size(grain_bytes)}: every request crosses a sector more than it "
+            "has to."
+        )
+    if drive.data_offset_bytes and drive.data_offset_bytes % grain_bytes:
+        yield (
+            f"The array's data begin at {format_size(drive.data_offset_bytes)} of {path}, no "
+            f"multiple of {format_size(grain_bytes)}."
+        )
+
+
+def _of_extents(geometry: Geometry) -> Iterator[str]:
+    width_bytes = geometry.leg_width_bytes
+    for path, start_bytes in geometry.extent_starts.items():
+        if width_bytes and start_bytes % width_bytes:
+            yield (
+                f"LVM's data begin at {format_size(start_bytes)} of {path}, no multiple of its "
+                f"full stripe of {format_size(width_bytes)}: full-stripe writes become partial "
+                "ones."
+            )
+
+
+def _of_devices(geometry: Geometry) -> Iterator[str]:
+    unit_bytes, width_bytes = geometry.unit_bytes, geometry.width_bytes
+    for path, told_bytes in geometry.told_units.items():
+        if unit_bytes and told_bytes % unit_bytes and width_bytes % told_bytes:
+            yield (
+                f"{path} tells file systems of stripes of {format_size(told_bytes)}, and has "
+                f"such of {format_size(width_bytes)}."
+            )
+
+
+def _of_filesystem(system: FilesystemGeometry, geometry: Geometry) -> Iterator[str]:
+    wanted, width = geometry.unit_bytes, geometry.width_bytes
+    if not wanted and system.width_bytes <= system.unit_bytes:
+        # md tells of a chunk in a RAID 0 of one drive, too: its stripes are that chunk alone.
+        return
+    if wanted and not system.unit_bytes:
+        yield (
+            f"{system.kind} knows nothing of the array's stripes of {format_size(wanted)}, so its "
+            "files begin anywhere in them."
+        )
+    elif system.unit_bytes != wanted:
+        real = f"the array's is {format_size(wanted)}" if wanted else "the array has no stripes"
+        yield f"{system.kind} is made for a chunk of {format_size(system.unit_bytes)}, and {real}."
+    elif system.width_bytes != width:
+        yield (
+            f"{system.kind} is made for full stripes of {format_size(system.width_bytes)}, and the "
+            f"array's are of {format_size(width)}."
+        )
+
+
+def _drives(built: Built, tree: SystemTree) -> Iterator[tuple[str, DriveGeometry]]:
+    offsets = {
+        name: offset
+        for leg in built.construction.leg_devices
+        for name, offset in md_array.data_offsets_bytes(leg, tree).items()
+    }
+    for path in built.assigned.used:
+        node = _node(path, tree)
+        if node is None:
+            continue
+        disk = node.disk()
+        below = _bottom(disk, tree)
+        yield (
+            path,
+            DriveGeometry(
+                physical_bytes=tree.integer(f"{below.directory}/queue/physical_block_size")
+                or _SECTOR_BYTES,
+                start_bytes=sectors_bytes(tree, f"{node.directory}/start") or 0,
+                shift_bytes=tree.integer(f"{node.directory}/alignment_offset") or 0,
+                data_offset_bytes=offsets.get(node.name),
+            ),
+        )
+
+
+def _bottom(node: BlockNode, tree: SystemTree) -> BlockNode:
+    """Return what a wrapped drive lies on; the drive itself where nothing is laid over it."""
+    for name in tree.names(f"{node.directory}/slaves"):
+        found = node_by_name(name, tree)
+        if found is not None:
+            return found.disk()
+    return node
+
+
+def _filesystems(built: Built) -> Iterator[FilesystemGeometry]:
+    kind = built.spec.filesystem
+    for device, folder in zip(built.construction.devices, built.folders, strict=False):
+        command = ["xfs_info", folder] if kind == "xfs" else ["dumpe2fs", "-h", device]
+        if kind not in {"xfs", "ext4"}:
+            continue
+        try:
+            text = attempt(command).output
+        except TargetError:
+            # What made the file system is there, what tells of it may not be: then nobody knows.
+            continue
+        found = parse_xfs(text) if kind == "xfs" else parse_ext4(text)
+        if found is not None:
+            yield found
+
+
+def _node(path: str, tree: SystemTree) -> BlockNode | None:
+    number = tree.block_number(path)
+    return node_by_number(number, tree) if number else None

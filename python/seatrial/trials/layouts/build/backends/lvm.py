@@ -1,0 +1,138 @@
+"""lvm: striped volumes, and those of LVM's own raid types (dm-raid)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from seatrial.errors import TargetError
+from seatrial.machine.undoer import Undoer
+from seatrial.trials.layouts.build import volume_group
+from seatrial.trials.layouts.build.backend import (
+    ArrayState,
+    Backend,
+    Built,
+    Construction,
+    Program,
+    Step,
+)
+from seatrial.trials.layouts.build.deeds import fail_drive
+from seatrial.trials.layouts.build.md_legs import leg_name
+from seatrial.trials.layouts.build.volume_group import Member
+from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
+
+
+class Lvm(Backend):
+    """Volumes of LVM, each in a group of its own: one, or several side by side."""
+
+    name: ClassVar[str] = "lvm"
+    levels: ClassVar[tuple[str, ...]] = volume_group.LEVELS_OF_LVM
+    programs: ClassVar[tuple[Program, ...]] = volume_group.PROGRAMS
+    undoers: ClassVar[dict[str, Undoer]] = volume_group.LVM_UNDOERS
+
+    def obstacle(self) -> str:
+        """Return why this kernel has no LVM."""
+        return volume_group.lvm_obstacle()
+
+    def check(self, spec: LayoutSpec) -> str:
+        """Return what LVM's raid types have not."""
+        return volume_group.unfit(
+            spec.level, spec.drives, spec.chunk_kib, is_clean=not spec.initial_sync
+        )
+
+    def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
+        """Return the creation of a group and a volume for each leg."""
+        steps = []
+        for place in range(spec.legs):
+            members = [
+                *(Member(path=path) for path in assigned.legs[place]),
+                *(Member(path=path, serves=False) for path in assigned.spares[place]),
+            ]
+            steps += volume_group.create_steps(
+                leg_name(name, place + 1),
+                members,
+                later=assigned.unused,
+                level=spec.level,
+                stripe_kib=spec.chunk_kib,
+                member_bytes=spec.member_bytes,
+                is_clean=not spec.initial_sync,
+            )
+        nodes = tuple(volume_group.node(leg_name(name, leg + 1)) for leg in range(spec.legs))
+        return Construction(steps=tuple(steps), devices=nodes, leg_devices=nodes)
+
+    def describe(self, built: Built) -> dict[str, str]:
+        """Return what LVM tells of the first leg."""
+        told = volume_group.facts(leg_name(built.name, 1), _devices(built))
+        told["initial_sync"] = "done" if built.spec.initial_sync else "left out: told to be clean"
+        return told
+
+    def state(self, built: Built, leg: int) -> ArrayState:
+        """Return how a leg is now."""
+        return volume_group.state(leg_name(built.name, leg), built.spec.level)
+
+    def fail(self, built: Built, leg: int, member: int) -> str:
+        """Make the drive itself fail, for LVM cannot be told; a spare takes its place.
+
+        Raises:
+            TargetError: when the drive cannot be made to fail.
+        """
+        group = leg_name(built.name, leg)
+        active, spares = built.assigned.legs[leg - 1], built.assigned.spares[leg - 1]
+        drive = active[member - 1]
+        failed_before = volume_group.failed_count(group)
+        fail_drive(drive)
+        if not built.spec.facts.losses_survived(built.spec.drives):
+            return drive
+        volume_group.notice(group, failed_before)
+        if spares:
+            volume_group.repair(group, _devices(built))
+            active[member - 1] = spares.pop(0)
+        return drive
+
+    def replace(self, built: Built, leg: int, member: int, new_device: str) -> None:
+        """Have another drive take the place of one that failed.
+
+        Raises:
+            TargetError: when there is nothing to rebuild from, or LVM refuses.
+        """
+        if not built.spec.facts.losses_survived(built.spec.drives):
+            raise TargetError(
+                seen=f"Drive {member} of leg {leg} cannot be replaced",
+                cause=f"Level {built.spec.level} has no copies or parity to rebuild its data from",
+                next_step="Build the layout anew, or choose a level with redundancy",
+            )
+        group = leg_name(built.name, leg)
+        volume_group.extend(group, _devices(built), new_device)
+        volume_group.repair(group, _devices(built))
+        built.assigned.legs[leg - 1][member - 1] = new_device
+        if new_device in built.assigned.unused:
+            built.assigned.unused.remove(new_device)
+
+    def start_scrub(self, built: Built, leg: int) -> None:
+        """Start to check a leg."""
+        volume_group.scrub(leg_name(built.name, leg), _devices(built))
+
+    def mismatch_blocks(self, built: Built, leg: int) -> int | None:
+        """Return what the last check of a leg found not to agree (blocks of 512 bytes)."""
+        return volume_group.mismatch_blocks(leg_name(built.name, leg))
+
+    def hasten(self, built: Built) -> list[Step]:
+        """Return the steps that lift the kernel's speed limits."""
+        redundant = built.spec.facts.losses_survived(built.spec.drives)
+        return volume_group.hasten_steps() if redundant else []
+
+    def limit_rebuild(self, built: Built, kib_per_s: int) -> list[Step]:
+        """Return the steps that limit the rebuild of every leg."""
+        if not built.spec.facts.losses_survived(built.spec.drives):
+            return []
+        groups = [leg_name(built.name, leg) for leg in range(1, built.spec.legs + 1)]
+        devices = _devices(built)
+        return [
+            step for group in groups for step in volume_group.limit_steps(group, devices, kib_per_s)
+        ]
+
+
+def _devices(built: Built) -> list[str]:
+    return [*built.assigned.used, *built.assigned.unused]
+
+
+BACKEND: Final = Lvm()

@@ -1,0 +1,60 @@
+"""single: a drive as it is, or several side by side: what every array is compared with."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from seatrial.errors import TargetError
+from seatrial.machine.undoer import Undoer
+from seatrial.trials.layouts.build import md_legs
+from seatrial.trials.layouts.build.backend import ArrayState, Backend, Built, Construction, Program
+from seatrial.trials.layouts.build.filesystems import FILESYSTEM_UNDOERS
+from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
+
+
+class Single(Backend):
+    """Bare drives."""
+
+    name: ClassVar[str] = "single"
+    levels: ClassVar[tuple[str, ...]] = ("single",)
+    programs: ClassVar[tuple[Program, ...]] = ()
+    undoers: ClassVar[dict[str, Undoer]] = FILESYSTEM_UNDOERS
+    parts: ClassVar[frozenset[str]] = frozenset()
+
+    def check(self, spec: LayoutSpec) -> str:
+        """Return that it takes one drive a leg."""
+        if spec.drives != 1:
+            return f"single is one drive, and {spec.drives} are given; raid0 stripes over several"
+        return ""
+
+    def plan(self, spec: LayoutSpec, assigned: Assigned, name: str) -> Construction:
+        """Return the drives themselves; nothing is to be built."""
+        drives = tuple(leg[0] for leg in assigned.legs)
+        return Construction(steps=(), devices=drives, leg_devices=drives)
+
+    def describe(self, built: Built) -> dict[str, str]:
+        """Return nothing: the run's context tells of the drive."""
+        return {}
+
+    def state(self, built: Built, leg: int) -> ArrayState:
+        """Return whether the drive answers."""
+        return md_legs.state(built, leg)
+
+    def fail(self, built: Built, leg: int, member: int) -> str:
+        """Make the drive itself fail."""
+        return md_legs.fail(built, leg, member)
+
+    def replace(self, built: Built, leg: int, member: int, new_device: str) -> None:
+        """Refuse: there is nothing to rebuild its data from.
+
+        Raises:
+            TargetError: always.
+        """
+        raise TargetError(
+            seen=f"{built.assigned.legs[leg - 1][0]} cannot be replaced",
+            cause="A single drive has no copies or parity to rebuild its data from",
+            next_step="Build the layout anew, or choose a level with redundancy",
+        )
+
+
+BACKEND: Final = Single()

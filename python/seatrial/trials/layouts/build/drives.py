@@ -1,0 +1,280 @@
+"""The drives of a study, opened for a run: devices that the guard lets pass, or loop devices.
+
+They are the same for the whole run; before every build they are looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from seatrial.errors import DirectError, RefusedError, StudyError, TargetError
+from seatrial.machine.device import Device, open_device
+from seatrial.machine.direct import direct_alignment
+from seatrial.machine.file import TrialFolder
+from seatrial.machine.fingerprint.medium import Extent, extent_of_device, number_text
+from seatrial.machine.fingerprint.tree import LIVE
+from seatrial.machine.guard import DeviceState, bearing, inspect, require_permitted
+from seatrial.machine.loop import LoopDevice, attach, detach, truncate_backing
+from seatrial.machine.undo import UndoJournal, Undone
+from seatrial.machine.uses import Survey, exclusive_use, uses_of_device
+from seatrial.trials.layouts.build.running import run_checked
+from seatrial.trials.layouts.study.drives import DriveInfo, parse_drives
+from seatrial.trials.layouts.study.layout import Drives
+
+_USES_SHOWN_MAX: Final = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Refused:
+    """A device that the guard does not let pass: ``why`` is a phrase, ``release`` a way out."""
+
+    state: DeviceState
+    why: str
+    release: str = ""
+
+
+class OpenDrives:
+    """The drives of a run, in the study's order; as a context it gives them back at the end.
+
+    Args:
+        drives: What the study or the command line says.
+        run_id: The run, whose mark the folder of the loop devices' files bears.
+        journal: Where every change is recorded.
+        destroy: The words of ``--destroy``, separated by commas: the serial number of each
+            device, or its path where it has none. Loop devices of the run's own need none.
+        needed: How many drives the largest variant needs.
+
+    Attributes:
+        paths: The devices, once they are open.
+    """
+
+    def __init__(
+        self,
+        drives: Drives,
+        run_id: str,
+        journal: UndoJournal,
+        destroy: str | None,
+        needed: int,
+    ) -> None:
+        self.paths: list[str] = []
+        self._drives = drives
+        self._run_id = run_id
+        self._journal = journal
+        self._words = frozenset(word.strip() for word in (destroy or "").split(",") if word.strip())
+        self._needed = needed
+        self._folder: TrialFolder | None = None
+        self._loops: list[LoopDevice] = []
+        self._loop_bytes = 0
+
+    def open(self) -> Self:
+        """Judge the devices, or make the loop devices.
+
+        Raises:
+            StudyError: when too few are named, or none, or the lab's outside of it.
+            RefusedError: when the guard does not let all of them pass; it tells of each.
+            TargetError: when one cannot be used, or loop devices cannot be had.
+            SpaceError: when their files would not fit into the folder.
+            UsageError: when the journal cannot be written.
+        """
+        if self._drives.loop:
+            self._make_loops()
+        elif self._drives.devices:
+            self._take_devices()
+        else:
+            raise _none_named(self._needed, of_lab=bool(self._drives.lab))
+        return self
+
+    def ready(self) -> None:
+        """Look at the drives again before a build; loop devices are made whole and empty.
+
+        Raises:
+            RefusedError: when somebody has taken a device, or another one bears its name.
+            TargetError: when one cannot be used any more.
+        """
+        for loop in self._loops:
+            _renew(loop, self._loop_bytes)
+        if self._drives.devices:
+            _judge(self._drives.devices, self._words)
+
+    def known(self) -> dict[str, DriveInfo]:
+        """Return what a plan must know of the open drives, by path."""
+        return looked_at(self.paths)
+
+    def close(self) -> list[Undone]:
+        """Give the drives back: detach loop devices and remove their files.
+
+        What fails stays in the journal for ``clean``.
+        """
+        told = [detach(loop, self._journal) for loop in reversed(self._loops)]
+        if self._folder is not None:
+            told.append(self._folder.remove())
+        self._loops, self._folder, self.paths = [], None, []
+        return told
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def _take_devices(self) -> None:
+        devices = self._drives.devices
+        _require_enough(len(devices), self._needed)
+        self.paths = [str(state.path) for state in _judge(devices, self._words)]
+
+    def _make_loops(self) -> None:
+        count, self._loop_bytes = parse_drives(self._drives.loop)
+        _require_enough(count, self._needed)
+        # A folder of their own: that in which file systems are mounted goes with each layout.
+        name = f"{self._run_id}-drives"
+        folder = TrialFolder(self._drives.folder or Path.cwd(), name, self._journal)
+        self._folder = folder
+        try:
+            folder.open(count * self._loop_bytes, direct=False, shrink_option="--loop")
+            direct = _takes_direct(folder.path)
+            for number in range(1, count + 1):
+                backing = folder.file(f"drive{number}.img")
+                with backing.open("ab") as file:
+                    file.truncate(self._loop_bytes)
+                self._loops.append(attach(backing, self._journal, direct=direct))
+        except BaseException:
+            self.close()
+            raise
+        self.paths = [str(loop.path) for loop in self._loops]
+
+
+def looked_at(devices: Sequence[str]) -> dict[str, DriveInfo]:
+    """Return what can be seen of some devices without claiming them, by path as given.
+
+    Raises:
+        TargetError: when one does not exist or may not be read.
+    """
+    return {path: _info(path, open_device(path)) for path in devices}
+
+
+def _info(path: str, device: Device) -> DriveInfo:
+    return DriveInfo(
+        name=path,
+        size_bytes=device.size_bytes,
+        logical_block_bytes=device.logical_block_bytes,
+    )
+
+
+def _judge(devices: Sequence[str], words: frozenset[str]) -> list[DeviceState]:
+    """Let the guard judge every device; nothing stays claimed, for the tools must claim them.
+
+    Raises:
+        RefusedError: when it refuses any; the sentence tells of each.
+        TargetError: when one is no block device or cannot be written.
+    """
+    survey = Survey()
+    states = [inspect(path, survey=survey) for path in devices]
+    for state in states:
+        if state.kind != "block" or state.size_bytes == 0:
+            raise _no_drive(state)
+    _require_apart(devices, states)
+    refused = [each for state in states if (each := _refusal(state, words))]
+    if refused:
+        raise _refused(states, refused)
+    for state in states:
+        require_permitted(state, destroy=state.destroy_word)
+    return states
+
+
+def _refusal(state: DeviceState, words: frozenset[str]) -> _Refused | None:
+    if state.uses:
+        shown = ", ".join(use.phrase for use in state.uses[:_USES_SHOWN_MAX])
+        return _Refused(state=state, why=shown, release=state.uses[0].release)
+    if state.destroy_word not in words:
+        return _Refused(state=state, why=f"{bearing(state)} and is not named")
+    return None
+
+
+def _require_apart(given: Sequence[str], states: Sequence[DeviceState]) -> None:
+    """Check that no two names mean the same bytes, by links, partitions or two paths to a disk."""
+    taken: list[tuple[str, Extent]] = []
+    for name, state in zip(given, states, strict=True):
+        extent = extent_of_device(LIVE, number_text(state.identity.st_rdev))
+        shared = next((other for other, theirs in taken if extent.overlaps(theirs)), None)
+        if shared:
+            raise RefusedError(
+                seen=f"{shared} and {name} are both named as drives, but share their bytes",
+                cause="One is a link to the other, a partition of it, or another path to its disk",
+                next_step="Name each drive once; `lsblk` shows what belongs to what",
+            )
+        taken.append((name, extent))
+
+
+def _refused(states: Sequence[DeviceState], refused: Sequence[_Refused]) -> RefusedError:
+    each = "; ".join(f"{one.state} {one.why}" for one in refused)
+    in_use = [one for one in refused if one.release]
+    words = ",".join(dict.fromkeys(state.destroy_word for state in states))
+    free = f"First {in_use[0].release}, or name another drive. " if in_use else ""
+    return RefusedError(
+        seen=f"{len(refused)} of {len(states)} drives are refused, nothing was written: {each}",
+        cause="Layouts are built of whole drives, and all data on them would be lost: each must"
+        " be free, and named on purpose by its serial number, or its path where it has none",
+        next_step=f"{free}To destroy what they hold, repeat the command with `--destroy {words}`",
+    )
+
+
+def _renew(loop: LoopDevice, size_bytes: int) -> None:
+    """Give a loop device a file of holes again, whatever was done to it."""
+    claimed = exclusive_use(loop.path)
+    if claimed:
+        uses = uses_of_device(number_text(loop.path.stat().st_rdev)) or [claimed]
+        raise TargetError(
+            seen=f"{loop.path} {uses[0].phrase}",
+            cause="The array that stood on it before was not taken apart",
+            next_step=f"Run `seatrial clean`, or {uses[0].release}",
+        )
+    truncate_backing(str(loop.path), 0)
+    truncate_backing(str(loop.path), size_bytes)
+    run_checked(["losetup", "--set-capacity", str(loop.path)])
+    run_checked(["blockdev", "--flushbufs", str(loop.path)])
+
+
+def _takes_direct(folder: Path) -> bool:
+    """Tell whether files there can be read past the page cache, so that drives are not memory."""
+    try:
+        direct_alignment(folder)
+    except DirectError:
+        return False
+    return True
+
+
+def _require_enough(count: int, needed: int) -> None:
+    if count >= needed:
+        return
+    raise StudyError(
+        seen=f"The largest layout needs {needed} drives, and {count} are named",
+        cause="Every active drive, spare, log and cache is a drive of its own",
+        next_step=f"Name {needed} with --devices, or make them with --loop {needed}x2G",
+    )
+
+
+def _none_named(needed: int, *, of_lab: bool) -> StudyError:
+    count = max(needed, 1)
+    if of_lab:
+        return StudyError(
+            seen="The study's drives are virtual disks of the lab, and this is not the lab",
+            cause="`lab` of [drives] holds only inside of it",
+            next_step="Run the study with `seatrial lab`, or give --devices or --loop",
+        )
+    return StudyError(
+        seen="The study has layouts, but names no drives to build them of",
+        cause="Neither [drives] nor an option says which",
+        next_step=f"Give --loop {count}x2G, or {count} drives with --devices",
+    )
+
+
+def _no_drive(state: DeviceState) -> TargetError:
+    what = "is a regular file" if state.kind != "block" else "has a size of 0 bytes"
+    return TargetError(
+        seen=f"{state.path} {what}, and arrays are built of block devices",
+        cause="A file was named, or a device that has no medium",
+        next_step="`lsblk` lists the devices; --loop makes some of files",
+    )

@@ -1,0 +1,414 @@
+"""Arrays of the kernel's md driver: created, asked by sysfs, broken, mended and undone.
+
+Sources: mdadm(8); the kernel's Documentation/admin-guide/md.rst for the files under ``md/``.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from seatrial.errors import TargetError
+from seatrial.machine.fingerprint.layers import sectors_bytes
+from seatrial.machine.fingerprint.tree import LIVE, SystemTree
+from seatrial.machine.undoer import Result, Undoer, comes_true, failed, gone, undone
+from seatrial.trials.layouts.build.backend import ArrayState, Program, Step
+from seatrial.trials.layouts.build.failing import answers
+from seatrial.trials.layouts.build.md_superblock import array_uuid
+from seatrial.trials.layouts.build.names import MD_NAME_MAX, identity, shortened
+from seatrial.trials.layouts.build.running import attempt, run_checked
+from seatrial.trials.layouts.build.tuning import setting_step
+from seatrial.trials.layouts.study.levels import LEVELS
+
+PROGRAM: Final = Program(name="mdadm", package="mdadm")
+LEVELS_OF_MD: Final = ("raid0", "raid1", "raid10", "raid5", "raid6")
+FIRST_NUMBER: Final = 200
+"""mdadm and udev count down from 127; the kernel makes nodes for numbers below 512."""
+_NUMBERS_END: Final = 512
+_FASTEST_KIB_PER_S: Final = 20_000_000
+_LOWEST_KIB_PER_S: Final = 1000
+"""md's own lower limit (Documentation/admin-guide/md.rst, ``speed_limit_min``)."""
+_SLOT_PATIENCE_S: Final = 5.0
+_ROUNDS_MAX: Final = 5
+_UNSTARTED: Final = frozenset({"clear", "inactive"})
+_OPERATIONS: Final = {
+    "recover": "rebuild",
+    "resync": "resync",
+    "check": "scrub",
+    "repair": "scrub",
+}
+
+
+def md_obstacle(tree: SystemTree = LIVE) -> str:
+    """Return why this kernel has no md arrays, as a sentence; empty where it has."""
+    if tree.exists("/proc/mdstat") or _has_module(tree):
+        return ""
+    return "This kernel has no driver for md arrays (module md-mod)"
+
+
+def free_devices(count: int, tree: SystemTree = LIVE) -> list[str]:
+    """Return nodes of arrays that are free now.
+
+    Raises:
+        TargetError: when there are fewer.
+    """
+    numbers = (
+        number
+        for number in range(FIRST_NUMBER, _NUMBERS_END)
+        if not tree.exists(f"/sys/block/md{number}")
+    )
+    found = [f"/dev/md{number}" for number, _ in zip(numbers, range(count), strict=False)]
+    if len(found) == count:
+        return found
+    raise TargetError(
+        seen=f"Only {len(found)} numbers of md arrays are free, and {count} are needed",
+        cause="Other arrays have them",
+        next_step="See /proc/mdstat, and run `seatrial clean` for what dead runs left",
+    )
+
+
+def create_step(
+    device: str,
+    *,
+    name: str,
+    level: str,
+    members: Sequence[str],
+    spares: Sequence[str] = (),
+    later: Sequence[str] = (),
+    chunk_kib: int,
+    member_bytes: int | None = None,
+    is_clean: bool = False,
+) -> Step:
+    """Return the step that creates an array.
+
+    It has no bitmap of changed regions, whatever its size: mdadm makes one from 100 GB on, and
+    the same layout would then write more on large drives than on small ones.
+
+    Args:
+        device: Its node.
+        name: Of it, or of this leg of it; shortened to what md holds.
+        level: As ``LEVELS_OF_MD``.
+        members: Active drives.
+        spares: Hot spares.
+        later: Drives that may take the place of others, so that undoing looks at them as well.
+        chunk_kib: Chunk; no matter to copies.
+        member_bytes: The part of each drive that is used; all of it unless given.
+        is_clean: Whether the array is told to be in sync already.
+    """
+    uuid = str(identity(name, "md"))
+    options = [
+        "--run",
+        "--metadata=1.2",
+        "--homehost=<none>",
+        f"--name={shortened(name, MD_NAME_MAX)}",
+        f"--uuid={_mdadm_uuid(uuid)}",
+        f"--level={level}",
+        f"--raid-devices={len(members)}",
+    ]
+    options += [] if level == "raid1" else [f"--chunk={chunk_kib}"]
+    options += ["--force"] if len(members) == 1 else []
+    options += [f"--spare-devices={len(spares)}"] if spares else []
+    if level != "raid0":
+        options += ["--bitmap=none"]
+        options += [f"--size={member_bytes // 1024}"] if member_bytes else []
+        options += ["--assume-clean"] if is_clean else []
+    return Step(
+        command=("mdadm", "--create", device, *options, *members, *spares),
+        undo="md",
+        details={
+            "device": device,
+            "uuid": uuid,
+            "members": ",".join([*members, *spares, *later]),
+        },
+    )
+
+
+def shrink_step(device: str, size_bytes: int) -> Step:
+    """Return the step that leaves the end of a RAID 0 unused, which takes no size of its drives."""
+    return Step(command=("mdadm", "--grow", device, f"--array-size={size_bytes // 1024}"))
+
+
+def facts(device: str, tree: SystemTree = LIVE) -> dict[str, str]:
+    """Return what sysfs tells of an array, by name; what it does not tell is left out."""
+    folder = f"{_folder(device)}/md"
+    chunk = tree.integer(f"{folder}/chunk_size")
+    told = {
+        "level": tree.word(f"{folder}/level"),
+        "metadata": tree.word(f"{folder}/metadata_version"),
+        "chunk_kib": str(chunk // 1024) if chunk else None,
+        "layout": tree.word(f"{folder}/layout"),
+        "raid_disks": tree.word(f"{folder}/raid_disks"),
+        "bitmap": tree.word(f"{folder}/bitmap/location"),
+        "consistency_policy": tree.word(f"{folder}/consistency_policy"),
+        "stripe_cache_pages": tree.word(f"{folder}/stripe_cache_size"),
+        "data_offset_kib": _data_offset_text(device, tree),
+        "uuid": tree.word(f"{folder}/uuid"),
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def data_offsets_bytes(device: str, tree: SystemTree = LIVE) -> dict[str, int]:
+    """Return where the data begin on each member (bytes), by its name in the kernel."""
+    folder = f"{_folder(device)}/md"
+    members = [name for name in tree.names(folder) if name.startswith("dev-")]
+    told = {name: sectors_bytes(tree, f"{folder}/{name}/offset") for name in members}
+    return {
+        name.removeprefix("dev-"): offset for name, offset in told.items() if offset is not None
+    }
+
+
+def state(
+    device: str, level: str, members: Sequence[str] = (), tree: SystemTree = LIVE
+) -> ArrayState:
+    """Return how an array is now.
+
+    Args:
+        device: Its node.
+        level: Of it.
+        members: Its active drives: md does not notice that one of a RAID 0 has failed.
+        tree: The machine.
+    """
+    folder = f"{_folder(device)}/md"
+    disks = tree.integer(f"{folder}/raid_disks") or 0
+    is_broken = (tree.text(f"{folder}/array_state") or "clear") in {"clear", "broken"}
+    if level == "raid0":
+        silent = sum(not answers(member) for member in members)
+        return ArrayState(missing=silent, has_failed=is_broken or silent > 0)
+    missing = tree.integer(f"{folder}/degraded") or 0
+    parity = LEVELS[level].parity_members
+    action = tree.text(f"{folder}/sync_action") or ""
+    operation = _OPERATIONS.get(action, "")
+    share = progress(device, tree) if operation else None
+    if operation == "rebuild" and (not missing or share is None):
+        # The new drive serves already, or md only looks for a spare that it has not.
+        operation, share = "", None
+    if not operation and _still_to_sync(folder, tree):
+        operation, share = "resync", None
+    return ArrayState(
+        missing=missing,
+        operation=operation,
+        share=share,
+        has_failed=is_broken or missing > (parity or disks - 1),
+    )
+
+
+def progress(device: str, tree: SystemTree = LIVE) -> float | None:
+    """Return how far an array's rebuild, resync or check is, 0 to 1.
+
+    ``md/sync_completed`` moves in sixteenths only (drivers/md/md.c, ``md_do_sync``), so the finer
+    count of /proc/mdstat is taken where it is there.
+    """
+    name = posixpath.basename(device)
+    text = tree.text("/proc/mdstat") or ""
+    paragraph = re.search(rf"^{re.escape(name)} :.*?(?=^\S|\Z)", text, re.DOTALL | re.MULTILINE)
+    counts = re.search(r"\((\d+)/(\d+)\)", paragraph[0]) if paragraph else None
+    if counts is None:
+        done = tree.text(f"{_folder(device)}/md/sync_completed") or ""
+        counts = re.fullmatch(r"(\d+) / (\d+)", done)
+    if counts is None or int(counts[2]) == 0:
+        return None
+    return int(counts[1]) / int(counts[2])
+
+
+def member_at(device: str, slot: int, known: Sequence[str], tree: SystemTree = LIVE) -> str:
+    """Return the drive in a slot (from 0) of an array; empty where none serves.
+
+    Args:
+        device: The array's node.
+        slot: Its place.
+        known: Paths of drives; one that is the drive is returned as it is written there.
+        tree: The machine.
+    """
+    number = tree.word(f"{_folder(device)}/md/rd{slot}/block/dev")
+    if number is None:
+        return ""
+    found = next((path for path in known if tree.block_number(path) == number), None)
+    block = tree.resolve(f"{_folder(device)}/md/rd{slot}/block") or ""
+    return found or f"/dev/{posixpath.basename(block)}"
+
+
+def fail(device: str, drive: str) -> None:
+    """Have an array take a drive for failed.
+
+    Raises:
+        TargetError: when it refuses: it would lose data, or has no such drive.
+    """
+    try:
+        run_checked(["mdadm", device, "--fail", drive])
+    except TargetError:
+        # md calls it busy also where the drive has failed, and the whole array with it.
+        if "faulty" not in _member_state(device, drive):
+            raise
+
+
+def replace(device: str, new_drive: str) -> None:
+    """Add a drive in place of those that failed, which are removed.
+
+    Raises:
+        TargetError: when md does not let a failed drive go, or refuses the new one.
+    """
+    # A failed drive stays busy until the array's thread has let go of it.
+    comes_true(lambda: _remove_failed(device), _SLOT_PATIENCE_S)
+    run_checked(["mdadm", device, "--add", new_drive])
+
+
+def start_scrub(device: str) -> None:
+    """Start to read all data of an array and to compare copies or parity.
+
+    Raises:
+        TargetError: when the level has nothing to compare, or something else goes on.
+    """
+    try:
+        Path(f"{_folder(device)}/md/sync_action").write_text("check")
+    except OSError as error:
+        raise TargetError(
+            seen=f"{device} cannot be checked: {error.strerror}",
+            cause="Its level keeps no copies or parity, or a rebuild goes on",
+            next_step="See /proc/mdstat",
+        ) from None
+
+
+def mismatch_blocks(device: str, tree: SystemTree = LIVE) -> int | None:
+    """Return what the last check found not to agree (512 bytes each); None without redundancy."""
+    return tree.integer(f"{_folder(device)}/md/mismatch_cnt")
+
+
+def limit_steps(device: str, kib_per_s: int) -> list[Step]:
+    """Return the steps that limit an array's rebuild; 0 is the system's own limit."""
+    folder = f"{_folder(device)}/md"
+    if not kib_per_s:
+        return [setting_step(f"{folder}/sync_speed_max", "system", old="system")]
+    # md goes at least as fast as its lower limit, whatever else the drives have to do.
+    lowest = str(min(kib_per_s, _LOWEST_KIB_PER_S))
+    return [
+        setting_step(f"{folder}/sync_speed_min", lowest, old="system"),
+        setting_step(f"{folder}/sync_speed_max", str(kib_per_s), old="system"),
+    ]
+
+
+def hasten_steps(device: str, tree: SystemTree = LIVE) -> list[Step]:
+    """Return the steps that let an array synchronise as fast as its drives allow."""
+    folder = f"{_folder(device)}/md"
+    if not tree.exists(f"{folder}/sync_speed_max"):
+        return []
+    fastest = str(_FASTEST_KIB_PER_S)
+    names = ("sync_speed_max", "sync_speed_min")
+    return [setting_step(f"{folder}/{name}", fastest, old="system") for name in names]
+
+
+def undo_md(*, device: str, uuid: str, members: str) -> Result:
+    """Stop an array and clear its drives, as far as they bear the UUID that the run gave it."""
+    did = []
+    for _round in range(_ROUNDS_MAX):
+        # udev may have put it together under another number meanwhile.
+        arrays = _arrays_of(uuid, device, members.split(","))
+        for array in arrays:
+            problem = _stopped(array)
+            if problem:
+                return failed(problem)
+            did.append(f"{array} stopped")
+        marked = [member for member in members.split(",") if _bears(member, uuid)]
+        if marked:
+            run_checked(["mdadm", "--zero-superblock", *marked])
+            did.append("its drives cleared")
+        if not arrays and not marked:
+            break
+    return undone(", ".join(dict.fromkeys(did))) if did else gone("nothing bears its UUID")
+
+
+MD_UNDOERS: Final = {"md": Undoer(undo=undo_md, subject="device", survives_reboot=True)}
+
+
+def _has_module(tree: SystemTree) -> bool:
+    release = tree.text("/proc/sys/kernel/osrelease") or ""
+    listed = tree.text(f"/lib/modules/{release}/modules.dep") or ""
+    return "/md-mod.ko" in listed
+
+
+def _folder(device: str) -> str:
+    return f"/sys/block/{posixpath.basename(device)}"
+
+
+def _mdadm_uuid(uuid: str) -> str:
+    plain = uuid.replace("-", "")
+    return ":".join(plain[at : at + 8] for at in range(0, 32, 8))
+
+
+def _plain(uuid: str) -> str:
+    return re.sub(r"[^0-9a-f]", "", uuid.lower())
+
+
+def _still_to_sync(folder: str, tree: SystemTree) -> bool:
+    """Tell whether a synchronisation is due that has not begun."""
+    return (tree.text(f"{folder}/resync_start") or "none").isdigit()
+
+
+def _data_offset_text(device: str, tree: SystemTree) -> str | None:
+    offsets = sorted({offset // 1024 for offset in data_offsets_bytes(device, tree).values()})
+    return ", ".join(map(str, offsets)) or None
+
+
+def _member_state(device: str, drive: str) -> str:
+    number = LIVE.block_number(drive)
+    folder = f"{_folder(device)}/md"
+    for name in LIVE.names(folder):
+        if name.startswith("dev-") and LIVE.word(f"{folder}/{name}/block/dev") == number:
+            return LIVE.text(f"{folder}/{name}/state") or ""
+    return ""
+
+
+def _remove_failed(device: str) -> bool:
+    return attempt(["mdadm", device, "--remove", "failed"]).status == 0
+
+
+def _arrays_of(uuid: str, device: str, members: Sequence[str]) -> list[str]:
+    """Return the nodes of the arrays that are ours: by UUID, or ours half made."""
+    names = [name for name in LIVE.names("/sys/block") if re.fullmatch(r"md\d+", name)]
+    found = [f"/dev/{name}" for name in names if _uuid_of(name) == _plain(uuid)]
+    half = posixpath.basename(device)
+    if half in names and f"/dev/{half}" not in found and _is_half_made(half, members):
+        found.append(f"/dev/{half}")
+    return found
+
+
+def _uuid_of(name: str) -> str:
+    told = LIVE.word(f"/sys/block/{name}/md/uuid")
+    if told is None:
+        # Kernels before 6.2 do not tell it in sysfs.
+        exported = attempt(["mdadm", "--detail", "--export", f"/dev/{name}"]).output
+        told = _exported(exported).get("MD_UUID", "")
+    return _plain(told)
+
+
+def _is_half_made(name: str, members: Sequence[str]) -> bool:
+    """Tell whether an array was not started yet and holds no drive but ours."""
+    array_state = LIVE.text(f"/sys/block/{name}/md/array_state") or "clear"
+    ours = {LIVE.block_number(member) for member in members}
+    slaves = LIVE.names(f"/sys/block/{name}/slaves")
+    held = {LIVE.word(f"/sys/class/block/{slave}/dev") for slave in slaves}
+    return array_state in _UNSTARTED and held <= ours
+
+
+def _stopped(array: str) -> str:
+    """Stop an array; return what keeps it from that, as a phrase, or nothing."""
+    said: list[str] = []
+
+    def stops() -> bool:
+        ended = attempt(["mdadm", "--stop", array])
+        said.append(ended.complaint.strip())
+        return ended.status == 0 or not LIVE.exists(_folder(array))
+
+    if comes_true(stops):
+        return ""
+    return f"{array} cannot be stopped: {said[-1] or 'something uses it'}; see /proc/mdstat"
+
+
+def _bears(member: str, uuid: str) -> bool:
+    return LIVE.block_number(member) is not None and array_uuid(member) == _plain(uuid)
+
+
+def _exported(text: str) -> dict[str, str]:
+    return dict(line.partition("=")[::2] for line in text.splitlines() if "=" in line)

@@ -1,0 +1,130 @@
+"""Legs that are md arrays: what md alone and the stripes over md have in common."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from seatrial.errors import TargetError
+from seatrial.machine.undoer import comes_true
+from seatrial.trials.layouts.build import md_array
+from seatrial.trials.layouts.build.backend import ArrayState, Built, Step
+from seatrial.trials.layouts.build.deeds import fail_drive
+from seatrial.trials.layouts.build.failing import answers
+from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
+
+_SPARE_PATIENCE_S: Final = 10.0
+
+
+def leg_name(name: str, leg: int) -> str:
+    """Return what a leg (from 1) of an array is called."""
+    return f"{name}-leg{leg}"
+
+
+def create_steps(spec: LayoutSpec, assigned: Assigned, name: str, devices: list[str]) -> list[Step]:
+    """Return the steps that create the legs of a variant, one a node of ``devices``."""
+    steps = []
+    for place, device in enumerate(devices):
+        steps.append(
+            md_array.create_step(
+                device,
+                name=leg_name(name, place + 1),
+                level=spec.level,
+                members=assigned.legs[place],
+                spares=assigned.spares[place],
+                later=assigned.unused,
+                chunk_kib=spec.chunk_kib,
+                member_bytes=spec.member_bytes,
+                is_clean=not spec.initial_sync,
+            )
+        )
+        if spec.level == "raid0" and spec.member_bytes:
+            size_bytes = spec.member_bytes * len(assigned.legs[place])
+            steps.append(md_array.shrink_step(device, size_bytes))
+    return steps
+
+
+def state(built: Built, leg: int) -> ArrayState:
+    """Return how a leg (from 1) is now; a bare drive serves or has failed."""
+    members = built.assigned.legs[leg - 1]
+    if built.spec.level == "single":
+        missing = sum(not answers(member) for member in members)
+        return ArrayState(missing=missing, has_failed=missing > 0)
+    return md_array.state(built.construction.leg_devices[leg - 1], built.spec.level, members)
+
+
+def fail(built: Built, leg: int, member: int) -> str:
+    """Make an active drive (from 1) of a leg fail; return it.
+
+    md is told so. What has no redundancy cannot be told: there the drive itself is made to fail.
+
+    Raises:
+        TargetError: when md refuses, or the drive cannot be made to fail.
+    """
+    if not built.spec.facts.losses_survived(built.spec.drives):
+        drive = built.assigned.legs[leg - 1][member - 1]
+        fail_drive(drive)
+        return drive
+    device = built.construction.leg_devices[leg - 1]
+    drive = md_array.member_at(device, member - 1, _known(built))
+    if not drive:
+        raise TargetError(
+            seen=f"Drive {member} of leg {leg} cannot fail: none serves in its place",
+            cause="It has failed before, and no spare has taken its place",
+            next_step="Let another drive fail, or give the layout a spare",
+        )
+    md_array.fail(device, drive)
+    if built.assigned.spares[leg - 1]:
+        # A spare takes the place as soon as the array's thread has let go of the failed drive.
+        comes_true(lambda: _serves(built, leg, member, drive), _SPARE_PATIENCE_S)
+    _take_note(built, leg)
+    return drive
+
+
+def replace(built: Built, leg: int, member: int, new_device: str) -> None:
+    """Have another drive take the place (from 1) of one that failed.
+
+    Raises:
+        TargetError: when the leg has no redundancy, or md refuses.
+    """
+    if not built.spec.facts.losses_survived(built.spec.drives):
+        raise TargetError(
+            seen=f"Drive {member} of leg {leg} cannot be replaced",
+            cause=f"Level {built.spec.level} has no copies or parity to rebuild its data from",
+            next_step="Build the layout anew, or choose a level with redundancy",
+        )
+    md_array.replace(built.construction.leg_devices[leg - 1], new_device)
+    comes_true(lambda: _serves(built, leg, member, ""), _SPARE_PATIENCE_S)
+    _take_note(built, leg)
+
+
+def facts(built: Built) -> dict[str, str]:
+    """Return facts of the first leg, and how the legs were made."""
+    told = md_array.facts(built.construction.leg_devices[0])
+    told["initial_sync"] = "done" if built.spec.initial_sync else "left out: told to be clean"
+    return told
+
+
+def redundant_devices(built: Built) -> tuple[str, ...]:
+    """Return the nodes of legs that md can rebuild and check."""
+    survives = built.spec.facts.losses_survived(built.spec.drives)
+    return built.construction.leg_devices if survives else ()
+
+
+def _known(built: Built) -> list[str]:
+    return [*built.assigned.used, *built.assigned.unused]
+
+
+def _serves(built: Built, leg: int, member: int, failed_drive: str) -> bool:
+    """Tell whether a drive other than the failed one is in its place."""
+    device = built.construction.leg_devices[leg - 1]
+    return md_array.member_at(device, member - 1, _known(built)) not in {"", failed_drive}
+
+
+def _take_note(built: Built, leg: int) -> None:
+    """Bring who does what up to date with the array's slots."""
+    device, known = built.construction.leg_devices[leg - 1], _known(built)
+    active = built.assigned.legs[leg - 1]
+    for slot in range(len(active)):
+        active[slot] = md_array.member_at(device, slot, known) or active[slot]
+    for idle in (built.assigned.spares[leg - 1], built.assigned.unused):
+        idle[:] = [drive for drive in idle if drive not in active]

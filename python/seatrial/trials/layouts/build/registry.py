@@ -1,0 +1,155 @@
+"""Which backends there are, and whether a variant can be built: by its numbers, and here.
+
+A backend is a module of ``backends``, found by being there. They are loaded when somebody first
+asks for one: no command that builds nothing pays for them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import os
+import pkgutil
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from seatrial.errors import StudyError, TargetError
+from seatrial.machine.fingerprint.tree import program_path
+from seatrial.machine.undoer import Undoer
+from seatrial.program import with_root
+from seatrial.trials.layouts.build import backends as _folder
+from seatrial.trials.layouts.build.backend import Backend
+from seatrial.trials.layouts.build.wrapping import wrapping_obstacle
+from seatrial.trials.layouts.study.layout import LayoutSpec
+
+
+@functools.cache
+def backends() -> Mapping[str, Backend]:
+    """Return every backend by its name, in alphabetical order.
+
+    Raises:
+        ValueError: when two have one name.
+    """
+    found: dict[str, Backend] = {}
+    for module in pkgutil.iter_modules(_folder.__path__, f"{_folder.__name__}."):
+        content = vars(importlib.import_module(module.name))
+        single = [content["BACKEND"]] if "BACKEND" in content else []
+        for each in (*single, *content.get("BACKENDS", ())):
+            if each.name in found:
+                raise ValueError(f"two backends are called {each.name}")
+            found[each.name] = each
+    return MappingProxyType(dict(sorted(found.items())))
+
+
+def backend(name: str) -> Backend:
+    """Return the backend of a name.
+
+    Raises:
+        StudyError: when there is none; the sentence names the nearest and all others.
+    """
+    known = backends()
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=1)
+    raise StudyError(
+        seen=f"There is no backend {name!r}",
+        cause=f"Arrays are built by {', '.join(known)}",
+        next_step=f"Did you mean {near[0]!r}?" if near else "Write one of these",
+    )
+
+
+@functools.cache
+def undoers() -> Mapping[str, Undoer]:
+    """Return how the changes that backends make are undone, by kind."""
+    return MappingProxyType(
+        {kind: undoer for each in backends().values() for kind, undoer in each.undoers.items()}
+    )
+
+
+def check(spec: LayoutSpec) -> None:
+    """Check what a variant's own numbers tell, without looking at the machine.
+
+    Raises:
+        StudyError: when its backend is unknown or cannot build it on any machine.
+    """
+    builder = backend(spec.backend)
+    if spec.level not in builder.levels:
+        raise StudyError(
+            seen=f"Layout {spec.label!r} is of level {spec.level}, which {spec.backend} has not",
+            cause=f"The levels of {spec.backend} are {', '.join(builder.levels)}",
+            next_step="Write one of these, or another backend",
+        )
+    problem = _wrong_drives(spec) or _wrong_parts(spec, builder) or builder.check(spec)
+    if problem:
+        raise StudyError(
+            seen=f"Layout {spec.label!r} cannot be built",
+            cause=problem,
+            next_step="Change the layout; `seatrial study --plan` shows its variants",
+        )
+
+
+def require(spec: LayoutSpec) -> None:
+    """Check that a variant can be built on this very machine.
+
+    Raises:
+        StudyError: when it cannot be built on any machine.
+        TargetError: when the rights, a program or a part of the kernel that it needs is missing.
+    """
+    check(spec)
+    builder = backend(spec.backend)
+    if os.geteuid() != 0:
+        raise TargetError(
+            seen=f"Layout {spec.label!r} cannot be built here: this process is not root's",
+            cause="Arrays, loop devices and mounts are made by root",
+            next_step=f"Run it {with_root()}, or build it of virtual disks with `seatrial lab`, "
+            "which needs no root",
+        )
+    # The kernel first: to install programs for one that cannot do it would be in vain.
+    wraps = spec.flaky or any(spec.delay_ms)
+    obstacle = builder.obstacle() or (wrapping_obstacle(spec) if wraps else "")
+    if obstacle:
+        raise TargetError(
+            seen=f"Layout {spec.label!r} cannot be built on this machine",
+            cause=obstacle,
+            next_step="Load or install what is missing, or run the study in a kernel that has it"
+            " with `seatrial lab`",
+        )
+    missing = [each for each in builder.programs if program_path(each.name) is None]
+    if missing:
+        packages = sorted({each.package for each in missing})
+        raise TargetError(
+            seen=f"Layout {spec.label!r} needs {', '.join(each.name for each in missing)},"
+            " not found here",
+            cause=f"The backend {spec.backend} works by these programs, and their package"
+            " is not installed",
+            next_step=f"Install it with `apt-get install {' '.join(packages)}` and try again",
+        )
+
+
+def _wrong_drives(spec: LayoutSpec) -> str:
+    """Return what is wrong with the number of drives, as a sentence."""
+    facts = spec.facts
+    if spec.drives < facts.members_min:
+        return f"{spec.level} needs at least {facts.members_min} drives, and it has {spec.drives}"
+    if facts.even and spec.drives % 2:
+        return f"{spec.level} needs an even number of drives, and it has {spec.drives}"
+    if spec.spares and not facts.losses_survived(spec.drives):
+        return f"A spare cannot replace a drive of {spec.level}, whose data are lost with it"
+    return ""
+
+
+def _wrong_parts(spec: LayoutSpec, builder: Backend) -> str:
+    """Return what it has that does not go together, as a sentence."""
+    if spec.is_striped and spec.legs < 2:
+        return f"{spec.backend} stripes over legs, so there must be at least 2"
+    if spec.legs > 1 and not spec.is_striped and spec.expose != "legs":
+        return f"{spec.backend} does not stripe over {spec.legs} legs (md+lvm and md+md do)"
+    for part in ("spares", "logs", "caches"):
+        if getattr(spec, part) and part not in builder.parts:
+            return f"{spec.backend} has no {part}"
+    if builder.is_filesystem and spec.filesystem != builder.name:
+        return f"{spec.backend} is a file system itself, so its filesystem is {builder.name}"
+    if not builder.is_filesystem and spec.filesystem == "zfs":
+        return f"ZFS is made by the backend zfs, not on an array of {spec.backend}"
+    return ""

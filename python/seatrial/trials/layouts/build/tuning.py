@@ -1,0 +1,131 @@
+"""The scheduler of the drives and the read-ahead of the array, set as a layout wants them.
+
+Source: the kernel's Documentation/ABI/stable/sysfs-block (``queue/scheduler``,
+``queue/read_ahead_kb``) and fs/btrfs/sysfs.c (``bdi``).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from seatrial.errors import TargetError
+from seatrial.machine.fingerprint.layers import selected
+from seatrial.machine.fingerprint.mounts import btrfs_folder
+from seatrial.machine.fingerprint.tree import LIVE, SystemTree
+from seatrial.machine.sysblock import BlockNode, node_by_number
+from seatrial.trials.layouts.build.backend import Construction, Step
+from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
+
+_STACK_DEPTH_MAX = 16
+
+
+def setting_step(path: str, value: str, *, old: str) -> Step:
+    """Return the step that writes a value to a file of the kernel's settings.
+
+    Args:
+        path: Below ``/sys`` or ``/proc/sys``.
+        value: To write.
+        old: What is written back when it is undone.
+    """
+    return Step(
+        command=("tee", path), stdin=value, undo="setting", details={"path": path, "old": old}
+    )
+
+
+def scheduler_steps(spec: LayoutSpec, assigned: Assigned, tree: SystemTree = LIVE) -> list[Step]:
+    """Return the steps that set the scheduler of a variant's drives; none where it asks for none.
+
+    What is not there (a drive that is still to be made) gets a step for ``--plan`` to show.
+
+    Raises:
+        TargetError: when a drive has not that scheduler; the sentence names those that it has.
+    """
+    if not spec.scheduler:
+        return []
+    disks = dict.fromkeys(disk for drive in assigned.used for disk in _disks(drive, tree))
+    steps = []
+    for disk in disks:
+        folder = f"/sys/block/{disk}"
+        offered = tree.text(f"{folder}/queue/scheduler") or ""
+        if offered and spec.scheduler not in offered.replace("[", "").replace("]", "").split():
+            raise _no_such_scheduler(disk, spec.scheduler, offered)
+        steps.append(
+            Step(
+                command=("tee", f"{folder}/queue/scheduler"),
+                stdin=spec.scheduler,
+                undo="scheduler",
+                details={
+                    "device": disk,
+                    "old": selected(offered) or "none",
+                    "diskseq": tree.text(f"{folder}/diskseq") or "",
+                },
+            )
+        )
+    return steps
+
+
+def read_ahead_steps(
+    spec: LayoutSpec, assigned: Assigned, construction: Construction, tree: SystemTree = LIVE
+) -> list[Step]:
+    """Return the steps that set the read-ahead of a array, or of each exposed leg.
+
+    Raises:
+        TargetError: when a file system that is the array itself has no read-ahead that can be set.
+    """
+    if spec.read_ahead_kib is None:
+        return []
+    places = [f"{_queue(device, tree)}/read_ahead_kb" for device in construction.devices]
+    if construction.folders:
+        places = [f"{_of_filesystem(spec, assigned, tree)}/read_ahead_kb"]
+    return [
+        setting_step(place, str(spec.read_ahead_kib), old=tree.text(place) or "128")
+        for place in dict.fromkeys(places)
+    ]
+
+
+def _queue(device: str, tree: SystemTree) -> str:
+    number = tree.block_number(device)
+    if number is None:
+        return f"/sys/block/{posixpath.basename(device)}/queue"
+    return f"{node_by_number(number, tree).disk().directory}/queue"
+
+
+def _of_filesystem(spec: LayoutSpec, assigned: Assigned, tree: SystemTree) -> str:
+    """Return the folder of settings of a file system that is the array itself."""
+    if spec.backend != "btrfs":
+        raise TargetError(
+            seen=f"The read-ahead of layout {spec.label!r} cannot be set",
+            cause=f"{spec.backend} reads ahead by rules of its own",
+            next_step="Leave read_ahead_kib out of that layout",
+        )
+    number = tree.block_number(assigned.used[0])
+    folder = btrfs_folder(tree, number) if number else None
+    return f"{folder or '/sys/fs/btrfs/UUID'}/bdi"
+
+
+def _disks(drive: str, tree: SystemTree) -> list[str]:
+    """Return the disks below a drive, by the kernel's names: what wraps it has no scheduler."""
+    number = tree.block_number(drive)
+    if number is None:
+        return [posixpath.basename(drive)]
+    return list(_bottom(node_by_number(number, tree).disk(), tree, _STACK_DEPTH_MAX))
+
+
+def _bottom(node: BlockNode, tree: SystemTree, depth_left: int) -> Iterator[str]:
+    below = tree.names(f"{node.directory}/slaves")
+    if not below or not depth_left:
+        yield node.name
+        return
+    for name in below:
+        number = tree.word(f"/sys/class/block/{name}/dev")
+        if number is not None:
+            yield from _bottom(node_by_number(number, tree).disk(), tree, depth_left - 1)
+
+
+def _no_such_scheduler(disk: str, wanted: str, offered: str) -> TargetError:
+    return TargetError(
+        seen=f"The drive {disk} has no scheduler {wanted!r}",
+        cause=f"Its schedulers are {offered}",
+        next_step="Write one of these in the layout, or load the module of the other",
+    )

@@ -1,0 +1,395 @@
+"""LVM as this house uses it: one volume group with one logical volume, on our devices alone.
+
+Each command gets its whole configuration with it: it sees no device but ours, reads no lvm.conf,
+writes no backup, and makes its nodes itself, for a lab has no udev.
+
+Sources: lvm.conf(5), lvcreate(8), lvmraid(7); the kernel's Documentation/admin-guide/device-mapper,
+dm-raid.rst and striped.rst for what ``dmsetup status`` says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from seatrial.errors import TargetError
+from seatrial.machine.fingerprint.tree import LIVE, SystemTree
+from seatrial.machine.undoer import Result, Undoer, comes_true, failed, foreign, gone, undone
+from seatrial.trials.layouts.build.backend import ArrayState, Program, Step
+from seatrial.trials.layouts.build.failing import can_be_read
+from seatrial.trials.layouts.build.names import identity
+from seatrial.trials.layouts.build.running import attempt, run_checked
+from seatrial.trials.layouts.build.tuning import setting_step
+from seatrial.trials.layouts.study.levels import LEVELS
+
+PROGRAMS: Final = (
+    Program(name="lvm", package="lvm2"),
+    Program(name="dmsetup", package="dmsetup"),
+)
+LEVELS_OF_LVM: Final = ("raid0", "raid1", "raid10", "raid5", "raid6")
+VOLUME: Final = "data"
+ENVIRONMENT: Final[Mapping[str, str]] = {"LVM_SYSTEM_DIR": ""}
+"""An empty one: no lvm.conf is read, so that a trial is the same on every machine."""
+_NOTICE_PATIENCE_S: Final = 10.0
+_PROBE_STEP_BYTES: Final = 64 << 10
+_PROBES: Final = 256
+_FASTEST_KIB_PER_S: Final = 20_000_000
+_RAID6_DRIVES_MIN: Final = 5
+_SPEED_LIMITS: Final = ("speed_limit_max", "speed_limit_min")
+_OPERATIONS: Final = {
+    "recover": "rebuild",
+    "resync": "resync",
+    "check": "scrub",
+    "repair": "scrub",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One device of a group.
+
+    Attributes:
+        path: The device.
+        serves: Whether the volume lies on it from the start; else it is a spare.
+    """
+
+    path: str
+    serves: bool = True
+
+
+def lvm_obstacle(tree: SystemTree = LIVE) -> str:
+    """Return why this kernel cannot do LVM, as a sentence; empty where it can."""
+    if "device-mapper" in (tree.text("/proc/devices") or ""):
+        return ""
+    return "This kernel has no device-mapper (module dm-mod), which LVM works by"
+
+
+def unfit(level: str, drives: int, stripe_kib: int, *, is_clean: bool) -> str:
+    """Return what of an array LVM cannot do, as a sentence; empty where it can all.
+
+    Source: lvmraid(7): raid6 has at least 3 stripes, and is always synchronised.
+    """
+    if stripe_kib & (stripe_kib - 1):
+        return f"LVM's stripes are a power of two in size, and {stripe_kib} KiB is none"
+    if level != "raid6":
+        return ""
+    if drives < _RAID6_DRIVES_MIN:
+        return f"LVM's raid6 needs at least {_RAID6_DRIVES_MIN} drives, and it has {drives}"
+    return "LVM synchronises every raid6, so initial_sync cannot be left out" if is_clean else ""
+
+
+def lvm_command(program: str, devices: Sequence[str], *arguments: str) -> tuple[str, ...]:
+    """Return a command of LVM's that sees some devices only."""
+    return (program, "--config", _config(devices), *arguments)
+
+
+def create_steps(
+    group: str,
+    members: Sequence[Member],
+    *,
+    later: Sequence[str] = (),
+    level: str,
+    stripe_kib: int,
+    alignment_kib: int = 0,
+    member_bytes: int | None = None,
+    is_clean: bool = False,
+) -> list[Step]:
+    """Return the steps that make a group and its volume.
+
+    Args:
+        group: What it is called.
+        members: Its devices.
+        later: Devices that may join it, so that undoing looks at them as well.
+        level: As ``LEVELS_OF_LVM``.
+        stripe_kib: What lies on one device before the next follows.
+        alignment_kib: What the data must begin at a multiple of; LVM's own 1 MiB unless given.
+        member_bytes: The part of each device that is used; all of it unless given.
+        is_clean: Whether the volume is told to be in sync already.
+    """
+    paths = [member.path for member in members]
+    seen = [*paths, *later]
+    undo: dict[str, str | float] = {"group": group, "devices": ",".join(seen)}
+    steps = [
+        _step(
+            "pvcreate",
+            seen,
+            *("-ff", "-y", "--uuid", volume_uuid(group, path), "--norestorefile"),
+            *(("--dataalignment", f"{alignment_kib}k") if alignment_kib else ()),
+            *(("--setphysicalvolumesize", f"{member_bytes}b") if member_bytes else ()),
+            path,
+            undo=undo,
+        )
+        for path in paths
+    ]
+    serving = [member.path for member in members if member.serves]
+    return [
+        *steps,
+        _step("vgcreate", seen, "-y", group, *paths),
+        _step(
+            "lvcreate",
+            seen,
+            *("-y", "-W", "n", "-l", "100%PVS", "-n", VOLUME),
+            *_shape(level, len(serving), stripe_kib),
+            *(("--nosync",) if is_clean and level != "raid0" else ()),
+            *(group, *serving),
+        ),
+    ]
+
+
+def node(group: str) -> str:
+    """Return the path of a group's volume."""
+    return f"/dev/{group}/{VOLUME}"
+
+
+def volume_uuid(group: str, path: str) -> str:
+    """Return the UUID that a device gets as a physical volume, as LVM writes one."""
+    plain = identity(group, path).hex
+    ends = (6, 10, 14, 18, 22, 26, 32)
+    return "-".join(plain[start:end] for start, end in zip((0, *ends), ends, strict=False))
+
+
+def facts(group: str, devices: Sequence[str]) -> dict[str, str]:
+    """Return what LVM tells of a group's volume, by name.
+
+    Raises:
+        TargetError: when it does not answer.
+    """
+    fields = "segtype,stripes,stripe_size,region_size,raid_sync_action"
+    sizes = ("--units", "k", "--nosuffix")
+    rows = _report("lvs", devices, "lv", *sizes, "-o", fields, f"{group}/{VOLUME}")
+    told = {name: str(value) for name, value in rows[0].items() if value} if rows else {}
+    starts = sorted({str(start // 1024) for start in pe_starts_bytes(group, devices).values()})
+    return told | ({"pe_start_kib": ", ".join(starts)} if starts else {})
+
+
+def pe_starts_bytes(group: str, devices: Sequence[str]) -> dict[str, int]:
+    """Return where the extents of each device of a group begin (bytes), by its path.
+
+    Raises:
+        TargetError: when LVM does not answer.
+    """
+    sizes = ("--units", "b", "--nosuffix")
+    rows = _report("pvs", devices, "pv", *sizes, "-o", "pv_name,pe_start,vg_name")
+    return {str(row["pv_name"]): int(row["pe_start"]) for row in rows if row["vg_name"] == group}
+
+
+def state(group: str, level: str) -> ArrayState:
+    """Return how a group's volume is now, as the device-mapper tells."""
+    ended = attempt(["dmsetup", "status", "--noflush", mapped(group)])
+    return parse_status(ended.output if ended.status == 0 else "", level)
+
+
+def parse_status(text: str, level: str) -> ArrayState:
+    """Return the state that a line of ``dmsetup status`` tells of.
+
+    Source: dm-raid.rst, "Status line"; dm-stripe.c ``stripe_status``: the last word has a letter a
+    device, ``D`` for one that failed.
+    """
+    words = text.split()
+    if len(words) < 4:
+        return ArrayState(has_failed=True)
+    if words[2] != "raid":
+        dead = words[-1].count("D") if words[2] == "striped" else 0
+        return ArrayState(missing=dead, has_failed=dead > 0)
+    health, action = words[5], words[7]
+    done, _, whole = words[6].partition("/")
+    operation = _OPERATIONS.get(action, "")
+    # In a first synchronisation all are out of sync, and yet all serve.
+    missing = health.count("D") + (health.count("a") if operation == "rebuild" else 0)
+    parity = LEVELS[level].parity_members
+    return ArrayState(
+        missing=missing,
+        operation=operation or ("resync" if "a" in health else ""),
+        share=int(done) / int(whole) if operation and int(whole) else None,
+        has_failed=health.count("D") > (parity or len(health) - 1),
+    )
+
+
+def mismatch_blocks(group: str) -> int | None:
+    """Return what the last check found not to agree (512 bytes each); None without redundancy."""
+    words = attempt(["dmsetup", "status", "--noflush", mapped(group)]).output.split()
+    is_raid = len(words) > 8 and words[2] == "raid"
+    return int(words[8]) if is_raid else None
+
+
+def scrub(group: str, devices: Sequence[str]) -> None:
+    """Start to read all data of a volume and to compare copies or parity.
+
+    Raises:
+        TargetError: when it keeps none, or LVM refuses.
+    """
+    _run("lvchange", devices, "-y", "--syncaction", "check", f"{group}/{VOLUME}")
+
+
+def failed_count(group: str) -> int:
+    """Return how many devices of a group's volume the kernel takes for failed now."""
+    words = attempt(["dmsetup", "status", "--noflush", mapped(group)]).output.split()
+    return words[5].count("D") if len(words) > 5 and words[2] == "raid" else 0
+
+
+def notice(group: str, failed_before: int) -> None:
+    """Have the kernel find out that a device has failed: it does by the first request to it.
+
+    Args:
+        group: Of the device.
+        failed_before: What ``failed_count`` told before the device was made to fail: a write of the
+            file system, or of the volume's own marks, may come to it before any read of ours.
+
+    Raises:
+        TargetError: when it does not.
+    """
+
+    def noticed() -> bool:
+        for place in range(_PROBES):
+            answered = can_be_read(node(group), place * _PROBE_STEP_BYTES)
+            # A mirror never takes its last drive for failed: it hands on the errors.
+            if not answered or failed_count(group) > failed_before:
+                return True
+        return False
+
+    if not comes_true(noticed, _NOTICE_PATIENCE_S):
+        raise TargetError(
+            seen=f"{node(group)} goes on as if no drive had failed",
+            cause="None of its reads came to the drive that was made to fail",
+            next_step="Let another drive fail",
+        )
+
+
+def repair(group: str, devices: Sequence[str]) -> None:
+    """Have a free device of a group take the place of one that failed.
+
+    Raises:
+        TargetError: when there is none, or LVM refuses.
+    """
+    _run("lvconvert", devices, "-y", "--repair", f"{group}/{VOLUME}")
+
+
+def extend(group: str, devices: Sequence[str], new_device: str) -> None:
+    """Give a group that misses a device another one.
+
+    Raises:
+        TargetError: when LVM refuses.
+    """
+    uuid_text = volume_uuid(group, new_device)
+    _run("pvcreate", devices, "-ff", "-y", "--uuid", uuid_text, "--norestorefile", new_device)
+    _run("vgextend", devices, "-y", group, new_device)
+
+
+def limit_steps(group: str, devices: Sequence[str], kib_per_s: int) -> list[Step]:
+    """Return the step that limits a volume's rebuild; 0 is the system's own limit."""
+    target = f"{group}/{VOLUME}"
+    return [_step("lvchange", devices, "-y", "--maxrecoveryrate", f"{kib_per_s}k", target)]
+
+
+def hasten_steps(tree: SystemTree = LIVE) -> list[Step]:
+    """Return the steps that let volumes synchronise as fast as their devices allow."""
+    paths = [f"/proc/sys/dev/raid/{name}" for name in _SPEED_LIMITS]
+    return [
+        setting_step(path, str(_FASTEST_KIB_PER_S), old=old)
+        for path in paths
+        if (old := tree.text(path))
+    ]
+
+
+def undo_lvm(*, group: str, devices: str) -> Result:
+    """Remove a volume group of ours, and the marks that its devices got as its parts."""
+    paths = [path for path in devices.split(",") if LIVE.block_number(path) is not None]
+    if not paths:
+        return gone("its devices are gone")
+    did = []
+    if any(row["vg_name"] == group for row in _report("vgs", paths, "vg", "-o", "vg_name")):
+        ended = attempt(lvm_command("vgremove", paths, "-ff", "-y", group), environment=ENVIRONMENT)
+        if ended.status != 0:
+            return failed(f"{_last_line(ended.complaint)}; see `lsblk`")
+        did.append("removed")
+    for name in _left_behind(group):
+        run_checked(["dmsetup", "remove", "--noudevsync", "--noudevrules", "--retry", name])
+        did.append(f"{name} removed")
+    ours = {volume_uuid(group, path) for path in paths}
+    rows = _report("pvs", paths, "pv", "-o", "pv_name,pv_uuid,vg_name")
+    marked = [row for row in rows if row["pv_uuid"] in ours]
+    if any(row["vg_name"] not in {"", group} for row in marked):
+        return foreign("its devices belong to another group now")
+    if marked:
+        _run("pvremove", paths, "-ff", "-y", *(str(row["pv_name"]) for row in marked))
+        did.append("its devices cleared")
+    return undone(", ".join(did)) if did else gone("nothing is left of it")
+
+
+LVM_UNDOERS: Final = {"lvm": Undoer(undo=undo_lvm, subject="group", survives_reboot=True)}
+
+
+def mapped(group: str) -> str:
+    """Return what the device-mapper calls a group's volume. Source: lvm(8), ``dm-hyphens``."""
+    return f"{group.replace('-', '--')}-{VOLUME}"
+
+
+def _config(devices: Sequence[str]) -> str:
+    ours = "|".join(re.escape(device) for device in devices)
+    return (
+        f'devices{{filter=["a#^({ours})$#","r#.*#"] use_devicesfile=0 hints=none '
+        "obtain_device_list_from_udev=0} "
+        "activation{udev_sync=0 udev_rules=0 monitoring=0} "
+        "global{event_activation=0 use_lvmpolld=0} backup{backup=0 archive=0}"
+    )
+
+
+def _step(
+    program: str,
+    devices: Sequence[str],
+    *arguments: str,
+    undo: Mapping[str, str | float] | None = None,
+) -> Step:
+    return Step(
+        command=lvm_command(program, devices, *arguments),
+        undo="lvm" if undo else "",
+        details=undo or {},
+        environment=ENVIRONMENT,
+    )
+
+
+def _run(program: str, devices: Sequence[str], *arguments: str) -> str:
+    return run_checked(
+        lvm_command(program, devices, *arguments),
+        environment=ENVIRONMENT,
+        line=f"{program} {' '.join(arguments)}",
+    )
+
+
+def _report(
+    program: str, devices: Sequence[str], kind: str, *arguments: str
+) -> list[dict[str, Any]]:
+    """Return the rows of one of LVM's reports."""
+    text = _run(program, devices, "--reportformat", "json", *arguments)
+    told = msgspec.json.decode(text, type=dict[str, list[dict[str, list[dict[str, Any]]]]])
+    return [row for part in told["report"] for row in part.get(kind, [])]
+
+
+def _shape(level: str, drives: int, stripe_kib: int) -> list[str]:
+    """Return lvcreate's options for a level over some drives."""
+    stripes = int(LEVELS[level].data_members(drives))
+    size = [] if level == "raid1" or stripes == 1 else ["-I", f"{stripe_kib}k"]
+    if level == "raid0":
+        return ["--type", "striped", "-i", str(stripes), *size]
+    if level == "raid1":
+        return ["--type", "raid1", "-m", str(drives - 1)]
+    copies = ["-m", "1"] if level == "raid10" else []
+    return ["--type", level, "-i", str(stripes), *copies, *size]
+
+
+def _left_behind(group: str) -> list[str]:
+    """Return mapped devices of a group that is gone, the uppermost first."""
+    prefix = f"{group.replace('-', '--')}-"
+    names = LIVE.names("/sys/block")
+    told = {name: LIVE.word(f"/sys/block/{name}/dm/name") or "" for name in names}
+    ours = [name for name in names if told[name].startswith(prefix)]
+    ours.sort(key=lambda name: len(LIVE.names(f"/sys/block/{name}/holders")))
+    return [told[name] for name in ours]
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it cannot be removed"])[-1].strip()

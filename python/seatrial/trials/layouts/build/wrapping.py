@@ -1,0 +1,274 @@
+"""Drives that can be made bad and slow: dm-dust and dm-delay laid over each drive of a variant.
+
+A flaky drive is one of dm-dust that takes the table of dm-flakey for a while.
+
+Sources: the kernel's Documentation/admin-guide/device-mapper, dm-dust.rst, dm-flakey.rst and
+delay.rst.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from seatrial.errors import TargetError
+from seatrial.machine.commands import run_command
+from seatrial.machine.fingerprint.medium import number_text
+from seatrial.machine.fingerprint.tree import LIVE
+from seatrial.machine.sysblock import node_by_name, node_by_number
+from seatrial.machine.undo import UndoJournal
+from seatrial.trials.layouts.build.mapper import (
+    NAME_PREFIX,
+    SECTOR_BYTES,
+    make,
+    mapped_name,
+    mapper_obstacle,
+    message,
+    reload,
+    reload_over_below,
+)
+from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
+
+BLOCK_BYTES: Final = 4096
+"""A sector that fails: what drives of today read and write at once."""
+DELAY_EXACT_FROM_MS: Final = 40.0
+"""dm-delay waits by the kernel's tick, 10 ms in a user-mode Linux, and rounds up: shorter delays
+are not what they say (measured: 40 ms asked, 49.5 ms got)."""
+_STACK_DEPTH_MAX: Final = 4
+_HEAD_BYTES: Final = 1 << 20
+
+Whim = Literal["falter", "drop_writes"]
+_WHIMS: Final[Mapping[Whim, str]] = {"falter": "1 1", "drop_writes": "0 1 1 drop_writes"}
+"""What a flaky drive does, as dm-flakey is told: seconds up, seconds down, and what is then wrong;
+without a word for that every request fails."""
+
+
+def wrapping_obstacle(spec: LayoutSpec) -> str:
+    """Return why this kernel cannot wrap the drives as a variant wants, as a sentence."""
+    wanted = {"dust", "flakey"} if spec.flaky else set()
+    return mapper_obstacle(frozenset(wanted | ({"delay"} if any(spec.delay_ms) else set())))
+
+
+def wrapping_notes(spec: LayoutSpec) -> list[str]:
+    """Return what a reader of the results must know of the wrapping, as sentences."""
+    short = [delay for delay in spec.delay_ms if 0 < delay < DELAY_EXACT_FROM_MS]
+    if not short:
+        return []
+    return [
+        f"A delay of {min(short):g} ms is rounded up to whole ticks of the kernel and one more"
+        f" (10 ms each in a lab): below {DELAY_EXACT_FROM_MS:g} ms compare ratios only."
+    ]
+
+
+def wrap(drives: Sequence[str], spec: LayoutSpec, journal: UndoJournal) -> dict[str, str]:
+    """Lay what a variant wants over its drives, each change written to the journal before.
+
+    Args:
+        drives: Those that it uses, in the order of ``Assigned.used``.
+        spec: The variant: ``flaky`` lays dm-dust over each, ``delay_ms`` dm-delay over that.
+        journal: Where the changes are recorded, as ``dm``.
+
+    Returns:
+        The device to use in place of each drive; empty where nothing is wanted.
+
+    Raises:
+        TargetError: when the kernel refuses.
+    """
+    return {
+        drive: _wrapped(drive, name, spec, delay_ms, journal)
+        for drive, name, delay_ms in _wanted(drives, spec, journal.run_id)
+    }
+
+
+def wrapping_commands(
+    drives: Sequence[str], spec: LayoutSpec, run_id: str
+) -> tuple[list[str], dict[str, str]]:
+    """Return what ``wrap`` would run, and the device to use in place of each drive.
+
+    Args:
+        drives: As of ``wrap``; they need not be there, so that their length is not told.
+        spec: The variant.
+        run_id: Of the run.
+    """
+    commands, over = [], {}
+    for drive, name, delay_ms in _wanted(drives, spec, run_id):
+        device = drive
+        for layer, table in _layers(spec, delay_ms, "SECTORS"):
+            laid = f"{name}-{layer}"
+            words = ("dmsetup", "create", laid, "--table", table.format(below=device))
+            commands.append(shlex.join(words))
+            device = f"/dev/mapper/{laid}"
+        over[drive] = device
+    return commands, over
+
+
+def _wanted(
+    drives: Sequence[str], spec: LayoutSpec, run_id: str
+) -> Iterator[tuple[str, str, float]]:
+    """Yield each drive that is wrapped, what its layers are called, and its delay (ms)."""
+    if not spec.flaky and not any(spec.delay_ms):
+        return
+    delays_ms = spec.delay_ms or [0.0] * len(drives)
+    for place, (drive, delay_ms) in enumerate(zip(drives, delays_ms, strict=True), start=1):
+        yield drive, f"{NAME_PREFIX}{run_id}-{place}", delay_ms
+
+
+def _layers(spec: LayoutSpec, delay_ms: float, sectors: int | str) -> Iterator[tuple[str, str]]:
+    """Yield the layers over a drive, the lowest first: a word, and a table over ``{below}``."""
+    if spec.flaky:
+        yield "dust", f"0 {sectors} dust {{below}} 0 {BLOCK_BYTES}"
+    if spec.delay_ms:
+        yield "delay", _delay_table("{below}", sectors, delay_ms)
+
+
+def rewired(assigned: Assigned, wrapping: Mapping[str, str]) -> Assigned:
+    """Return who does what with the wrapped drives in place of the bare ones."""
+    if not wrapping:
+        return assigned
+
+    def over(drives: list[str]) -> list[str]:
+        return [wrapping.get(drive, drive) for drive in drives]
+
+    return msgspec.structs.replace(
+        assigned,
+        legs=[over(leg) for leg in assigned.legs],
+        spares=[over(leg) for leg in assigned.spares],
+        logs=over(assigned.logs),
+        caches=over(assigned.caches),
+    )
+
+
+def mark_bad(device: str, offsets_bytes: Sequence[int]) -> None:
+    """Choose blocks of 4 KiB that are bad from ``make_bad`` on: one command each, which takes time.
+
+    Raises:
+        TargetError: when the drive is not flaky.
+    """
+    name = _wrapper(device, "dust")
+    for offset_bytes in offsets_bytes:
+        message(name, "addbadblock", str(offset_bytes // BLOCK_BYTES))
+
+
+def make_bad(device: str) -> None:
+    """Have reads of the chosen blocks of a drive fail, until they are written again.
+
+    Raises:
+        TargetError: when the drive is not flaky.
+    """
+    message(_wrapper(device, "dust"), "enable")
+
+
+def make_fail(device: str) -> None:
+    """Have every request of a wrapped drive fail, as if it were gone; it leaves its array for good.
+
+    Raises:
+        TargetError: when it is not wrapped.
+    """
+    name = mapped_name(device)
+    if not name:
+        raise _not_wrapped(device, "nothing between it and the kernel can be told to fail")
+    below = LIVE.names(f"/sys/dev/block/{_number(device)}/slaves")
+    reload(name, f"0 {_sectors(device)} error")
+    # Whoever takes the array apart cannot reach its mark any more, and it would stay.
+    for kernel_name in below:
+        _forget(Path(f"/dev/{kernel_name}"))
+
+
+def _forget(drive: Path) -> None:
+    """Take every mark off a drive; wipefs leaves the label of a physical volume of LVM."""
+    run_command("wipefs", "--all", str(drive))
+    with drive.open("r+b", buffering=0) as device:
+        device.write(bytes(_HEAD_BYTES))
+        os.fsync(device.fileno())
+
+
+def make_flaky(device: str, whim: Whim, journal: UndoJournal) -> int:
+    """Have a drive fail in every other second, or lose what is written, until that is undone.
+
+    Args:
+        device: A wrapped drive.
+        whim: What it does.
+        journal: Where the change is recorded, as ``flaky``.
+
+    Returns:
+        The entry that ends it; whoever takes the array apart must be able to reach the drive.
+
+    Raises:
+        TargetError: when it is not flaky, or the kernel refuses.
+    """
+    name = _wrapper(device, "dust")
+    entry = journal.record("flaky", name=name)
+    try:
+        reload_over_below(name, f"flakey {{below}} 0 {_WHIMS[whim]}")
+    except BaseException:
+        journal.undo(entry)
+        raise
+    return entry
+
+
+def set_delay(device: str, delay_ms: float) -> None:
+    """Change the delay of every request of a drive (ms).
+
+    Raises:
+        TargetError: when it was not wrapped with a delay.
+    """
+    name = _wrapper(device, "delay")
+    below = LIVE.names(f"/sys/dev/block/{_number(device)}/slaves")
+    reload(name, _delay_table(f"/dev/{below[0]}", _sectors(device), delay_ms))
+
+
+def _wrapped(drive: str, name: str, spec: LayoutSpec, delay_ms: float, journal: UndoJournal) -> str:
+    device = drive
+    for layer, table in _layers(spec, delay_ms, _sectors(drive)):
+        device = _laid(f"{name}-{layer}", table.format(below=device), journal)
+    return device
+
+
+def _laid(name: str, table: str, journal: UndoJournal) -> str:
+    entry = journal.record("dm", name=name)
+    try:
+        return make(name, table)
+    except BaseException:
+        journal.undo(entry)
+        raise
+
+
+def _delay_table(device: str, sectors: int | str, delay_ms: float) -> str:
+    return f"0 {sectors} delay {device} 0 {round(delay_ms)}"
+
+
+def _wrapper(device: str, target: str) -> str:
+    """Return the mapper's name of the layer of a kind (``dust``, ``delay``) of a drive."""
+    path = device
+    for _layer in range(_STACK_DEPTH_MAX):
+        name = mapped_name(path)
+        if name.endswith(f"-{target}"):
+            return name
+        below = LIVE.names(f"/sys/dev/block/{_number(path)}/slaves") if name else []
+        node = node_by_name(below[0]) if below else None
+        if node is None:
+            break
+        path = f"/dev/{node.name}"
+    raise _not_wrapped(device, f"the layout does not lay dm-{target} over its drives")
+
+
+def _number(device: str) -> str:
+    return number_text(Path(device).stat().st_rdev)
+
+
+def _sectors(device: str) -> int:
+    return node_by_number(_number(device)).size_bytes() // SECTOR_BYTES
+
+
+def _not_wrapped(device: str, why: str) -> TargetError:
+    return TargetError(
+        seen=f"{device} cannot be made to fail in that way",
+        cause=why,
+        next_step="Write `flaky = true` (bad sectors, failing drives) or `delay_ms` in the layout,"
+        " or run the study on loop devices",
+    )

@@ -1,0 +1,1 @@
+"""Arrays: what is wrong, and why; one file for each kind of finding."""

@@ -1,0 +1,299 @@
+"""The stage of a run whose targets are layouts: each built when its cells come, one at a time.
+
+Layouts share their drives, so at most one group of targets is there at once. On what stands, an
+ordinary stage does all that it does elsewhere; ordinary targets have one that stays open beside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from seatrial.machine import fingerprint as context
+from seatrial.machine.file import TrialFolder
+from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undoer import Outcome
+from seatrial.measure.background import Beside
+from seatrial.measure.progress import Watcher
+from seatrial.measure.stage import Found, Stage
+from seatrial.results.model import Sample
+from seatrial.study.cell import Cell
+from seatrial.study.model import Plan
+from seatrial.trials.database.measure.stage import Databases, has_databases
+from seatrial.trials.layouts.build.drives import OpenDrives
+from seatrial.trials.layouts.build.registry import require
+from seatrial.trials.layouts.measure.array import Array, not_taken_apart
+from seatrial.trials.layouts.measure.trial import Trial
+from seatrial.trials.layouts.study.layout import LayoutSpec
+
+PLAIN: Final = ""
+"""The group of targets that are there already."""
+SIDE: Final = "layouts"
+
+TellTarget = Callable[[str, dict[str, Any]], None]
+"""Told what a target turns out to be when it is first built: its label, and its fingerprint."""
+
+
+class LayoutStage:
+    """Where the cells of a plan with layouts go; a context that takes everything apart.
+
+    Args:
+        plan: What is measured.
+        run_id: The run.
+        journal: Where everything is recorded before it is made.
+        destroy: Serial numbers or exact paths of what may be overwritten, with commas.
+        found: Whether a killed run may have left something.
+        tell_target: Told of each target when it is first built.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        run_id: str,
+        journal: UndoJournal,
+        *,
+        destroy: str | None = None,
+        found: Found = "new",
+        tell_target: TellTarget | None = None,
+    ) -> None:
+        self.plan = plan
+        self.run_id = run_id
+        self._journal = journal
+        self._found: Found = found
+        self._tell_target = tell_target
+        self._told: set[str] = set()
+        self._built_count = 0
+        self._specs = {t.group: t.layout for t in plan.targets if t.layout}
+        # Variants that are left out for want of drives are no targets of the plan.
+        needed = max((spec.members for spec in self._specs.values()), default=0)
+        self._drives = OpenDrives(plan.study.drives, run_id, journal, destroy, needed)
+        self._side = TrialFolder(journal.path.parent, run_id, journal)
+        self._array: Array | None = None
+        self._stage: Stage | None = None
+        self._plain: Stage | None = None
+        if PLAIN in plan.groups():
+            self._plain = Stage(
+                plan.of_group(PLAIN, {}), run_id, journal, destroy=destroy, found=found
+            )
+
+    def open(self) -> Self:
+        """Check everything that can be checked before anything is built, and have the drives.
+
+        What a killed run left of its arrays is undone first.
+
+        Raises:
+            RefusedError: when the guard refuses to let a drive or target be written.
+            TargetError: when a drive, a program or a part of the kernel is missing, or what was
+                left cannot be undone.
+            StudyError: when a layout cannot be built on any machine.
+            SpaceError: when the files of loop devices, or trial files, do not fit.
+            UsageError: when a server cannot have the settings of a cell.
+        """
+        if self._found == "resumed":
+            self._undo_what_is_left()
+        for group, spec in self._specs.items():
+            require(spec)
+            part = self.plan.of_group(group, {})
+            if has_databases(part):
+                Databases(part, self._journal).check()
+        self._drives.open()
+        self._side.open(0, direct=False)
+        self._side.file(SIDE).mkdir(exist_ok=True)
+        if self._plain:
+            self._plain.open()
+        return self
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.take_down()
+        if self._plain:
+            self._plain.__exit__(kind, error, trace)
+        self._drives.close()
+        self._side.remove()
+
+    def prepare(self, watcher: Watcher) -> None:
+        """Fill and load what is there already; layouts are filled when they are built.
+
+        Raises:
+            TargetError: when a file cannot be written whole, or a database cannot be loaded.
+        """
+        if self._plain:
+            self._plain.prepare(watcher)
+            gone = {cell.key for cell in self.plan.of_group(PLAIN, {}).cells} - {
+                cell.key for cell in self._plain.plan.cells
+            }
+            self.plan = self.plan.without(
+                gone, self._plain.plan.left_out[len(self.plan.left_out) :]
+            )
+
+    def bring_up(self, label: str, watcher: Watcher, *, fills: bool = False) -> None:
+        """Have a target there: where it is not, take apart what stands, build it and fill it.
+
+        Args:
+            label: Of the target.
+            watcher: Told of the progress.
+            fills: Whether its file is written next, so that it need not be filled before.
+
+        Raises:
+            SeatrialError: when it cannot be built, filled or loaded, or what stands in its way
+                cannot be taken apart.
+        """
+        spec = self._specs.get(self.plan.target(label).group)
+        if spec is None or self._stands(spec):
+            return
+        if self._array:
+            watcher.stage(f"Taking {self._array.built.spec.label} apart")
+        self._end_array(is_in_the_way=True)
+        self._built_count += 1
+        self._array = Array.build(spec, self._drives, self._journal, self._built_count, watcher)
+        try:
+            self._open_on(self._array, watcher, filled_next=label if fills else "")
+        except BaseException:
+            self.take_down()
+            raise
+
+    def take_down(self) -> None:
+        """Take apart what stands; what cannot be undone stays in the journal."""
+        self._end_array(is_in_the_way=False)
+
+    def path(self, label: str, name: str) -> Path:
+        """Return where a file of the plan lies; its target is there."""
+        return self._on(label).path(label, name)
+
+    def spec(self, cell: Cell, round_number: int) -> dict[str, Any]:
+        """Return the engine's whole specification of a cell in a round; its target is there."""
+        return self._on(cell.target).spec(cell, round_number)
+
+    def discard(self, label: str) -> int:
+        """Trim what the plan uses of a device that is there; return how many bytes were.
+
+        Raises:
+            TargetError: when the device refuses or fails.
+        """
+        return self._on(label).discard(label)
+
+    def measure(
+        self,
+        cell: Cell,
+        spec: Mapping[str, Any],
+        *,
+        round_number: int,
+        position: int,
+        watcher: Watcher,
+    ) -> Sample:
+        """Measure one cell once, with what its array did and what was done to it.
+
+        Args:
+            cell: What the sample is of; its target is there.
+            spec: As ``spec`` gives it.
+            round_number: The round, from 0.
+            position: The cell's place in the round's order, from 0.
+            watcher: Told of the progress.
+
+        Returns:
+            The sample, not stored yet; ``interrupted`` in its status if the user ended it.
+
+        Raises:
+            KeyboardInterrupt: when the user ended it before there was anything to keep.
+            TargetError: when the target goes away.
+            EngineError: when the engine refuses or fails.
+        """
+        stage = self._on(cell.target)
+        target = self.plan.target(cell.target)
+
+        def load(beside: Beside | None = None) -> Sample:
+            return stage.measure(
+                cell,
+                spec,
+                round_number=round_number,
+                position=position,
+                watcher=watcher,
+                beside=beside,
+            )
+
+        if target.layout is None or self._array is None:
+            return load()
+        self._array.is_spent |= bool(cell.spec.get("fail"))
+        trial = Trial(
+            self._array,
+            self._array.record_of(target),
+            cell,
+            journal=self._journal,
+            seed=_seed(self.plan.study.seed, cell.key, round_number),
+            watcher=watcher,
+        )
+        return trial.measure(load, spec)
+
+    def _stands(self, spec: LayoutSpec) -> bool:
+        array = self._array
+        return array is not None and array.built.spec == spec and not array.is_spent
+
+    def _on(self, label: str) -> Stage:
+        """Return the stage of a target that is there."""
+        is_layout = self.plan.target(label).group != PLAIN
+        stage = self._stage if is_layout else self._plain
+        if stage is None:
+            raise RuntimeError(f"bring_up comes before anything is done on {label}")
+        return stage
+
+    def _open_on(self, array: Array, watcher: Watcher, *, filled_next: str) -> None:
+        """Open a stage on an array that stands, and fill and load there what its cells need."""
+        group = array.built.spec.label
+        # The fills of a round come first; later, what they had written went with the last array.
+        is_first = group not in self._told and self._found == "new"
+        found: Found = "new" if is_first else "emptied"
+        self._stage = Stage(
+            self.plan.of_group(group, array.places),
+            self.run_id,
+            self._journal,
+            found=found,
+            side=self._side.file(SIDE),
+            filled_next=filled_next,
+        )
+        self._stage.open()
+        if group not in self._told and self._tell_target:
+            for label, place in array.places.items():
+                self._tell_target(label, context.target_fingerprint(Path(place)))
+        self._told.add(group)
+        self._stage.prepare(watcher)
+
+    def _end_array(self, *, is_in_the_way: bool) -> None:
+        """Put away what lies on the array, then the array itself.
+
+        Raises:
+            TargetError: when it cannot be taken apart and is in the way.
+        """
+        stage, array = self._stage, self._array
+        self._stage = self._array = None
+        if stage:
+            stage.__exit__(None, None, None)
+        left = array.take_apart() if array else []
+        if left and array and is_in_the_way:
+            raise not_taken_apart(array.built.spec.label, left)
+
+    def _undo_what_is_left(self) -> None:
+        """Undo all that a killed run left: drives that bear an old array build no new one.
+
+        Raises:
+            TargetError: when something cannot be undone.
+        """
+        told = self._journal.undo_all()
+        left = [each for each in told if each.outcome == Outcome.FAILED]
+        if left:
+            raise not_taken_apart("What the killed run had built", left)
+
+
+def _seed(study_seed: int, key: str, round_number: int) -> int:
+    """Return a seed for what is spoiled in a sample: another in each round."""
+    text = f"{study_seed} {key} {round_number} spoiled"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")

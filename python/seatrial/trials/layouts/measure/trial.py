@@ -1,0 +1,234 @@
+"""One sample on a layout: what its drives did, what was done to it, and what became of the data."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from seatrial.errors import TargetError
+from seatrial.machine.undo import UndoJournal
+from seatrial.measure.background import Beside
+from seatrial.measure.progress import Watcher
+from seatrial.measure.recorder import INTERRUPTED
+from seatrial.results.model import LayoutRecord, Sample
+from seatrial.study.cell import Cell
+from seatrial.study.sampled import REBUILD_LIMIT
+from seatrial.trials.layouts.build.build import run_steps
+from seatrial.trials.layouts.measure import verify
+from seatrial.trials.layouts.measure.array import Array
+from seatrial.trials.layouts.measure.breaking import Breaking, telling
+from seatrial.trials.layouts.measure.deeds import ArrayDeeds
+from seatrial.trials.layouts.measure.members import Members
+from seatrial.trials.layouts.measure.watch import Watch, joined, series_of
+from seatrial.trials.layouts.study.failure import Failure
+
+SETTLED: Final = "drives_settled_s"
+"""Counter: how long the drives were waited for after the load, until they came to rest."""
+START_S_MAX: Final = 60.0
+OF_ITSELF: Final = "of its own accord, seen after the load"
+"""What is told of a drive that failed in a sample in which nothing was to be broken."""
+
+Load = Callable[[Beside], Sample]
+"""Measures the cell with something beside its load."""
+
+
+class Trial:
+    """A sample of one cell on an array that stands.
+
+    Args:
+        array: The array.
+        record: What is known of the target that it is, or that a leg of it is.
+        cell: What is measured.
+        journal: Where a limit of the rebuild is recorded before it is set.
+        seed: Chooses the sectors that are spoiled.
+        watcher: Told of the progress.
+    """
+
+    def __init__(
+        self,
+        array: Array,
+        record: LayoutRecord,
+        cell: Cell,
+        *,
+        journal: UndoJournal,
+        seed: int,
+        watcher: Watcher,
+    ) -> None:
+        backend, built = array.backend, array.built
+        self._array = array
+        self._record = record
+        self._journal = journal
+        self._watcher = watcher
+        self._failures = msgspec.convert(cell.spec.get("fail", []), list[Failure])
+        self._limit_kib_per_s = int(cell.spec.get(REBUILD_LIMIT, 0))
+        self._verifies = bool(cell.spec.get("verify"))
+        self._watch = Watch(built.spec.legs, lambda leg: backend.state(built, leg))
+        # A broken array may never let go of what it was given to write.
+        is_buffered = not cell.spec["target"]["direct"] and not self._failures
+        self._members = Members(
+            list(record.roles),
+            lambda: self._watch.is_working,
+            places=built.places,
+            is_buffered=is_buffered,
+        )
+        self._deeds = ArrayDeeds(
+            backend, built, random.Random(seed), verifiable=self._verifies, journal=journal
+        )
+        self._breaking = Breaking(self._failures, self._deeds, self._watch)
+
+    def measure(self, load: Load, spec: Mapping[str, Any]) -> Sample:
+        """Measure, wait until the array is whole again, and check what was lost.
+
+        Args:
+            load: Measures the cell with what is given beside its load.
+            spec: The engine's whole specification of the cell, to check its data by.
+
+        Raises:
+            KeyboardInterrupt: when the user ended it before there was anything to keep.
+            SeatrialError: as of ``load``.
+        """
+        with self._limited(), self._flaky_at_most_now(), self._breaking:
+            beside = _OnArray(self._members, self._breaking, self._tell)
+            sample = load(beside)
+            is_whole = sample.status != INTERRUPTED
+            if self._failures and is_whole:
+                beside.settle()
+            self._watch.look()
+        if self._watch.missing and not self._failures:
+            # Nobody broke it: what was measured is a failure's figure, and the array is no more.
+            self._watch.note("failed", detail=OF_ITSELF)
+            self._array.is_spent = True
+        found = self._told(sample, beside)
+        return self._checked(found, spec) if self._failures and is_whole else found
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        """Limit how fast the array rebuilds, as long as the sample lasts."""
+        built = self._array.built
+        steps = (
+            self._array.backend.limit_rebuild(built, self._limit_kib_per_s)
+            if self._limit_kib_per_s
+            else []
+        )
+        entries = run_steps(built, steps, self._journal)
+        try:
+            yield
+        finally:
+            for entry in reversed(entries):
+                self._journal.undo(entry)
+
+    @contextmanager
+    def _flaky_at_most_now(self) -> Iterator[None]:
+        """Have drives be flaky no longer than the sample lasts."""
+        try:
+            yield
+        finally:
+            self._deeds.end()
+
+    def _tell(self, share: str) -> None:
+        telling(self._watcher, self._array.built.spec.label)(share)
+
+    def _told(self, sample: Sample, beside: _OnArray) -> Sample:
+        """Return the sample with what is known of its array."""
+        start_s = beside.start_s(sample.started_at)
+        record = msgspec.structs.replace(
+            self._record,
+            members=self._members.grown,
+            events=self._watch.events(start_s),
+            mismatch_blocks=self._deeds.mismatch_blocks(),
+            rebuild_limit_kib_per_s=self._limit_kib_per_s or None,
+            notes=[*self._record.notes, *self._notes()],
+        )
+        series = sample.series
+        if self._failures and series is not None:
+            series = joined(series, self._watch.looks, start_s)
+        elif self._failures:
+            series = series_of(self._watch.looks, start_s, sample.duration_s)
+        counters = sample.counters
+        if self._members.settled_s is not None:
+            counters = counters | {SETTLED: self._members.settled_s}
+        return msgspec.structs.replace(sample, layout=record, series=series, counters=counters)
+
+    def _notes(self) -> Iterator[str]:
+        yield from self._members.notes
+        yield from self._deeds.notes
+        yield from self._breaking.notes
+        for words in self._watch.complaints:
+            yield f"How the array is could not be told at times: {words}"
+        if self._limit_kib_per_s and not self._has_limits():
+            yield f"The rebuild was not limited: {self._array.backend.name} has no such limit."
+
+    def _has_limits(self) -> bool:
+        return bool(self._array.backend.limit_rebuild(self._array.built, self._limit_kib_per_s))
+
+    def _checked(self, sample: Sample, spec: Mapping[str, Any]) -> Sample:
+        """Read all data of a cell that verifies, and add what was found."""
+        record = sample.layout
+        if not self._verifies or record is None or not spec.get("ledger_path"):
+            return sample
+        try:
+            found = verify.check_all(spec, self._watcher, is_lost=self._watch.has_failed)
+        except TargetError as error:
+            lost_bytes, note = verify.unreadable(spec, error)
+            told = msgspec.structs.replace(
+                record, unreadable_bytes=lost_bytes, notes=[*record.notes, note]
+            )
+            return msgspec.structs.replace(sample, layout=told)
+        told = msgspec.structs.replace(
+            record,
+            checked_bytes=found.checked_bytes,
+            wrong_bytes=found.wrong_bytes,
+            unreadable_bytes=found.unreadable_bytes,
+            notes=[*record.notes, *found.notes],
+        )
+        return msgspec.structs.replace(
+            sample,
+            layout=told,
+            verification=verify.merged(sample.verification, found.verification),
+        )
+
+
+class _OnArray:
+    """What goes on beside a load on an array: its drives counted, deeds done, all watched."""
+
+    def __init__(self, members: Members, breaking: Breaking, tell: Callable[[str], None]) -> None:
+        self._members = members
+        self._breaking = breaking
+        self._tell = tell
+        self._began_s = 0.0
+        self._began_unix_s = 0.0
+
+    def __enter__(self) -> Self:
+        self._members.begin()
+        self._began_s, self._began_unix_s = time.monotonic(), time.time()
+        self._breaking.begin()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._breaking.load_ended()
+        if error is None:
+            self._members.end()
+
+    def settle(self) -> None:
+        """Wait until nothing goes on in the array any more."""
+        self._breaking.settle(self._tell)
+
+    def start_s(self, started_at: float) -> float:
+        """Return when a sample began, by the monotonic clock.
+
+        Args:
+            started_at: The same by the wall clock, which somebody may have set meanwhile.
+        """
+        waited_s = started_at - self._began_unix_s
+        return self._began_s + (waited_s if 0.0 <= waited_s <= START_S_MAX else 0.0)

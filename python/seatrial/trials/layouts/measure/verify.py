@@ -1,0 +1,241 @@
+"""All data of a trial file read once, after its array was broken: what is lost, to 4 KiB.
+
+The engine counts reads, right and wrong. Here they are counted in blocks of 4 KiB, and a wrong one
+once, however much was read at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from seatrial.errors import TargetError
+from seatrial.measure.progress import Watcher
+from seatrial.postgres.page_cache import drop_cached
+from seatrial.results.model import Verification
+from seatrial.study.units import format_size
+from seatrial.trials.io.measure.engine import measure_spec
+
+COARSE_BYTES: Final = 1 << 20
+FINE_BYTES: Final = 4096
+FINE_PART_BYTES: Final = 2 << 20
+"""What is read in small blocks at once: the engine gives up after 1,000 errors in a row."""
+PARTS: Final = 8
+DEPTH: Final = 16
+VERIFY_S_MAX: Final = 24 * 3600.0
+KEPT_MAX: Final = 32
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """What reading everything has found.
+
+    Attributes:
+        verification: Blocks of 4 KiB that were checked, and those that were wrong.
+        checked_bytes: What was read and checked.
+        wrong_bytes: What of it held something else than was written there.
+        unreadable_bytes: What could not be read.
+        notes: What makes it doubtful, as sentences.
+    """
+
+    verification: Verification
+    checked_bytes: int
+    wrong_bytes: int
+    unreadable_bytes: int
+    notes: list[str] = []
+
+
+def check_all(spec: Mapping[str, Any], watcher: Watcher, *, is_lost: bool = False) -> Checked:
+    """Read the whole trial file of a cell that verifies, and check every block of it.
+
+    It is read in large blocks; where some of them cannot be read, or are wrong, their part of the
+    file is once more in small ones, so that what is lost is known to 4 KiB.
+
+    Args:
+        spec: The engine's specification of the cell, with paths and ledger.
+        watcher: Told of the progress.
+        is_lost: Whether the array has failed: then what cannot be read is known to 1 MiB only.
+
+    Raises:
+        KeyboardInterrupt: when the user ended it.
+        SeatrialError: when the file cannot be opened at all.
+    """
+    size_bytes = int(spec["target"]["size_bytes"])
+    watcher.stage(f"Reading all data of {spec['target']['path']}: {format_size(size_bytes)}")
+    # What the page cache holds says nothing of the drives.
+    notes = [] if spec["target"]["direct"] else _drop(Path(spec["target"]["path"]))
+    parts: list[Checked] = []
+    ranges = [(0, size_bytes)]
+    while ranges:
+        start_bytes, length_bytes = ranges.pop()
+        is_small = length_bytes <= FINE_PART_BYTES
+        found = _pass(spec, start_bytes, length_bytes, COARSE_BYTES, watcher)
+        if is_lost or not (found.unreadable_bytes or found.wrong_bytes):
+            parts.append(_refined(spec, found, size_bytes, watcher))
+        elif is_small:
+            parts.append(_pass(spec, start_bytes, length_bytes, FINE_BYTES, watcher))
+        else:
+            ranges += _divided(start_bytes, length_bytes)
+    return _together(parts, notes)
+
+
+def _refined(spec: Mapping[str, Any], found: Checked, size_bytes: int, watcher: Watcher) -> Checked:
+    """Return a pass over all with the wrong ones of its large blocks read in small ones.
+
+    As far as it names them, and it names 32 at most; the others count whole.
+    """
+    block_bytes = _block_bytes(0, size_bytes, COARSE_BYTES)
+    offsets = (each.offset_bytes // block_bytes for each in found.verification.corruptions)
+    fine = [
+        _pass(spec, place * block_bytes, block_bytes, FINE_BYTES, watcher)
+        for place in sorted(set(offsets))
+    ]
+    if not fine:
+        return found
+    blocks = len(fine) * max(1, block_bytes // FINE_BYTES)
+    rest = Checked(
+        verification=Verification(
+            checked_blocks=found.verification.checked_blocks - blocks,
+            corrupt_blocks=found.verification.corrupt_blocks - blocks,
+        ),
+        checked_bytes=found.checked_bytes - len(fine) * block_bytes,
+        wrong_bytes=found.wrong_bytes - len(fine) * block_bytes,
+        unreadable_bytes=found.unreadable_bytes,
+    )
+    return _together([rest, *fine], [])
+
+
+def _drop(path: Path) -> list[str]:
+    """Drop a file or device from the page cache; return what is doubtful about that."""
+    try:
+        if path.is_file():
+            left_bytes = drop_cached(path.parent).bytes_cached_after
+        else:
+            left_bytes = _drop_device(path)
+    except OSError as error:
+        return [f"The data that were checked may be the page cache's: {error.strerror}."]
+    if left_bytes:
+        return [f"{format_size(left_bytes)} of what was checked lay in the page cache still."]
+    return []
+
+
+def _drop_device(path: Path) -> int:
+    """Drop a block device from the page cache; nothing of it is left, as far as is known.
+
+    Raises:
+        OSError: when it cannot be written back.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+    return 0
+
+
+def unreadable(spec: Mapping[str, Any], error: TargetError) -> tuple[int, str]:
+    """Return what is lost with a file that cannot even be opened (bytes), and a note on it."""
+    words = error.seen.rstrip(".")
+    return int(spec["target"]["size_bytes"]), f"No data could be checked in the end: {words}."
+
+
+def merged(before: Verification | None, found: Verification) -> Verification:
+    """Return what was checked during a sample and after it together."""
+    if before is None:
+        return found
+    return Verification(
+        checked_blocks=before.checked_blocks + found.checked_blocks,
+        corrupt_blocks=before.corrupt_blocks + found.corrupt_blocks,
+        corruptions=[*before.corruptions, *found.corruptions][:KEPT_MAX],
+    )
+
+
+def _divided(start_bytes: int, length_bytes: int) -> list[tuple[int, int]]:
+    part_bytes = max(FINE_PART_BYTES, length_bytes // PARTS // COARSE_BYTES * COARSE_BYTES)
+    end_bytes = start_bytes + length_bytes
+    return [
+        (at, min(part_bytes, end_bytes - at)) for at in range(start_bytes, end_bytes, part_bytes)
+    ]
+
+
+def _together(parts: list[Checked], notes: list[str]) -> Checked:
+    corruptions = [each for part in parts for each in part.verification.corruptions]
+    return Checked(
+        verification=Verification(
+            checked_blocks=sum(part.verification.checked_blocks for part in parts),
+            corrupt_blocks=sum(part.verification.corrupt_blocks for part in parts),
+            corruptions=sorted(corruptions, key=lambda each: each.offset_bytes)[:KEPT_MAX],
+        ),
+        checked_bytes=sum(part.checked_bytes for part in parts),
+        wrong_bytes=sum(part.wrong_bytes for part in parts),
+        unreadable_bytes=sum(part.unreadable_bytes for part in parts),
+        notes=notes,
+    )
+
+
+def _block_bytes(start_bytes: int, length_bytes: int, most_bytes: int) -> int:
+    """Return the largest power of two, up to so much, that divides a part of the file."""
+    both = start_bytes | length_bytes
+    return min(most_bytes, both & -both)
+
+
+def _depth(spec: Mapping[str, Any], length_bytes: int, block_bytes: int) -> int:
+    """Return how many reads there are at a time.
+
+    Of two that share a block of the ledger one would be put off, and another place read twice in
+    its stead: then there is one at a time.
+    """
+    if block_bytes % int(spec["ledger_block_bytes"]):
+        return 1
+    return min(DEPTH, length_bytes // block_bytes)
+
+
+def _pass(
+    spec: Mapping[str, Any],
+    start_bytes: int,
+    length_bytes: int,
+    block_bytes_max: int,
+    watcher: Watcher,
+) -> Checked:
+    """Read a part once in blocks of at most so many bytes; errors do not end it."""
+    block_bytes = _block_bytes(start_bytes, length_bytes, block_bytes_max)
+    access = {
+        "operation": "read",
+        "sizes": [{"bytes": block_bytes, "weight": 1}],
+        "align_bytes": block_bytes,
+        "address": {"kind": "sequential"},
+    }
+    target = {key: value for key, value in spec["target"].items() if key != "copy_to"}
+    reading = {
+        "seed": spec["seed"],
+        "target": target | {"create": False, "dsync": False},
+        "range": {"start_bytes": start_bytes, "length_bytes": length_bytes},
+        "accesses": [access],
+        "threads": 1,
+        "depth": _depth(spec, length_bytes, block_bytes),
+        "data": spec["data"],
+        "verify": True,
+        "ledger_path": spec["ledger_path"],
+        "ledger_block_bytes": spec["ledger_block_bytes"],
+        "limit": {"duration_s": VERIFY_S_MAX, "bytes": length_bytes},
+    }
+    measured = measure_spec(reading, watcher)
+    if measured.interrupted:
+        raise KeyboardInterrupt
+    read_bytes = sum(each["transferred_bytes"] for each in measured.parts["operations"].values())
+    found = msgspec.convert(measured.parts["verification"], Verification)
+    blocks_of_read = max(1, block_bytes // FINE_BYTES)
+    return Checked(
+        verification=Verification(
+            checked_blocks=found.checked_blocks * blocks_of_read,
+            corrupt_blocks=found.corrupt_blocks * blocks_of_read,
+            corruptions=found.corruptions,
+        ),
+        checked_bytes=found.checked_blocks * block_bytes,
+        wrong_bytes=found.corrupt_blocks * block_bytes,
+        unreadable_bytes=length_bytes - read_bytes,
+    )

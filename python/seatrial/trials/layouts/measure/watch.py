@@ -1,0 +1,223 @@
+"""An array watched while a load lasts: how far its rebuild is, what is missing, what happened.
+
+Nothing here does anything to the array. Moments are of the monotonic clock, in s.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from seatrial.errors import SeatrialError
+from seatrial.results.model import ArrayEvent, Series
+from seatrial.trials.layouts.build.backend import ArrayState
+
+SERIES_PERIOD_S: Final = 0.2
+REBUILD: Final = "rebuild"
+SCRUB: Final = "scrub"
+REBUILD_SHARE: Final = "rebuild_share"
+MISSING: Final = "missing_members"
+
+ReadState = Callable[[int], ArrayState]
+"""Tells how a leg (from 1) is now.
+
+Raises:
+    SeatrialError: when it cannot be told.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """One look at all legs: when, what is missing, and how far what is rebuilt is, if anything."""
+
+    at_s: float
+    missing: int
+    rebuild_share: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Happened:
+    """An event at a moment of the monotonic clock."""
+
+    at_s: float
+    what: str
+    leg: int = 0
+    member: str = ""
+    detail: str = ""
+    missing: int | None = None
+
+
+@dataclass
+class Watch:
+    """What was seen of an array so far; told by one thread at a time.
+
+    Attributes:
+        legs: How many it has.
+        read_state: Tells how one of them is.
+        states: How each was when last looked at.
+        looks: All looks, in order.
+        happened: All events, in order.
+        complaints: Why an array could not be looked at, each once.
+    """
+
+    legs: int
+    read_state: ReadState
+    states: dict[int, ArrayState] = field(default_factory=dict)
+    looks: list[Look] = field(default_factory=list)
+    happened: list[Happened] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def look(self) -> None:
+        """Look at every leg, and note what has changed since the last time."""
+        now: dict[int, ArrayState] = {}
+        for leg in range(1, self.legs + 1):
+            try:
+                now[leg] = self.read_state(leg)
+            except (SeatrialError, OSError) as error:
+                self._complain(str(error))
+                return
+        at_s = time.monotonic()
+        for leg, state in now.items():
+            self._note_changes(at_s, leg, self.states.get(leg, ArrayState()), state)
+        self.states = now
+        shares = [state.share or 0.0 for state in now.values() if state.operation == REBUILD]
+        missing = sum(state.missing for state in now.values())
+        rebuild_share = min(shares) if shares else None
+        self.looks.append(Look(at_s=at_s, missing=missing, rebuild_share=rebuild_share))
+
+    def note(self, what: str, leg: int = 0, member: str = "", detail: str = "") -> None:
+        """Note that something happens just now."""
+        now_s = time.monotonic()
+        self.happened.append(Happened(at_s=now_s, what=what, leg=leg, member=member, detail=detail))
+
+    @property
+    def is_working(self) -> bool:
+        """Whether any leg works on its own account."""
+        return any(state.operation for state in self.states.values())
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether more drives of a leg are gone than it survives."""
+        return any(state.has_failed for state in self.states.values())
+
+    @property
+    def missing(self) -> int:
+        """Drives that do not serve."""
+        return sum(state.missing for state in self.states.values())
+
+    @property
+    def share(self) -> float | None:
+        """How far what goes on is, 0 to 1; None where nothing does or nobody can tell."""
+        shares = [each.share for each in self.states.values() if each.operation]
+        return min((share for share in shares if share is not None), default=None)
+
+    def events(self, start_s: float) -> list[ArrayEvent]:
+        """Return what happened, in order of time, with moments from a start on (monotonic, s)."""
+        return [
+            ArrayEvent(
+                # What is done right as the load begins may come before its first request.
+                at_s=max(0.0, each.at_s - start_s),
+                what=each.what,
+                leg=each.leg,
+                member=each.member,
+                detail=each.detail,
+                missing=each.missing,
+            )
+            for each in sorted(self.happened, key=lambda each: each.at_s)
+        ]
+
+    def _note_changes(self, at_s: float, leg: int, before: ArrayState, now: ArrayState) -> None:
+        if now.missing > before.missing:
+            self._note_left_out(at_s, leg)
+        changes = (
+            (now.has_failed and not before.has_failed, "array_failed"),
+            (before.operation != SCRUB and now.operation == SCRUB, "scrub_started"),
+            (before.operation == SCRUB and now.operation != SCRUB, "scrub_ended"),
+            (_has_rebuilt(before, now), "rebuild_ended"),
+            (_is_rebuilding_anew(before, now), "rebuild_started"),
+        )
+        for is_so, what in changes:
+            if is_so:
+                self.happened.append(Happened(at_s=at_s, what=what, leg=leg, missing=now.missing))
+
+    def _note_left_out(self, at_s: float, leg: int) -> None:
+        """Note that a leg has had enough of a drive that falters, and does without it."""
+        own = [each for each in self.happened if each.leg == leg]
+        gone = {each.member for each in own if each.what == "failed"}
+        faltering = (each.member for each in own if each.what == "faltering")
+        member = next((each for each in faltering if each not in gone), None)
+        if member is not None:
+            self.happened.append(
+                Happened(
+                    at_s=at_s,
+                    what="failed",
+                    leg=leg,
+                    member=member,
+                    detail="left out by the array itself",
+                )
+            )
+
+    def _complain(self, words: str) -> None:
+        if words not in self.complaints:
+            self.complaints.append(words)
+
+
+def _has_rebuilt(before: ArrayState, now: ArrayState) -> bool:
+    """Tell whether a rebuild has ended; a short one may have come and gone between two looks.
+
+    One that stops because another drive failed has not: drives are missing still.
+    """
+    stopped = before.operation == REBUILD != now.operation
+    return now.missing < before.missing or (stopped and now.missing == 0)
+
+
+def _is_rebuilding_anew(before: ArrayState, now: ArrayState) -> bool:
+    """Tell whether a rebuild has begun: the first one, or that of the next missing drive."""
+    return now.operation == REBUILD and (
+        before.operation != REBUILD or now.missing < before.missing
+    )
+
+
+def series_of(looks: Sequence[Look], start_s: float, duration_s: float) -> Series:
+    """Return what was seen over a sample.
+
+    Args:
+        looks: In order.
+        start_s: Of the sample (monotonic).
+        duration_s: Of the sample.
+    """
+    entries = round(duration_s / SERIES_PERIOD_S)
+    return Series(
+        period_s=SERIES_PERIOD_S, columns=_columns(looks, start_s, SERIES_PERIOD_S, entries)
+    )
+
+
+def joined(series: Series, looks: Sequence[Look], start_s: float) -> Series:
+    """Return the series of a sample of a database with what was seen of its array, as sparsely."""
+    entries = max((len(column) for column in series.columns.values()), default=0)
+    columns: Mapping[str, list[float | None]] = _columns(looks, start_s, series.period_s, entries)
+    return Series(period_s=series.period_s, columns={**series.columns, **columns})
+
+
+def _columns(
+    looks: Sequence[Look], start_s: float, period_s: float, entries: int
+) -> dict[str, list[float | None]]:
+    """Return the last look in each period, or the one before where there is none in it."""
+    found: list[Look | None] = []
+    at = -1
+    for entry in range(entries):
+        end_s = start_s + (entry + 1) * period_s
+        while at + 1 < len(looks) and looks[at + 1].at_s <= end_s:
+            at += 1
+        is_recent = at >= 0 and looks[at].at_s > end_s - period_s - _PATIENCE_S
+        found.append(looks[at] if is_recent else None)
+    return {
+        REBUILD_SHARE: [look.rebuild_share if look else None for look in found],
+        MISSING: [float(look.missing) if look else None for look in found],
+    }
+
+
+_PATIENCE_S: Final = 1.0
+"""How old a look may be and still stand for a period: under load the machine is slow to answer."""

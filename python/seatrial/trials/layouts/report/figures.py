@@ -1,0 +1,226 @@
+"""The figures of the article "One DVD per second" as this run gives them, in one chart.
+
+Figures 1 to 5 stand against the number of drives, 6 to 31 against the block size. What the article
+shows of its own layouts is drawn of others under "Charts", in the random matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from seatrial.findings.model import Estimate
+from seatrial.report.figures.axes import block_size_axis, extent, log_axis, value_axis
+from seatrial.report.figures.model import Axis, Figure, Line, Panel, Point, Ring, Tick, View
+from seatrial.report.figures.naming import capitalized, grouped, line_style_of, requests_word
+from seatrial.report.figures.notes import rounds_note
+from seatrial.stats.wording import format_estimate, format_plural, format_size
+from seatrial.trials.layouts.analysis.figures import FIGURES
+from seatrial.trials.layouts.analysis.model import (
+    DrawnFigure,
+    FigureLine,
+    FigurePoint,
+    LayoutAnalysis,
+)
+
+FIGURE_ID: Final = "layout-figures"
+NUMBERS_ID: Final = "layout-numbers"
+_GROUPS: Final = {
+    "drives": "Against the number of drives",
+    "block_size_bytes": "Against the block size",
+}
+_AXIS_NAMES: Final = {
+    "B/s": "Bandwidth (MB/s)",
+    "IOPS": "Requests per second (IOPS)",
+    "ns": "Time (less is better)",
+}
+_NO_MORE: Final = "no more from here on"
+_NOTES_MAX: Final = 3
+_LOG_FROM_RATIO: Final = 10.0
+"""A range of figures as wide as this is drawn on a logarithmic axis against the block size."""
+_FIRST_SHOWN: Final = (4, 5, 3, 1)
+"""The figures of the article that answer most, of which the first that there is is shown first."""
+
+
+def layout_figures(found: LayoutAnalysis) -> list[Figure]:
+    """Return the article's figures as one chart with a list to pick from; none where it has none.
+
+    Args:
+        found: What the analysis says of a run's layouts.
+    """
+    drawn = shown_figures(found.figures)
+    if not drawn:
+        return []
+    numbers = [each.number for each in drawn]
+    first = next((number for number in _FIRST_SHOWN if number in numbers), numbers[0])
+    return [
+        Figure(
+            id=FIGURE_ID,
+            kind="lines",
+            topic="The figures of the article “One DVD per second”",
+            notes=[rounds_note("bands and strokes", _estimates(drawn))],
+            views=[_view(each) for each in drawn],
+            chosen=numbers.index(first),
+            table=NUMBERS_ID,
+        )
+    ]
+
+
+def _estimates(figures: Sequence[DrawnFigure]) -> list[Estimate]:
+    return [point.y for each in figures for line in each.lines for point in line.points]
+
+
+def shown_figures(figures: Sequence[DrawnFigure]) -> list[DrawnFigure]:
+    """Return those that are drawn here: the article's own, and others against drives."""
+    return [each for each in figures if each.number or each.against == "drives"]
+
+
+def figure_name(figure: DrawnFigure) -> str:
+    """Return what a figure is called: ``Fig 3: random 8 KiB, 1 thread, against ...``."""
+    if not figure.number:
+        return figure.title
+    begins_with_name = figure.title[:2].isupper()
+    title = figure.title if begins_with_name else figure.title[:1].lower() + figure.title[1:]
+    return f"Fig {figure.number}: {title}"
+
+
+def numbers_sentence(figures: Sequence[DrawnFigure]) -> str:
+    """Return which of the article's figures a run has, and which not, in one line."""
+    known = sorted({each.number for each in figures} - {0})
+    absent = sorted({each.number for each in FIGURES} - set(known))
+    if not absent:
+        return f"All {len(FIGURES)} figures of the article are here."
+    noun = format_plural(len(FIGURES), "figure")
+    told = f"Of the article's {noun} this run has cells for {in_runs(known) or 'none'}"
+    return f"{told}; not for {in_runs(absent)}."
+
+
+def in_runs(numbers: Sequence[int]) -> str:
+    """Return rising numbers with neighbours drawn together, such as ``1, 3 to 5, 12``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    told = (f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+    return ", ".join(told)
+
+
+def _view(figure: DrawnFigure) -> View:
+    estimates = _estimates([figure])
+    x_axis = _x_axis(figure)
+    y_axis = _y_axis(figure, estimates)
+    names = line_names(figure)
+    styles = line_style_of(names.values())
+    panels = [
+        Panel(
+            title=capitalized(requests_word(operation)),
+            x=x_axis,
+            y=y_axis,
+            lines=[_line(line, names[id(line)], styles) for line in lines],
+            rings=_saturations(lines, names),
+            ring_name=_NO_MORE,
+        )
+        for operation, lines in grouped(figure.lines, lambda line: line.operation).items()
+    ]
+    told = _saturation_notes(figure)
+    return View(
+        label=figure_name(figure),
+        title=figure_name(figure),
+        group=_GROUPS[figure.against] if figure.number else "Other sizes and threads",
+        panels=panels,
+        notes=told or [f"{_best(figure)}."],
+    )
+
+
+def line_names(figure: DrawnFigure) -> dict[int, str]:
+    """Return what tells the lines of a panel apart, by identity: no operation, nothing common.
+
+    Lines of reads and of writes bear one name where they differ in nothing else.
+    """
+    parts = [
+        [part for part in line.name.split(", ") if part != line.operation] or [line.name]
+        for line in figure.lines
+    ]
+    common = set.intersection(*map(set, parts))
+    names = (", ".join(part for part in each if part not in common) or ", ".join(each)
+             for each in parts)  # fmt: skip
+    return {id(line): name for line, name in zip(figure.lines, names, strict=True)}
+
+
+def _saturation_notes(figure: DrawnFigure) -> list[str]:
+    """Return from how many drives on there is no more: of the first lines that know it."""
+    names = line_names(figure)
+    several = len(set(names.values())) > 1
+    told = [
+        f"{names[id(line)]}: {line.saturation.sentence}" if several else line.saturation.sentence
+        for line in figure.lines
+        if line.saturation
+    ]
+    more = len(told) - _NOTES_MAX
+    if more <= 0:
+        return told
+    others = format_plural(more, "more line has", "more lines have")
+    return [*told[:_NOTES_MAX], f"{others} a circle."]
+
+
+def _saturations(lines: Sequence[FigureLine], names: Mapping[int, str]) -> list[Ring]:
+    """Return a circle around each point from which on a line rises no more."""
+    found = []
+    for line in lines:
+        end = line.saturation
+        point = next((each for each in line.points if end and each.x == end.drives), None)
+        if end and point and point.y.value > 0:
+            found.append(Ring(point.x, point.y.value, "", end.sentence, names[id(line)]))
+    return found
+
+
+def _line(line: FigureLine, name: str, styles: Mapping[str, int]) -> Line:
+    points = [Point.of(point.x, point.y) for point in line.points if point.y.value > 0]
+    return Line(name=name, style=styles[name], points=points)
+
+
+def _x_axis(figure: DrawnFigure) -> Axis:
+    places = sorted({point.x for line in figure.lines for point in line.points})
+    if figure.against == "block_size_bytes":
+        return block_size_axis(places)
+    return Axis(
+        name="Number of drives",
+        unit="drives",
+        scale="linear",
+        low=places[0] - 0.5,
+        high=places[-1] + 0.5,
+        ticks=[Tick(place, str(place)) for place in places],
+    )
+
+
+def _y_axis(figure: DrawnFigure, estimates: Sequence[Estimate]) -> Axis:
+    """Return an axis from 0; a logarithmic one against block sizes where figures differ much."""
+    name = _AXIS_NAMES[figure.unit]
+    values = [estimate.value for estimate in estimates if estimate.value > 0]
+    is_wide = bool(values) and max(values) > _LOG_FROM_RATIO * min(values)
+    if figure.against == "block_size_bytes" and is_wide:
+        return log_axis(name, figure.unit, extent(estimates))
+    return value_axis(name, figure.unit, estimates)
+
+
+def _best(figure: DrawnFigure) -> str:
+    """Return where each operation is best, as one sentence."""
+    parts, names = [], line_names(figure)
+    for operation, lines in grouped(figure.lines, lambda line: line.operation).items():
+        least = figure.unit == "ns"
+        ranked = sorted(
+            ((line, point) for line in lines for point in line.points),
+            key=lambda each: each[1].y.value if least else -each[1].y.value,
+        )
+        line, point = ranked[0]
+        where = f"{_place(figure, point)}, {names[id(line)]}"
+        parts.append(f"{requests_word(operation)}: {format_estimate(point.y)} with {where}")
+    return capitalized("; ".join(parts))
+
+
+def _place(figure: DrawnFigure, point: FigurePoint) -> str:
+    if figure.against == "drives":
+        return format_plural(point.x, "drive")
+    return format_size(point.x)

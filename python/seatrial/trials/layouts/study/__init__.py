@@ -1,0 +1,1 @@
+"""Arrays: its part of the study file, its cells and their cost."""

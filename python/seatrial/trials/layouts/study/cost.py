@@ -1,0 +1,192 @@
+"""What building arrays takes: time and bytes written, in each round. Assumed, and said to be.
+
+A round builds each variant once, and once more before every further cell that finds an array which
+the cell before it has broken (plan.order takes those last).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from seatrial.errors import SpaceError
+from seatrial.study.cell import Cell
+from seatrial.study.model import Plan, PlannedTarget, TrialFile
+from seatrial.study.sampled import REBUILD_LIMIT
+from seatrial.study.units import format_size
+from seatrial.trials.database.study import cost as database_cost
+from seatrial.trials.database.study.workloads import spec_of
+from seatrial.trials.layouts.study.layout import FILESYSTEMS, LayoutSpec
+
+ASSUMED_SYNC_BYTES_PER_S: Final = 200_000 << 10
+"""Of each drive: md's own upper limit (dev.raid.speed_limit_max, md(4)), unless a study sets one.
+"""
+BUILD_S: Final = 3.0
+"""Building an array, making a file system, mounting, and taking all of it apart again."""
+RESTING_S: Final = 0.4
+"""After each sample, until the drives have come to rest (``IDLE_S`` in measure/members.py) and what
+they did is stored: of 1,431 samples in the lab 0.36 s by the median, 0.43 s by mean."""
+
+ASSUMED_BUILDS: Final = "arrays are assumed to synchronise at 205 MB/s"
+
+
+def groups(plan: Plan) -> list[str]:
+    """Return the groups of targets that are built, in the order of the study."""
+    return [group for group in plan.groups() if group]
+
+
+def builds(plan: Plan, group: str) -> int:
+    """Return how often a round builds a group: each cell that breaks it needs a sound one."""
+    cells = _cells(plan, group)
+    breaking = sum(bool(cell.spec.get("fail")) for cell in cells)
+    return max(1, breaking) if cells else 0
+
+
+def build_s(plan: Plan, group: str) -> float:
+    """Return how long one building takes (s): with synchronisation, and filling and loading."""
+    cells = _cells(plan, group)
+    target = _targets(plan, group)[0]
+    filled_s = _filled_bytes(plan, group) / database_cost.ASSUMED_BYTES_PER_S
+    return BUILD_S + sync_s(target) + filled_s + database_cost.preparing_s(cells)
+
+
+def build_write_bytes(plan: Plan, group: str) -> int:
+    """Return what one building writes: parity or copies, files, and the data of databases."""
+    target = _targets(plan, group)[0]
+    own_bytes = sync_write_bytes(target) + _filled_bytes(plan, group)
+    return own_bytes + database_cost.preparing_write_bytes(_cells(plan, group))
+
+
+def round_s(plan: Plan, group: str) -> float:
+    """Return what a round takes for a group (s) beside its cells: building, waiting, checking."""
+    times = builds(plan, group)
+    cells = _cells(plan, group)
+    waited_s = len(cells) * RESTING_S
+    waited_s += sum(aftermath_s(plan.target(cell.target), cell) for cell in cells)
+    refilled_s = _refilled_bytes(plan, group) / database_cost.ASSUMED_BYTES_PER_S
+    return times * build_s(plan, group) + (times - 1) * refilled_s + waited_s
+
+
+def round_write_bytes(plan: Plan, group: str) -> int:
+    """Return what a round writes to a group beside its cells: building, filling, rebuilding."""
+    times = builds(plan, group)
+    rebuilt_bytes = sum(rebuilt_write_bytes(plan.target(c.target), c) for c in _cells(plan, group))
+    refilled_bytes = (times - 1) * _refilled_bytes(plan, group)
+    return times * build_write_bytes(plan, group) + refilled_bytes + rebuilt_bytes
+
+
+def member_bytes(target: PlannedTarget) -> int | None:
+    """Return how much of each drive a layout uses; None where their sizes are not known yet."""
+    layout = _layout(target)
+    each_bytes = target.drive_bytes // layout.members if target.drive_bytes else None
+    known = [size for size in (each_bytes, layout.member_bytes) if size is not None]
+    return min(known, default=None)
+
+
+def require_room_for_databases(
+    targets: Sequence[PlannedTarget], cells: Sequence[Cell], files: Sequence[TrialFile]
+) -> None:
+    """Check that the databases of a plan fit layouts of known size, before any of them is built.
+
+    What a file system keeps for itself is found out when it is there (machine/file.py).
+
+    Raises:
+        SpaceError: when they would not even fit one that keeps nothing.
+    """
+    for target in targets:
+        used_bytes = member_bytes(target) if target.layout else None
+        own = [cell for cell in cells if cell.target == target.label]
+        databases = database_cost.database_cells(own)
+        if target.layout is None or used_bytes is None or not databases:
+            continue
+        legs = target.layout.legs if target.leg else 1
+        holds_bytes = int(used_bytes * target.layout.data_members / legs)
+        file_bytes = sum(file.size_bytes for file in files if file.target == target.label)
+        database_bytes = database_cost.space_bytes(spec_of(cell.spec) for cell in databases)
+        if file_bytes + database_bytes > holds_bytes:
+            raise SpaceError(
+                seen=f"Layout {target.label!r} holds {format_size(holds_bytes)} at most, and its "
+                f"databases need about {format_size(database_bytes)} beside trial files of "
+                f"{format_size(file_bytes)}",
+                cause="A database is kept as it was loaded, beside the copy that samples work on "
+                "and the logs of both",
+                next_step="Give larger drives, or a smaller 'scale' in the workload and a smaller "
+                "'size' in the layout (--size)",
+            )
+
+
+def sync_s(target: PlannedTarget) -> float:
+    """Return how long the first synchronisation is assumed to take (s); 0 where nothing is."""
+    used_bytes = member_bytes(target) or 0
+    return used_bytes / ASSUMED_SYNC_BYTES_PER_S if sync_members(target) else 0.0
+
+
+def sync_write_bytes(target: PlannedTarget) -> int:
+    """Return what the first synchronisation writes: all parity, or all copies but one."""
+    return int((member_bytes(target) or 0) * sync_members(target) * _layout(target).legs)
+
+
+def aftermath_s(target: PlannedTarget, cell: Cell) -> float:
+    """Return what follows a sample that breaks an array (s): rebuild, and reading all data."""
+    deeds = cell.spec.get("fail")
+    if not deeds:
+        return 0.0
+    limit_bytes_per_s = int(cell.spec[REBUILD_LIMIT]) << 10
+    per_s = min(limit_bytes_per_s or ASSUMED_SYNC_BYTES_PER_S, ASSUMED_SYNC_BYTES_PER_S)
+    last_s = max(float(deed["after_s"]) for deed in deeds)
+    rebuilt_by_s = last_s + (member_bytes(target) or 0) / per_s
+    waited_s = max(0.0, rebuilt_by_s - float(cell.spec["limit"]["duration_s"]))
+    read_bytes = target.size_bytes if cell.spec["verify"] else 0
+    return waited_s + read_bytes / database_cost.ASSUMED_BYTES_PER_S
+
+
+def rebuilt_write_bytes(target: PlannedTarget, cell: Cell) -> int:
+    """Return what rebuilding writes: a drive for each that took another's place."""
+    deeds: Sequence[Mapping[str, object]] = cell.spec.get("fail", ())
+    left = sum(deed["deed"] in ("fail", "falter") for deed in deeds)
+    by_spares = left if _layout(target).spares else 0
+    replaced = sum(deed["deed"] == "replace" for deed in deeds)
+    return (by_spares + replaced) * (member_bytes(target) or 0)
+
+
+def _layout(target: PlannedTarget) -> LayoutSpec:
+    if target.layout is None:
+        raise ValueError(f"target {target.label} is no layout")
+    return target.layout
+
+
+def sync_members(target: PlannedTarget) -> float:
+    """Return the drives' worth of a leg that a first synchronisation writes; 0 without one.
+
+    File systems that are arrays themselves know what is in use, and synchronise nothing.
+    """
+    layout = _layout(target)
+    if not layout.initial_sync or layout.backend in FILESYSTEMS:
+        return 0.0
+    if not layout.facts.losses_survived(layout.drives):
+        return 0.0
+    return layout.drives - layout.facts.data_members(layout.drives)
+
+
+def _targets(plan: Plan, group: str) -> list[PlannedTarget]:
+    return [target for target in plan.targets if target.group == group]
+
+
+def _cells(plan: Plan, group: str) -> list[Cell]:
+    labels = {target.label for target in _targets(plan, group)}
+    return [cell for cell in plan.cells if cell.target in labels]
+
+
+def _filled_bytes(plan: Plan, group: str) -> int:
+    """Return what is written into files whenever a group is built."""
+    labels = {target.label for target in _targets(plan, group)}
+    return sum(file.size_bytes for file in plan.files if file.prefill and file.target in labels)
+
+
+def _refilled_bytes(plan: Plan, group: str) -> int:
+    """Return what is written into files when a group is built again within a round.
+
+    Cells that fill come first in a round, so that nobody else fills their file then.
+    """
+    labels = {target.label for target in _targets(plan, group)}
+    return sum(file.size_bytes for file in plan.files if not file.prefill and file.target in labels)

@@ -1,0 +1,1 @@
+"""Load lines: the highest rate at which a percentile keeps within a limit."""

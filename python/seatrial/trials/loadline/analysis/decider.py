@@ -1,0 +1,48 @@
+"""The decisions of one load line, from samples: what the measuring room is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from seatrial.results.model import Sample
+from seatrial.trials.io.study.workloads import Loadline
+from seatrial.trials.loadline.analysis.asked import asked_by
+from seatrial.trials.loadline.analysis.decide import next_step
+from seatrial.trials.loadline.analysis.judged import judge_all
+from seatrial.trials.loadline.analysis.measured import closed_loop, offered_per_s
+from seatrial.trials.loadline.analysis.tally import Tally, tally
+from seatrial.trials.loadline.study import NextStep
+
+Decide = Callable[[Sequence[Sample]], NextStep]
+"""Tells from the samples of one load line, in the order of measurement, what comes next."""
+
+
+def decider(workload: Loadline, seed: int) -> Decide:
+    """Return the decisions of one load line.
+
+    Args:
+        workload: What is sought.
+        seed: The study's.
+    """
+    asked = asked_by(workload, seed)
+    tallies: dict[tuple[str, int], Tally] = {}
+
+    def decide(samples: Sequence[Sample]) -> NextStep:
+        scheduled = []
+        for sample in samples:
+            rate_per_s = offered_per_s(sample)
+            if rate_per_s is not None:
+                place = (sample.cell.key, sample.round)
+                if place not in tallies:  # each is read once, though it is asked for every time
+                    tallies[place] = tally(sample, asked.limit_ns)
+                scheduled.append((rate_per_s, tallies[place]))
+        closed = closed_loop(samples)
+        last = scheduled[-1][1].above_share if scheduled else 0.0
+        return next_step(
+            judge_all(scheduled, asked),
+            closed.value if closed else 0.0,
+            asked,
+            after_overload=last > asked.allowed_share,
+        )
+
+    return decide

@@ -1,0 +1,86 @@
+"""What is known of each offered rate, from its rounds and from those of the other rates."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from seatrial.stats.estimate import Estimate
+from seatrial.trials.loadline.analysis.asked import Asked
+from seatrial.trials.loadline.analysis.growth import grows
+from seatrial.trials.loadline.analysis.pooled import above_shares
+from seatrial.trials.loadline.analysis.tally import Tally
+
+GROWING_ROUNDS_MIN = 2
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """One offered rate, judged.
+
+    Attributes:
+        rate_per_s: The rate.
+        rounds: How often it was measured.
+        above: Share of the requests that broke the limit, as all rates together tell it.
+        grows: Whether a backlog grows.
+        holds: Whether the percentile is within the limit with confidence; None while the
+            interval of the share reaches across what is allowed, and where a backlog grew in the
+            only round: what a busy machine adds rises now and then, too.
+        leans: Whether it looks so, by most of its rounds.
+    """
+
+    rate_per_s: float
+    rounds: int
+    above: Estimate
+    grows: bool
+    holds: bool | None
+    leans: bool
+
+
+def judge_all(tallies: Iterable[tuple[float, Tally]], asked: Asked) -> list[Judged]:
+    """Return what is known of each rate, rising.
+
+    Args:
+        tallies: Of every sample under a schedule: its rate, and its tally.
+        asked: What must hold.
+    """
+    by_rate: dict[float, list[Tally]] = defaultdict(list)
+    for rate_per_s, part in tallies:
+        by_rate[rate_per_s].append(part)
+    rates_per_s = sorted(by_rate)
+    shares = above_shares(rates_per_s, [by_rate[rate] for rate in rates_per_s], asked)
+    return [
+        _judged(rate_per_s, by_rate[rate_per_s], above, asked)
+        for rate_per_s, above in zip(rates_per_s, shares, strict=True)
+    ]
+
+
+def _judged(rate_per_s: float, tallies: Sequence[Tally], above: Estimate, asked: Asked) -> Judged:
+    is_growing = grows(tallies, asked.limit_ns)
+    return Judged(
+        rate_per_s=rate_per_s,
+        rounds=len(tallies),
+        above=above,
+        grows=is_growing,
+        holds=_holds(above, is_growing, tallies, asked),
+        leans=not is_growing and _leans(above, tallies, asked),
+    )
+
+
+def _holds(
+    above: Estimate, is_growing: bool, tallies: Sequence[Tally], asked: Asked
+) -> bool | None:
+    if (above.low or 0.0) > asked.allowed_share:
+        return False
+    if is_growing:
+        return False if len(tallies) >= GROWING_ROUNDS_MIN else None
+    return True if above.high is not None and above.high <= asked.allowed_share else None
+
+
+def _leans(above: Estimate, tallies: Sequence[Tally], asked: Asked) -> bool:
+    """Tell what most rounds say, so that one freeze does not end the search; of a tie the sum."""
+    within = sum(part.above_share <= asked.allowed_share for part in tallies)
+    if within * 2 == len(tallies):
+        return above.value <= asked.allowed_share
+    return within * 2 > len(tallies)

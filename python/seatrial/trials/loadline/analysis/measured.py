@@ -1,0 +1,130 @@
+"""The samples of one load line, sorted out: the closed loop, and the rounds of each rate."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from seatrial._core import Histogram
+from seatrial.results.model import OperationResult, Sample
+from seatrial.stats.estimate import HISTOGRAM_RESOLUTION_SHARE, Estimate
+from seatrial.stats.estimates import (
+    PERCENTS,
+    counted,
+    estimate_of_rounds,
+    percentile_ns,
+    percentiles_at_least,
+    rate_estimate,
+)
+from seatrial.trials.loadline.analysis.asked import Asked
+from seatrial.trials.loadline.analysis.judged import Judged, judge_all
+from seatrial.trials.loadline.analysis.model import LoadStep
+from seatrial.trials.loadline.analysis.tally import Tally, tally
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    """One offered rate with all that was measured of it.
+
+    Attributes:
+        samples: One a round.
+        tallies: Of each sample, in the same order.
+        judged: What they say.
+        step: What is told of them.
+    """
+
+    samples: Sequence[Sample]
+    tallies: Sequence[Tally]
+    judged: Judged
+    step: LoadStep
+
+    def percentile(self, name: str) -> float | None:
+        """Return a percentile of the response times in ns; None where it is not known."""
+        return self.step.response[name].value if name in self.step.response else None
+
+
+def is_scheduled(sample: Sample) -> bool:
+    """Tell whether a sample is of an offered rate, not of the closed loop."""
+    return offered_per_s(sample) is not None
+
+
+def offered_per_s(sample: Sample) -> float | None:
+    """Return the offered rate (requests per second) of a sample; None in a closed loop."""
+    rate = sample.cell.spec["arrival"].get("rate_per_s")
+    return None if rate is None else float(rate)
+
+
+def closed_loop(samples: Sequence[Sample]) -> Estimate | None:
+    """Return what the closed loop reached; None where it was not measured."""
+    closed = [sample for sample in samples if not is_scheduled(sample)]
+    return rate_estimate(counted(closed)) if closed else None
+
+
+def measured_steps(samples: Sequence[Sample], asked: Asked) -> list[MeasuredStep]:
+    """Return each rate of a load line, rising."""
+    by_rate: dict[float, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        rate_per_s = offered_per_s(sample)
+        if rate_per_s is not None:
+            by_rate[rate_per_s].append(sample)
+    measured = {rate_per_s: counted(own) for rate_per_s, own in sorted(by_rate.items())}
+    tallies = {
+        rate_per_s: [tally(sample, asked.limit_ns) for sample in own]
+        for rate_per_s, own in measured.items()
+    }
+    judged = judge_all(
+        ((rate_per_s, part) for rate_per_s, own in tallies.items() for part in own), asked
+    )
+    return [
+        _measured(own, tallies[each.rate_per_s], each)
+        for own, each in zip(measured.values(), judged, strict=True)
+    ]
+
+
+def _measured(own: Sequence[Sample], tallies: Sequence[Tally], judged: Judged) -> MeasuredStep:
+    offered = sum(sample.outcome.offered for sample in own)
+    missed = sum(s.outcome.late_skipped + s.outcome.in_flight_at_end for s in own)
+    times = [_merged(sample, of_response=True) for sample in own]
+    response = _percentiles(own, times)
+    step = LoadStep(
+        cell=own[0].cell.key,
+        offered_per_s=judged.rate_per_s,
+        completed_per_s=rate_estimate(own),
+        response=response,
+        response_at_least=percentiles_at_least(
+            response, times, own, [sample.outcome.completed for sample in own]
+        ),
+        service=_percentiles(own, [_merged(sample, of_response=False) for sample in own]),
+        above=judged.above,
+        late_share=missed / offered if offered else 0.0,
+        stalls=sum(len(sample.stalls) + sample.stalls_dropped for sample in own),
+        holds=judged.holds,
+    )
+    return MeasuredStep(samples=own, tallies=tallies, judged=judged, step=step)
+
+
+def _merged(sample: Sample, *, of_response: bool) -> Histogram:
+    """Return response or service times (ns) of all requests of a sample."""
+    read = OperationResult.response_histogram if of_response else OperationResult.service_histogram
+    parts = (read(operation) for operation in sample.operations.values())
+    return reduce(lambda merged, part: merged.merged(part), parts, Histogram.of([]))
+
+
+def _percentiles(samples: Sequence[Sample], times: Sequence[Histogram]) -> dict[str, Estimate]:
+    """Return the percentiles (ns) that every round knows, and the largest of all that ended."""
+    figures = {}
+    for name, percent in PERCENTS.items():
+        rounds_ns = [percentile_ns(one, percent, s) for one, s in zip(times, samples, strict=True)]
+        known_ns = [value_ns for value_ns in rounds_ns if value_ns is not None]
+        if len(known_ns) == len(samples):
+            figures[name] = estimate_of_rounds(
+                known_ns, "ns", resolution_share=HISTOGRAM_RESOLUTION_SHARE
+            )
+    largest_ns = max(one.max_ns for one in times)
+    if largest_ns:
+        figures["max"] = Estimate(
+            value=largest_ns, low=None, high=None, rounds=len(samples), unit="ns"
+        )
+    return figures

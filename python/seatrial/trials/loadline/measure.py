@@ -1,0 +1,131 @@
+"""Load lines: offered rates one after the other, each decided from what was measured before."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from seatrial.measure.progress import TimeLeft
+from seatrial.measure.recorder import COMPLETE, Conductor, Recorder, RoundsEnd
+from seatrial.measure.tally import Tally
+from seatrial.results.model import Sample
+from seatrial.study.cell import Cell
+from seatrial.study.estimate import load_line_s
+from seatrial.trials.io.study.workloads import Loadline
+from seatrial.trials.loadline.study import (
+    LOADLINE,
+    SAMPLES_MAX,
+    Done,
+    NextStep,
+    Offer,
+    at_rate,
+    template_key,
+)
+
+Decide = Callable[[Sequence[Sample]], NextStep]
+"""Tells from the samples of one load line, in the order of measurement, what comes next."""
+Decider = Callable[[Loadline, int], Decide]
+"""Makes the decisions of one load line from its workload and the study's seed."""
+
+
+def load_lines(decider: Decider, before: Conductor | None = None) -> Conductor:
+    """Return the way through the load lines of a plan, one after the other.
+
+    Args:
+        decider: Makes the decisions; the analysis's own rules.
+        before: The way through the cells that belong to none, which are measured first.
+    """
+
+    def conduct(recorder: Recorder) -> RoundsEnd:
+        reasons = []
+        if before is not None:
+            reasons.append(before(recorder).reason)
+        reasons += _all_lines(recorder, decider)
+        return RoundsEnd(status=COMPLETE, reason=" ".join(reasons))
+
+    return conduct
+
+
+def _all_lines(recorder: Recorder, decider: Decider) -> list[str]:
+    """Measure every load line of the plan; return why each ended."""
+    plan = recorder.plan
+    workloads = {each.label: each for each in plan.study.workloads}
+    templates = [cell for cell in plan.cells if cell.kind == LOADLINE]
+    tally = Tally(recorder)
+    reasons = []
+    for number, template in enumerate(templates, start=1):
+        workload = workloads[template.workload]
+        if isinstance(workload, Loadline):
+            later_s = sum(load_line_s(plan, each) for each in templates[number:])
+            line = _Line(recorder, tally, template, workload, later_s=later_s)
+            reason = line.measure(decider(workload, plan.study.seed))
+            reasons.append(reason if len(templates) == 1 else f"{template.key}: {reason}")
+    return reasons
+
+
+class _Line:
+    """Measures one load line and stores each sample as it ends; ``later_s`` is for those after."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        tally: Tally,
+        template: Cell,
+        workload: Loadline,
+        *,
+        later_s: float,
+    ) -> None:
+        self._tally = tally
+        self._later_s = later_s
+        self._template = template
+        self._workload = workload
+        self._deadline_s = time.monotonic() + workload.budget_s
+        self._samples = [
+            sample
+            for sample in recorder.earlier()
+            if sample.cell.kind == LOADLINE and template_key(sample.cell) == template.key
+        ]
+        self._rounds = Counter(sample.cell.key for sample in self._samples)
+
+    def measure(self, decide: Decide) -> str:
+        """Measure until it is decided or a budget ends; return why it ended.
+
+        Raises:
+            Interrupted: when the user ended it.
+        """
+        if not self._rounds[self._template.key]:
+            self._measure(self._template)
+        while True:
+            step = decide(self._samples)
+            if isinstance(step, Done):
+                return step.reason
+            cell = at_rate(self._template, self._workload.arrival, step.rate_per_s, step.sample_s)
+            if exhausted := self._exhausted(step, cell):
+                return f"{exhausted} ended after {len(self._samples)} samples."
+            if step.rest_s > 0:
+                self._tally.rest(cell, step.rest_s)
+            self._measure(cell)
+
+    def _exhausted(self, step: Offer, cell: Cell) -> str:
+        needed_s = 0.0 if _is_virtual(cell) else step.rest_s + step.sample_s
+        if time.monotonic() + needed_s > self._deadline_s:
+            return f"Its budget of {self._workload.budget_s:g} s"
+        return self._tally.exhausted(cell)
+
+    def _measure(self, cell: Cell) -> None:
+        round_number = self._rounds[cell.key]
+        position = sum(sample.round == round_number for sample in self._samples)
+        expected_s = self._tally.expected_s(cell)
+        own_s = max(expected_s, self._deadline_s - time.monotonic())
+        if _is_virtual(cell):
+            own_s = expected_s * max(1, SAMPLES_MAX - len(self._samples))
+        left = TimeLeft(most_s=own_s + self._later_s, cell_s=expected_s, may_end_sooner=True)
+        sample = self._tally.measure(cell, round_number, position, time_left=left)
+        self._samples.append(sample)
+        self._rounds[cell.key] += 1
+
+
+def _is_virtual(cell: Cell) -> bool:
+    """Tell whether a cell's clock is that of a simulated device."""
+    return bool(cell.spec["target"]["kind"] == "simulated")

@@ -1,0 +1,1 @@
+"""Load lines: sections, tables and charts on the page, tables on the terminal."""

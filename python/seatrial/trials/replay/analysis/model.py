@@ -1,0 +1,101 @@
+"""What the analysis of a replay's samples yields. Pure data."""
+
+from __future__ import annotations
+
+import msgspec
+
+from seatrial.stats.estimate import Estimate
+from seatrial.study.cell import Cell
+from seatrial.trials.database.analysis.model import Rival
+
+WHO = ("client", "server CPU", "locks", "disk", "pace", "order", "inconclusive")
+"""Who a replay may have waited for; ``pace`` where it was asked for no more than it did."""
+
+
+class Bottleneck(msgspec.Struct, frozen=True, kw_only=True):
+    """Who was the bottleneck of a replay, and the ground for saying so.
+
+    Attributes:
+        who: One of ``WHO``.
+        bound: The same as one of ``seatrial.trials.database.analysis.model.BOUNDS``.
+        sentence: With figures.
+        evidence: The figures behind it, by name with unit last.
+        likely: As of ``trials.database.analysis.model.TimeVerdict``; ``rivals`` and ``next``
+            likewise.
+    """
+
+    who: str
+    bound: str
+    sentence: str
+    evidence: dict[str, float]
+    likely: str = ""
+    rivals: list[Rival] = []
+    next: str = ""
+
+
+class Lateness(msgspec.Struct, frozen=True, kw_only=True):
+    """How a replay under a pace kept it, in the round that kept it worst.
+
+    Attributes:
+        round: That round, from 0.
+        due: Statements that were due at a time.
+        within_1ms_share: Of these, those sent within a millisecond of it.
+        p50_ns: Median of the lag; ``p99_ns`` and ``max_ns`` likewise.
+        first_ns: Mean lag of the first third of the time; None where it is not known.
+        peak_ns: Of that third, of the two others, in which it was longest.
+        grows: Whether it grew from the first third to that one.
+        late_by: Statements more than 1 ms late, by what held them: ``session``, ``order``,
+            ``connections``, ``driver``.
+        driver_p99_ns: The driver's own lateness: from when a statement could be sent to when it
+            was; ``driver_max_ns`` likewise.
+    """
+
+    round: int
+    due: int
+    within_1ms_share: float
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+    first_ns: float | None
+    peak_ns: float | None
+    grows: bool
+    late_by: dict[str, int]
+    driver_p99_ns: int
+    driver_max_ns: int
+
+
+class ReplayCell(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell of a replay over all its rounds; latencies are in its CellSummary.
+
+    Attributes:
+        cell: What was played.
+        speed: How many times faster than it was captured; None at maximum speed.
+        bottleneck: Who it was.
+        answered_per_s: Statements answered per second of the whole replay, errors included.
+        captured_per_s: The capture's, of those statements that were to be sent; None where its
+            time is not known.
+        ratio: ``answered_per_s`` over ``captured_per_s``; None where that is not known.
+        delivered: ``answered_per_s`` over what the speed asked for; None at maximum speed.
+        lateness: None at maximum speed.
+        client_core_share: Processor time of the driver's thread over the time; the largest round.
+        client_delay_share: Time that it could have run and had no processor, likewise.
+        ceiling_per_s: Statements of the driver with a server that answers at once.
+        ceiling_share: Of that, what was reached; None where it is not known.
+        order_share: Of the time of all connections, what statements waited for their order.
+        told_round: The round whose account is told: the one with the most that went wrong.
+    """
+
+    cell: Cell
+    speed: float | None
+    bottleneck: Bottleneck
+    answered_per_s: Estimate
+    captured_per_s: float | None
+    ratio: Estimate | None
+    delivered: Estimate | None
+    lateness: Lateness | None
+    client_core_share: float | None
+    client_delay_share: float | None
+    ceiling_per_s: float | None
+    ceiling_share: float | None
+    order_share: float | None
+    told_round: int

@@ -1,0 +1,156 @@
+"""A replay's pace: what was answered against what the capture had, and how late it was sent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from seatrial.results.model import Sample
+from seatrial.stats.estimate import Estimate
+from seatrial.stats.estimates import estimate_of_rounds, rate_estimate
+from seatrial.trials.replay.analysis.model import Lateness
+from seatrial.trials.replay.analysis.samples import has_clock, played, replays
+from seatrial.trials.replay.record import ReplayMoment, ReplayRecord
+
+GROWS_RATIO_MIN: Final = 2.0
+GROWS_EXTRA_NS_MIN: Final = 10_000_000
+"""A lag that grew by less is no queue that grows: a commit on a disk takes as long."""
+KEPT_SHARE_MIN: Final = 0.95
+"""Of what a speed asked for: with less, something else set the pace."""
+BEHIND_NS: Final = 10_000_000
+"""A median lag above this: it ran behind the capture most of the time."""
+PARTS: Final = 3
+SLICES_MIN: Final = 6
+UNIT: Final = "statements/s"
+
+
+def answered(record: ReplayRecord) -> int:
+    """Return how many statements were answered, well or by an error."""
+    return record.total.sent - record.errors.unanswered
+
+
+def to_be_sent(record: ReplayRecord) -> int:
+    """Return how many statements were to be sent: those of the capture that were not skipped."""
+    total = record.total
+    return total.captured - total.skipped_count
+
+
+def answered_per_s(samples: Sequence[Sample]) -> Estimate:
+    """Return statements answered per second over whole samples, at least one with a record.
+
+    Where nothing failed that is the cell's own rate, of which one round knows its interval.
+    """
+    played = replays(samples)
+    if all(answered(record) == sample.outcome.completed for sample, record in played):
+        return rate_estimate([sample for sample, _ in played])
+    return estimate_of_rounds([_rate_per_s(*each) for each in played], UNIT)
+
+
+def captured_per_s(samples: Sequence[Sample]) -> float | None:
+    """Return the capture's statements per second, of those to be sent; None if its time is unknown.
+
+    Where a replay ended at a time that was asked for, the capture counts up to there only.
+    """
+    rates = [
+        to_be_sent(record) / length_s
+        for sample, record in replays(samples)
+        if (length_s := captured_length_s(sample, record)) > 0
+    ]
+    return max(rates, default=None) or None
+
+
+def captured_length_s(sample: Sample, record: ReplayRecord) -> float:
+    """Return how long the part of the capture lasted that was to be played; 0 if unknown."""
+    if not has_clock(record):
+        return 0.0
+    until_s = played(sample.cell).get("until_s")
+    return min(record.captured_s, until_s) if until_s else record.captured_s
+
+
+def ratio_to_capture(samples: Sequence[Sample]) -> Estimate | None:
+    """Return the replay's statements per second over the capture's (unit ``ratio``).
+
+    None where the capture's time is unknown, or a round ended early: a part of a load that rises
+    and falls says nothing of the whole.
+    """
+    captured = captured_per_s(samples)
+    if not captured or _ended_early(samples):
+        return None
+    rates = [_rate_per_s(sample, record) / captured for sample, record in replays(samples)]
+    return estimate_of_rounds(rates, "ratio")
+
+
+def delivered(samples: Sequence[Sample], speed: float | None) -> Estimate | None:
+    """Return statements per second over what the speed asked for (unit ``ratio``).
+
+    None at maximum speed, where nothing was asked for, and as of :func:`ratio_to_capture`.
+    """
+    captured = captured_per_s(samples)
+    if not captured or not speed or _ended_early(samples):
+        return None
+    asked = captured * speed
+    rates = [_rate_per_s(sample, record) / asked for sample, record in replays(samples)]
+    return estimate_of_rounds(rates, "ratio")
+
+
+def _ended_early(samples: Sequence[Sample]) -> bool:
+    return any(record.total.not_reached for _, record in replays(samples))
+
+
+def _rate_per_s(sample: Sample, record: ReplayRecord) -> float:
+    return answered(record) / sample.duration_s if sample.duration_s > 0 else 0.0
+
+
+def lateness(samples: Sequence[Sample]) -> Lateness | None:
+    """Return how a pace was kept, in the round that kept it worst; None where nothing was due."""
+    paced = [(sample, record) for sample, record in replays(samples) if record.lag.paced]
+    if not paced:
+        return None
+    sample, record = max(paced, key=lambda pair: pair[1].lag.ns_p99)
+    lag = record.lag
+    first_ns, peak_ns = _thirds_ns(record.timeline)
+    return Lateness(
+        round=sample.round,
+        due=lag.paced,
+        within_1ms_share=lag.within_1ms / lag.paced,
+        p50_ns=lag.ns_p50,
+        p99_ns=lag.ns_p99,
+        max_ns=lag.ns_max,
+        first_ns=first_ns,
+        peak_ns=peak_ns,
+        grows=_grows(first_ns, peak_ns),
+        late_by={
+            "session": lag.late_by_session,
+            "order": lag.late_by_order,
+            "connections": lag.late_by_connections,
+            "driver": lag.late_by_driver,
+        },
+        driver_p99_ns=lag.driver_ns_p99,
+        driver_max_ns=lag.driver_ns_max,
+    )
+
+
+def keeps_pace(done: Estimate | None, late: Lateness | None) -> bool:
+    """Tell whether a replay under a pace kept it: it did what was asked for, and did it in time."""
+    if done is None or late is None:
+        return False
+    in_time = not late.grows and late.p50_ns <= BEHIND_NS
+    return done.value >= KEPT_SHARE_MIN and in_time
+
+
+def _thirds_ns(timeline: Sequence[ReplayMoment]) -> tuple[float | None, float | None]:
+    """Return the mean lag of the first third of the slices, and the longer of the other two."""
+    known = [each.lag_ns_mean for each in timeline if each.lag_ns_mean is not None]
+    if len(known) < SLICES_MIN:
+        return None, None
+    third = len(known) // PARTS
+    first, middle, last = known[:third], known[third:-third], known[-third:]
+    peak_ns = max(math.fsum(part) / len(part) for part in (middle, last))
+    return math.fsum(first) / third, peak_ns
+
+
+def _grows(first_ns: float | None, peak_ns: float | None) -> bool:
+    if first_ns is None or peak_ns is None:
+        return False
+    return peak_ns >= max(GROWS_RATIO_MIN * first_ns, first_ns + GROWS_EXTRA_NS_MIN)

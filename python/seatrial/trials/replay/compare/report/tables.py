@@ -1,0 +1,315 @@
+"""The tables of before and after: all together, what became slower, every query, page and batch.
+
+The terminal, the Markdown export and the page can show all of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from seatrial.report.table import NO_FIGURE, Group, Table, without_empty
+from seatrial.stats.estimate import Estimate
+from seatrial.stats.wording import format_count, format_iops, format_plural, format_size
+from seatrial.trials.replay.compare.model import Batch, Change, OneSided, ServerWork
+from seatrial.trials.replay.compare.model import Table as Compared
+from seatrial.trials.replay.compare.report.words import (
+    LEVEL_OF_ONE,
+    NOUNS,
+    Subject,
+    answer_words,
+    calls_text,
+    factor_text,
+    interval_words,
+    lacking_time_s,
+    ratio_doubt,
+    seconds,
+)
+from seatrial.trials.replay.compare.verdict import inverted
+from seatrial.trials.replay.report.words import shortened
+
+TEXT_MAX: Final = 2_000
+"""Of a query's text on a page, which wraps it."""
+_P_DIGITS: Final = 3
+_P_SMALL: Final = 0.001
+
+
+def overall_table(compared: Compared, subject: Subject) -> Table:
+    """Return both speed-ups of all together, and the time before and after."""
+    overall = compared.overall
+    singular, plural = NOUNS[subject]
+    rows = []
+    if overall is not None:
+        rows = [
+            [
+                f"average {singular}, each as often as before",
+                factor_text(overall.speed_up),
+                ratio_doubt(overall.speed_up),
+                answer_words(overall),
+                seconds(overall.before_s),
+                seconds(overall.after_s),
+            ],
+            [
+                f"geometric mean, each {singular} alike",
+                factor_text(overall.geometric),
+                ratio_doubt(overall.geometric),
+                NO_FIGURE,
+                NO_FIGURE,
+                NO_FIGURE,
+            ],
+        ]
+    return Table(
+        id=f"{subject}-overall",
+        title=f"All {plural} together: time before over time after",
+        labels=1,
+        headers=["Of", "Speed-up", "95 %", "Answer", "Time before", "Time after"],
+        rows=rows,
+    )
+
+
+def regressions_table(
+    changes: Sequence[Change],
+    subject: Subject,
+    *,
+    level: float = LEVEL_OF_ONE,
+    characters_max: int = TEXT_MAX,
+) -> Table:
+    """Return what surely became slower, the greatest factor first.
+
+    Args:
+        changes: In their order; the first has number 1, as in the chart.
+        subject: What they are.
+        level: Of the intervals.
+        characters_max: Of a query's text.
+    """
+    singular, _ = NOUNS[subject]
+    return without_empty(
+        Table(
+            id=f"{subject}-regressions",
+            title="What surely became slower, the slowest first",
+            labels=2,
+            headers=[
+                "No.", singular.capitalize(), "Class", "Before", "After", "Slower by",
+                interval_words(level), "p, adjusted", "Costs", "Plan",
+            ],
+            rows=[
+                [
+                    str(number),
+                    shortened(each.text, characters_max) or NO_FIGURE,
+                    each.kind,
+                    seconds(each.before.mean_s),
+                    seconds(each.after.mean_s),
+                    *_slower(each.speed_up),
+                    _p_text(each.p_adjusted),
+                    seconds(-each.saved_s),
+                    _plan_text(each),
+                ]
+                for number, each in enumerate(changes, start=1)
+            ],
+        )
+    )  # fmt: skip
+
+
+def _slower(speed_up: Estimate) -> list[str]:
+    factor = inverted(speed_up)
+    return [factor_text(factor), ratio_doubt(factor)]
+
+
+def changes_table(
+    changes: Sequence[Change],
+    subject: Subject,
+    names: tuple[str, str],
+    *,
+    level: float = LEVEL_OF_ONE,
+    characters_max: int = TEXT_MAX,
+) -> Table:
+    """Return every query or page that both sides have, those with the most time before first."""
+    singular, _ = NOUNS[subject]
+    has_errors = any(each.before.errors or each.after.errors for each in changes)
+    heads = ["Calls", "Mean", "Total", *(["Errors"] if has_errors else [])]
+    return Table(
+        id=f"{subject}-changes",
+        title=f"Every {singular} that both sides have; calls and totals are of one unit",
+        labels=1,
+        headers=[singular.capitalize(), "Class", "Speed-up", interval_words(level), "Answer",
+                 "Saves", *heads, *heads],
+        groups=[Group("", 6), Group(names[0], len(heads)), Group(names[1], len(heads))],
+        rows=[_change_row(each, characters_max, has_errors=has_errors) for each in changes],
+    )  # fmt: skip
+
+
+def _change_row(change: Change, characters_max: int, *, has_errors: bool) -> list[str]:
+    sides = [
+        text
+        for each in (change.before, change.after)
+        for text in (
+            calls_text(each.calls),
+            seconds(each.mean_s),
+            seconds(each.total_s),
+            *([calls_text(each.errors) if each.errors else NO_FIGURE] if has_errors else []),
+        )
+    ]
+    return [
+        shortened(change.text, characters_max) or NO_FIGURE,
+        change.kind,
+        factor_text(change.speed_up),
+        ratio_doubt(change.speed_up),
+        answer_words(change),
+        seconds(change.saved_s),
+        *sides,
+    ]
+
+
+def server_table(
+    changes: Sequence[Change], names: tuple[str, str], characters_max: int = TEXT_MAX
+) -> Table:
+    """Return what the server did for each query, per call, before and after; only where known."""
+    known = [each for each in changes if each.server_before or each.server_after]
+    heads = ["Its time", "Hit", "Read", "WAL"]
+    rows = [
+        [
+            shortened(each.text, characters_max) or NO_FIGURE,
+            *_work(each.server_before),
+            *_work(each.server_after),
+        ]
+        for each in known
+    ]
+    return Table(
+        id="query-server",
+        title="What the server did for one call: its own time, blocks of its cache found and "
+        "not found, write-ahead log",
+        labels=1,
+        headers=["Query", *heads, *heads],
+        groups=[Group("", 1), Group(names[0], len(heads)), Group(names[1], len(heads))],
+        rows=[row for row in rows if any(text != NO_FIGURE for text in row[1:])],
+    )
+
+
+def _work(work: ServerWork | None) -> list[str]:
+    if work is None:
+        return [NO_FIGURE] * 4
+    return [
+        NO_FIGURE if work.exec_s is None else seconds(work.exec_s),
+        NO_FIGURE if work.blocks_hit is None else format_iops(work.blocks_hit),
+        NO_FIGURE if work.blocks_read is None else format_iops(work.blocks_read),
+        NO_FIGURE if work.wal_bytes is None else format_size(round(work.wal_bytes)),
+    ]
+
+
+def plans_table(
+    changes: Sequence[Change], *, level: float = LEVEL_OF_ONE, characters_max: int = TEXT_MAX
+) -> Table:
+    """Return the queries whose plan is another than before."""
+    return Table(
+        id="query-plans",
+        title="Plans that are other than before",
+        labels=1,
+        headers=["Query", "Plan before", "Plan after", "Speed-up", interval_words(level), "Answer"],
+        rows=[
+            [
+                shortened(each.text, characters_max) or NO_FIGURE,
+                each.plan_before or NO_FIGURE,
+                each.plan_after or NO_FIGURE,
+                factor_text(each.speed_up),
+                ratio_doubt(each.speed_up),
+                answer_words(each),
+            ]
+            for each in changes
+            if each.plan_changed
+        ],
+    )
+
+
+def one_sided_table(
+    parts: Sequence[OneSided],
+    subject: Subject,
+    lacking: str,
+    total_s: float,
+    *,
+    rows_max: int | None = None,
+    characters_max: int = TEXT_MAX,
+) -> Table:
+    """Return what one side lacks: it is in no speed-up.
+
+    Args:
+        parts: All of them, the most time first.
+        subject: What they are.
+        lacking: The name of the side that lacks them.
+        total_s: Time of the side that has them, in one unit.
+        rows_max: So many get a row; None for all.
+        characters_max: Of a query's text.
+    """
+    singular, plural = NOUNS[subject]
+    time_s = lacking_time_s(list(parts))
+    share = f", {_share(time_s, total_s)} of the other's time" if total_s else ""
+    return Table(
+        id=f"{subject}-lacking",
+        title=f"{format_plural(len(parts), singular, plural)} that {lacking} lacks "
+        f"({seconds(time_s)}{share}): in no speed-up",
+        labels=1,
+        headers=[singular.capitalize(), "Calls", "Mean", "Total"],
+        rows=[
+            [
+                shortened(each.text, characters_max) or NO_FIGURE,
+                calls_text(each.measured.calls),
+                seconds(each.measured.mean_s),
+                seconds(each.measured.total_s),
+            ]
+            for each in parts[:rows_max]
+        ],
+    )
+
+
+def _share(part_s: float, total_s: float) -> str:
+    return f"{100 * part_s / total_s:.0f} %"
+
+
+def batches_table(batches: Sequence[Batch]) -> Table:
+    """Return each batch by its ``real`` times, before and after."""
+    return Table(
+        id="batches",
+        title="Batches, by the time that a clock on the wall shows (real)",
+        labels=1,
+        headers=["Batch", "Runs", "Real", "Runs", "Real", "Speed-up", "95 %", "Answer",
+                 "Noise below"],
+        groups=[Group("", 1), Group("before", 2), Group("after", 2), Group("", 4)],
+        rows=[
+            [
+                each.name,
+                format_count(len(each.before_s)),
+                _times(each.before_s),
+                format_count(len(each.after_s)),
+                _times(each.after_s),
+                factor_text(each.speed_up),
+                ratio_doubt(each.speed_up),
+                answer_words(each),
+                factor_text(_factor(each.floor)),
+            ]
+            for each in batches
+        ],
+    )  # fmt: skip
+
+
+def _times(values_s: Sequence[float]) -> str:
+    """Return the time of one run, or the shortest and the longest of several."""
+    if len(values_s) == 1:
+        return seconds(values_s[0])
+    return f"{seconds(min(values_s))} to {seconds(max(values_s))}" if values_s else NO_FIGURE
+
+
+def _factor(value: float) -> Estimate:
+    return Estimate(value=value, low=None, high=None, rounds=1, unit="ratio")
+
+
+def _p_text(p_value: float | None) -> str:
+    if p_value is None:
+        return NO_FIGURE
+    return f"< {_P_SMALL}" if p_value < _P_SMALL else f"{p_value:.{_P_DIGITS}f}"
+
+
+def _plan_text(change: Change) -> str:
+    if change.plan_changed is None:
+        return NO_FIGURE
+    if change.plan_varies and not change.plan_changed:
+        return "differs between rounds"
+    return "another" if change.plan_changed else "the same"

@@ -1,0 +1,161 @@
+"""What weakens a comparison of before and after, as sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from seatrial.stats.wording import format_count, format_duration_s, format_plural, format_share
+from seatrial.trials.replay.compare.entered import Entrant
+from seatrial.trials.replay.compare.model import Side, Table
+
+COMMON_SHARE_MIN = 0.95
+CALLS_RATIO_MAX = 1.5
+ERRORS_SHARE_MAX = 0.01
+NOUNS = {"web": "page"}
+
+
+def noun_of(side: Side) -> str:
+    """Return what the rows of a side are called: ``query`` or ``page``."""
+    return NOUNS.get(side.kind, "query")
+
+
+def nouns_of(side: Side) -> str:
+    """Return the same of several: ``queries`` or ``pages``."""
+    return {"page": "pages", "query": "queries"}[noun_of(side)]
+
+
+def warnings_of(table: Table, sides: tuple[Entrant, Entrant], left_out: Sequence[str]) -> list[str]:
+    """Return what weakens a table, the gravest first.
+
+    Args:
+        table: What was compared.
+        sides: Before and after.
+        left_out: Rounds that were, as sentences.
+    """
+    before, after = sides
+    return [
+        *_nothing(table),
+        *left_out,
+        *_basis(table),
+        *_offset(table),
+        *_not_averaged(table),
+        *_one_sided(table),
+        *_traffic(table),
+        *_errors(table),
+        *before.warnings,
+        *after.warnings,
+    ]
+
+
+def _nothing(table: Table) -> Iterator[str]:
+    if not table.changes:
+        yield (
+            f"{table.before.name} and {table.after.name} have no {noun_of(table.before)} in "
+            "common that was timed on both sides."
+        )
+
+
+def _basis(table: Table) -> Iterator[str]:
+    before, after = table.before, table.after
+    if table.basis == "once":
+        which = "Both were" if before.units == after.units == 1 else "One of the two was"
+        inside = ""
+        if table.overall and table.overall.speed_up.low is not None:
+            inside = ", and intervals know only what is within the captures"
+        yield (
+            f"{which} measured once: nothing is tested{inside}. Other traffic, data or "
+            f"neighbours look like a difference too; {_floor_told(table)}.{_settling(table)}"
+        )
+    elif table.basis == "in_sequence":
+        yield (
+            f"{before.name} and {after.name} were measured one after the other: a drift between "
+            f"them looks like a difference; {_floor_told(table)}.{_settling(table)}"
+        )
+
+
+def _floor_told(table: Table) -> str:
+    floor = table.floor
+    factor = math.ceil(100 * (floor.query if floor else 1.0)) / 100
+    return f"what differs by less than {factor:g}x is not called different"
+
+
+def _settling(table: Table) -> str:
+    """Return what would settle it; empty of pages, which cannot be replayed."""
+    if table.before.kind == "web":
+        return ""
+    return " Replays in turns would settle it: seatrial sql replay TRACE --to A --to B --rounds 10."
+
+
+def _offset(table: Table) -> Iterator[str]:
+    if table.offset_s is not None:
+        yield (
+            f"Times of the client were compared with the server's after "
+            f"{format_duration_s(table.offset_s)} was taken off each, as was asked for: what a "
+            "short query differs by may be that offset's error."
+        )
+
+
+def _one_sided(table: Table) -> Iterator[str]:
+    for side, own, lacking in (
+        (table.before, table.only_before, table.after),
+        (table.after, table.only_after, table.before),
+    ):
+        own_s = math.fsum(each.measured.total_s for each in own)
+        if side.total_s > 0 and own_s > (1 - COMMON_SHARE_MIN) * side.total_s:
+            yield (
+                f"{format_share(own_s / side.total_s)} of the time of {side.name} is of "
+                f"{format_plural(len(own), noun_of(side), nouns_of(side))} that {lacking.name} "
+                "lacks: they are not compared."
+            )
+
+
+def _not_averaged(table: Table) -> Iterator[str]:
+    """Say what the average is without, with its share of the time of both sides together."""
+    noun, nouns = noun_of(table.before), nouns_of(table.before)
+    for why, changes in (
+        ("did not run in every round", [c for c in table.changes if c.failing is None]),
+        *(
+            (f"failed more often on {side.name}", [c for c in table.changes if c.failing == when])
+            for when, side in (("before", table.before), ("after", table.after))
+        ),
+    ):
+        without = [change for change in changes if not change.in_average]
+        if without:
+            own_s, whole_s = (
+                math.fsum(each.before.total_s + each.after.total_s for each in of)
+                for of in (without, table.changes)
+            )
+            yield (
+                f"{format_plural(len(without), noun, nouns)} with {format_share(own_s / whole_s)} "
+                f"of both sides' time {why}: the average is without that."
+            )
+
+
+def _traffic(table: Table) -> Iterator[str]:
+    """Say when one side had much more to do in the time, which makes queries slower by itself."""
+    before, after = table.before, table.after
+    if before.kind == "replay" and after.kind == "replay":
+        return
+    if not before.covered_s or not after.covered_s or min(before.calls, after.calls) <= 0:
+        return
+    ratio = after.calls / after.covered_s / (before.calls / before.covered_s)
+    if 1 / CALLS_RATIO_MAX < ratio < CALLS_RATIO_MAX:
+        return
+    rates = [f"{each.calls / (each.covered_s or 1):,.3g}" for each in (before, after)]
+    yield (
+        f"{after.name} had {rates[1]} {nouns_of(after)} a second, {before.name} had {rates[0]}: "
+        "how busy a server is changes its times by itself."
+    )
+
+
+def _errors(table: Table) -> Iterator[str]:
+    for side, errors in (
+        (table.before, math.fsum(each.before.errors for each in table.changes)),
+        (table.after, math.fsum(each.after.errors for each in table.changes)),
+    ):
+        if side.calls and errors > ERRORS_SHARE_MAX * side.calls:
+            yield (
+                f"On {side.name} {format_count(round(errors))} of {format_count(round(side.calls))}"
+                f" {nouns_of(side)} failed: what fails early is fast."
+            )

@@ -1,0 +1,67 @@
+"""Finding ``replay_client_bound``: a replay's number may be the driver's own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from seatrial.findings.context import Context, identities
+from seatrial.findings.model import Finding
+from seatrial.stats.wording import format_iops, format_share
+
+CORE_SHARE_MAX: Final = 0.7
+"""Of one core, by the driver's one thread: with more it sometimes has no time for an answer."""
+CEILING_SHARE_MAX: Final = 0.7
+"""Of what the same driver does with a server that answers at once."""
+
+
+def replay_client_bound(context: Context) -> list[Finding]:
+    """Find replays whose driver used 70 % of a core, or reached 70 % of its own ceiling."""
+    parts = [
+        part
+        for part in context.replays
+        if (part.client_core_share or 0.0) > CORE_SHARE_MAX
+        or (part.ceiling_share or 0.0) > CEILING_SHARE_MAX
+    ]
+    if not parts:
+        return []
+    keys = {part.cell.key for part in parts}
+    concerned = [summary for summary in context.cells if summary.cell.key in keys]
+    core = max(part.client_core_share or 0.0 for part in parts)
+    fullest = max(parts, key=lambda part: part.ceiling_share or 0.0)
+    told = []
+    if core > CORE_SHARE_MAX:
+        told.append(f"the driver's one thread used up to {format_share(core)} of a core")
+    if (fullest.ceiling_share or 0.0) > CEILING_SHARE_MAX:
+        told.append(
+            f"it reached up to {format_share(fullest.ceiling_share or 0.0)} of the "
+            f"{format_iops(fullest.ceiling_per_s or 0.0)} statements a second that it does with a "
+            "server that answers at once"
+        )
+    return [
+        Finding(
+            kind="replay_client_bound",
+            severity="warning",
+            cells=identities(concerned),
+            sentence=(
+                f"{context.of_cells(concerned)}: {' and '.join(told)}, so the rate is a lower "
+                "bound of what the database does."
+            ),
+            cause=(
+                "Above 70 % the driver is part of what is measured: answers wait until it has time "
+                "for them. Many short statements lead there, which a fast database answers at once."
+            ),
+            evidence={
+                "client_core_share_max": core,
+                "client_core_share_allowed": CORE_SHARE_MAX,
+                "client_delay_share_max": max(part.client_delay_share or 0.0 for part in parts),
+                "ceiling_share_max": fullest.ceiling_share,
+                "ceiling_share_allowed": CEILING_SHARE_MAX,
+                "ceiling_per_s": fullest.ceiling_per_s,
+                "cells_count": len(parts),
+            },
+            next=(
+                "Play at a pace ('--speed 1.0') to compare latencies; for the highest rate put the "
+                "driver on a machine of its own, or play parts of the trace at once."
+            ),
+        )
+    ]

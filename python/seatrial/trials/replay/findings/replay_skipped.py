@@ -1,0 +1,79 @@
+"""Finding ``replay_skipped``: a log does not hold what it takes to send all statements again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from seatrial.findings.context import Context, identities
+from seatrial.findings.model import Finding
+from seatrial.stats.wording import format_count, format_plural, format_share
+from seatrial.trials.replay.analysis.samples import UNTOLD, of_reasons
+from seatrial.trials.replay.findings.replaying import opening, seen_where
+from seatrial.trials.replay.record import ReplayRecord
+
+WARNING_SHARE: Final = 0.05
+"""Of the captured statements: with more left out the load is another one."""
+DEPENDENT: Final = "dependent"
+
+_REASONS: Final = {
+    "copy_data": "data of COPY, which no log holds",
+    "binary_parameters": "parameters that were sent as bytes",
+    "cut_off": "texts or parameters that the log cut off",
+    "unknown_portal": "fetches from what is not in the log",
+    "fast_path": "function calls without a text",
+    "other_encoding": "texts in an encoding of the client's own",
+    "rolled_back": "statements that were rolled back with a later one of their pipeline",
+    "never_ran": "statements that the server never came to execute",
+    "unknown_text": "statements that were prepared before the capture began",
+    DEPENDENT: "statements that depend on one of these",
+}
+
+
+def replay_skipped(context: Context) -> list[Finding]:
+    """Find replays that left statements out because the log does not hold them whole."""
+    found = seen_where(context, _share)
+    if not found:
+        return []
+    worst = max(found, key=lambda each: _share(each.record))
+    total = worst.record.total
+    reasons = _reasons(worst.record)
+    share = _share(worst.record)
+    listed = ", ".join(f"{format_count(n)} {_REASONS[why]}" for why, n in reasons.items())
+    return [
+        Finding(
+            kind="replay_skipped",
+            severity="warning" if share > WARNING_SHARE else "note",
+            cells=identities(each.summary for each in found),
+            sentence=(
+                f"{opening(context, found, worst)}: {format_share(share)} of "
+                f"{format_plural(total.captured, 'captured statement')} could not be sent again, "
+                f"because the log does not hold what it takes: {listed}."
+            ),
+            cause=(
+                "PostgreSQL's log holds texts and parameters, not what flows beside them; "
+                "docs/sql.md says what it leaves out, and how to log more."
+            ),
+            evidence={
+                "captured_count": total.captured,
+                "skipped_share": share,
+                **{f"{why}_count": count for why, count in reasons.items()},
+            },
+            next=(
+                "Look with 'seatrial sql show' which statements these are. Where they are most of "
+                "the load (bulk loads by COPY), measure them by a script of their own ('seatrial "
+                "db DIR --script')."
+            ),
+        )
+    ]
+
+
+def _reasons(record: ReplayRecord) -> dict[str, int]:
+    """Return what the log does not tell, by reason, and what depends on it."""
+    skipped = record.total.skipped
+    untold = of_reasons(skipped, UNTOLD)
+    return untold | (of_reasons(skipped, [DEPENDENT]) if untold else {})
+
+
+def _share(record: ReplayRecord) -> float:
+    captured = record.total.captured
+    return sum(_reasons(record).values()) / captured if captured else 0.0

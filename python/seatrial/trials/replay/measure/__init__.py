@@ -1,0 +1,1 @@
+"""Replays: how a cell is measured."""

@@ -1,0 +1,1 @@
+"""Replays: sections, tables and charts on the page, tables on the terminal."""

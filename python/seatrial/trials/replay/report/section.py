@@ -1,0 +1,242 @@
+"""Replays: verdict, the account that adds up, the course beside the capture, latencies, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from seatrial.findings.model import CellSummary, Summary
+from seatrial.report.figures.model import Figure
+from seatrial.report.figures.naming import capitalized
+from seatrial.report.markup import Markup, element, join, unbroken
+from seatrial.report.published import LINES_SOURCE, published_lines
+from seatrial.report.sections.charts import frame, unscripted
+from seatrial.report.sections.tables import plain_table
+from seatrial.report.table import NO_FIGURE, Table
+from seatrial.stats.wording import format_duration_ns, format_estimate, format_iops, format_plural
+from seatrial.trials.replay.analysis.judgement import judge
+from seatrial.trials.replay.analysis.model import ReplayCell
+from seatrial.trials.replay.report.cache_figures import cache_figures
+from seatrial.trials.replay.report.caches import (
+    cache_sizes,
+    cache_tables,
+    published_table,
+    sweep_sentences,
+)
+from seatrial.trials.replay.report.evidence_section import evidence_part
+from seatrial.trials.replay.report.fact_tables import facts_table, lateness_table, trace_table
+from seatrial.trials.replay.report.figures import replay_figures
+from seatrial.trials.replay.report.steps import Step, captured_steps, replayed_steps
+from seatrial.trials.replay.report.tables import (
+    account_table,
+    classes_table,
+    problem_tables,
+    queries_table,
+    rates_table,
+)
+from seatrial.trials.replay.report.words import name_of, replayed, told_of
+
+HEADING: Final = "Replay"
+QUERIES_MAX: Final = 100
+"""Of a page; the results file has more."""
+_OPEN: Final = 1
+_EXACT: Final = 0.0
+_QUERY_TABLES: Final = ("replay-error-examples", "replay-row-examples")
+
+
+class ReplayPart(NamedTuple):
+    """The part of a page on a run's replays.
+
+    Attributes:
+        section: What it shows; empty where the run has none.
+        figures: Its charts, which the page's script draws.
+    """
+
+    section: Markup
+    figures: list[Figure]
+
+
+def replay_part(summary: Summary, *, replays_max: int, with_published: bool = False) -> ReplayPart:
+    """Return the part of a page on a run's replays.
+
+    Args:
+        summary: The run.
+        replays_max: How many of them may have charts.
+        with_published: Whether the figures published in 2008 are shown from the start.
+    """
+    replays = replayed(summary)
+    if not replays:
+        return ReplayPart(Markup(""), [])
+    cells = [part for _, part in replays]
+    caches = cache_figures(summary, with_published=with_published)
+    parts, figures = [], [*caches]
+    for number, (told, part) in enumerate(replays, start=1):
+        drawn = replay_figures(told, part, cells, number) if number <= replays_max else []
+        content = _content(told, part, drawn, number)
+        figures += drawn
+        if len(replays) == 1:
+            parts.append(content)
+            continue
+        heading = element("summary", unbroken(_heading(told, part, cells)))
+        parts.append(element("details", heading, content, class_="cell", open=number <= _OPEN))
+    body = [
+        unscripted("beside them"),
+        plain_table(rates_table(replays)),
+        *_caches(summary, caches),
+        *parts,
+        *_undrawn(len(replays) - replays_max),
+    ]
+    section = element("section", element("h2", HEADING), *body, id="replay", aria_label=HEADING)
+    return ReplayPart(section, figures)
+
+
+def _caches(summary: Summary, figures: Sequence[Figure]) -> list[Markup]:
+    """Return chart and table of each cache that had several sizes, then what was published."""
+    if not figures:
+        return []
+    found = []
+    every = zip(figures, cache_tables(summary), cache_sizes(summary), strict=True)
+    for figure, table, sizes in every:
+        sentences = (element("li", unbroken(told)) for told in sweep_sentences(sizes))
+        found += [
+            frame(figure),
+            element("div", plain_table(table), id=f"table-{table.id}"),
+            element("ul", *sentences, class_="notes"),
+        ]
+    published = published_table(published_lines())
+    if published.rows:
+        body = plain_table(published, captioned=False)
+        source = element("p", LINES_SOURCE, class_="lead")
+        found.append(element("details", element("summary", published.title), source, body))
+    return found
+
+
+def _undrawn(count: int) -> list[Markup]:
+    if count <= 0:
+        return []
+    told = f"Charts of {format_plural(count, 'more replay')} would make this page too large."
+    return [element("p", told, class_="lead")]
+
+
+def _heading(told: ReplayCell, part: CellSummary, cells: Sequence[CellSummary]) -> str:
+    name = name_of(part, cells)
+    # The name of a target is spelt as the user spells it.
+    name = name if len({each.cell.target for each in cells}) > 1 else capitalized(name)
+    rate = part.blank or format_estimate(part.iops)
+    return f"{name}: {rate}, bottleneck: {told.bottleneck.who}"
+
+
+def _content(told: ReplayCell, part: CellSummary, figures: Sequence[Figure], number: int) -> Markup:
+    _, record = told_of(told, part)
+    frames = {figure.id.rpartition("-")[0]: frame(figure) for figure in figures}
+    judged = judge(record)
+    return element(
+        "div",
+        element("p", unbroken(told.bottleneck.sentence), class_="verdict"),
+        element("p", unbroken(f"{judged.sentence}."), class_="lead verdict"),
+        plain_table(account_table(told, part, number)),
+        frames.get("replay-time", ""),
+        _course(told, part, number),
+        *(_problem(table) for table in problem_tables(told, part, number)),
+        evidence_part(told, part, number),
+        frames.get("replay-classes", ""),
+        _identified(classes_table(part, number)),
+        frames.get("replay-queries", ""),
+        _queries(told, part, number),
+        _facts(told, part, number),
+        class_="time",
+    )
+
+
+def _problem(table: Table) -> Markup:
+    """Return a table of what was skipped or differed; texts of queries break their lines."""
+    has_queries = table.id.rpartition("-")[0] in _QUERY_TABLES
+    return element("div", plain_table(table), class_="queries" if has_queries else None)
+
+
+def _identified(table: Table) -> Markup:
+    return element("div", plain_table(table), id=f"table-{table.id}") if table.rows else Markup("")
+
+
+def _queries(told: ReplayCell, part: CellSummary, number: int) -> Markup:
+    table = queries_table(told, part, number, queries_max=QUERIES_MAX)
+    if not table.rows:
+        return Markup("")
+    shown = element("div", plain_table(table), class_="queries")
+    label = f"{format_plural(len(table.rows), 'query', 'queries')} in numbers"
+    return element("details", element("summary", label), shown, id=f"table-{table.id}", open=True)
+
+
+def _facts(told: ReplayCell, part: CellSummary, number: int) -> Markup:
+    tables = [facts_table(told, part, number)]
+    if told.lateness is not None:
+        tables.append(lateness_table(told, number))
+    beside = element("div", *(plain_table(table) for table in tables), class_="beside")
+    trace = trace_table(told, part, number)
+    if not trace.rows:
+        return beside
+    folded = element(
+        "details", element("summary", trace.title), plain_table(trace, captioned=False)
+    )
+    return join([beside, folded])
+
+
+def _course(told: ReplayCell, part: CellSummary, number: int) -> Markup:
+    """Return the numbers of the course over time, folded."""
+    sample, record = told_of(told, part)
+    steps = replayed_steps(record, sample.duration_s)
+    captured = captured_steps(record, told.speed)
+    count = max(len(steps), len(captured))
+    if count <= 1:
+        return Markup("")
+    is_paced = told.speed is not None
+    heads = ["Replayed/s", "Failed/s", "Asked for/s" if is_paced else "Captured/s, own time",
+             "Lag, mean", "Lag, longest", "Response, mean", "Sessions"]  # fmt: skip
+    rows = [
+        [_start(steps, captured, place), *_step_texts(steps, captured, place)]
+        for place in range(count)
+    ]
+    table = Table(
+        id=f"replay-time-{number}",
+        title="Over time",
+        labels=1,
+        headers=["From (s)", *heads],
+        rows=rows,
+    )
+    note = "" if is_paced else element(
+        "p", "Replay and capture each count from their own beginning.", class_="lead"
+    )  # fmt: skip
+    return element(
+        "details",
+        element("summary", "The course over time in numbers"),
+        join([note, plain_table(table, captioned=False)]),
+        id=f"table-{table.id}",
+    )
+
+
+def _start(steps: Sequence[Step], captured: Sequence[Step], place: int) -> str:
+    step = steps[place] if place < len(steps) else captured[place]
+    return f"{step.start_s:g}"
+
+
+def _step_texts(steps: Sequence[Step], captured: Sequence[Step], place: int) -> list[str]:
+    step = steps[place] if place < len(steps) else None
+    own = captured[place] if place < len(captured) else None
+    if step is None:
+        done = [NO_FIGURE] * 2
+        rest = [NO_FIGURE] * 4
+    else:
+        done = [_rate(step.answered_per_s), _rate(step.failed_per_s)]
+        rest = [
+            *(_time(v) for v in (step.lag_ns_mean, step.lag_ns_max, step.response_ns_mean)),
+            str(step.sessions),
+        ]
+    return [*done, NO_FIGURE if own is None else _rate(own.captured_per_s), *rest]
+
+
+def _rate(per_s: float) -> str:
+    return format_iops(per_s, _EXACT)
+
+
+def _time(value_ns: float | None) -> str:
+    return NO_FIGURE if value_ns is None else format_duration_ns(value_ns, _EXACT)

@@ -1,0 +1,195 @@
+"""From a replay to what its cells play: one for every combination of its factors' values."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+from typing import Final
+
+import msgspec
+
+from seatrial.errors import StudyError
+from seatrial.study.cell import FactorValue
+from seatrial.study.values import many
+from seatrial.trials.database.study.workloads import (
+    MAX,
+    LoadSpec,
+    Replay,
+    ReplaySpec,
+    SchemaVariant,
+)
+from seatrial.trials.replay.study.trace_facts import TraceFacts, trace_facts
+
+ASSUMED_STATEMENTS_PER_S: Final = 2_000
+"""That a server answers at maximum speed, for the plan alone."""
+UNKNOWN_S: Final = 60.0
+"""For the plan alone, where the trace is not there yet."""
+OF_TARGETS: Final = frozenset({"recovery", "same_system", "sequence_mismatch"})
+"""What is allowed of a target; the engine knows only what is allowed of statements."""
+_SHORTEST_S: Final = 0.1
+SQL_SUFFIX: Final = ".sql"
+
+
+class Played(msgspec.Struct, frozen=True, kw_only=True):
+    """What one combination of factors plays.
+
+    Attributes:
+        load: What the database holds before.
+        spec: What is played.
+        factors: That tell it from the others.
+        connections: That are open at once, at most.
+        duration_s: That it is assumed to take.
+    """
+
+    load: LoadSpec
+    spec: ReplaySpec
+    factors: dict[str, FactorValue]
+    connections: int
+    duration_s: float
+
+
+def played(workload: Replay, *, on_server: bool) -> Iterator[Played]:
+    """Yield what the cells of a replay play.
+
+    Args:
+        workload: The replay.
+        on_server: Whether its target is a server that is there already.
+
+    Raises:
+        StudyError: when the trace's sessions are of several databases, or of others than those
+            that are asked for; or when it holds nothing that can be sent.
+        UsageError: when the trace is none, is damaged, or cannot be read.
+    """
+    facts = trace_facts(workload.trace)
+    if facts is not None:
+        _require_statements(workload, facts)
+        _require_databases(workload, facts)
+    for scale, speed, order, ids, schema in _combinations(workload):
+        spec = ReplaySpec(
+            trace=workload.trace,
+            identity=facts.identity if facts else "",
+            statements=facts.statements if facts else 0,
+            captured_s=facts.captured_s if facts else 0.0,
+            speed=None if isinstance(speed, str) else speed,
+            pace=workload.pace,
+            order=order,
+            ids=ids,
+            read_only=workload.read_only,
+            until_s=workload.until_s,
+            connections_max=workload.connections,
+            databases=list(workload.databases),
+            allow=list(workload.allow),
+            allow_writes=workload.allow_writes,
+            is_standing=on_server and not workload.loads,
+            restore=workload.restore,
+            restore_s_max=workload.restore_s_max,
+            schema=schema.name if schema else "",
+            compare_rows=workload.compare_rows,
+        )
+        yield Played(
+            load=_load(workload, scale, schema),
+            spec=spec,
+            factors=_factors(workload, spec, scale),
+            connections=workload.connections or (facts.open_max if facts else 0) or 1,
+            duration_s=_assumed_s(spec, facts),
+        )
+
+
+_Combination = tuple[int | None, float | str, str, str, SchemaVariant | None]
+"""Scale, speed, order, what becomes of ids, schema."""
+
+
+def _combinations(workload: Replay) -> Iterator[_Combination]:
+    scales: list[int | None] = [None] if workload.scale is None else [*many(workload.scale)]
+    speeds: list[float | str] = (
+        [*workload.speed] if isinstance(workload.speed, list) else [workload.speed]
+    )
+    schemas: list[SchemaVariant | None] = [*workload.schema] or [None]
+    ids = many(workload.ids or workload.usual_ids)
+    yield from itertools.product(scales, speeds, many(workload.order), ids, schemas)
+
+
+def is_sql(name: str) -> bool:
+    """Tell whether a preparation is a file of SQL, and no archive of pg_dump."""
+    return name.lower().endswith(SQL_SUFFIX)
+
+
+def _load(workload: Replay, scale: int | None, schema: SchemaVariant | None) -> LoadSpec:
+    migrate = schema.migrate if schema else ""
+    if scale is not None:
+        return LoadSpec(kind="pgbench", scale=scale, migrate=migrate)
+    if not workload.prepare:
+        return LoadSpec(kind="nothing", migrate=migrate)
+    kind = "sql" if is_sql(workload.prepare) else "archive"
+    return LoadSpec(kind=kind, file=workload.prepare, migrate=migrate)
+
+
+def _factors(workload: Replay, spec: ReplaySpec, scale: int | None) -> dict[str, FactorValue]:
+    factors: dict[str, FactorValue] = {
+        "trace": PurePath(spec.trace).name,
+        "speed": MAX if spec.speed is None else spec.speed,
+        "pace": spec.pace,
+        "order": spec.order,
+        "read_only": spec.read_only,
+    }
+    if spec.ids != workload.usual_ids:
+        factors["ids"] = spec.ids
+    factors |= {
+        name: value
+        for name, value in (
+            ("until", "" if spec.until_s is None else f"{spec.until_s:g}s"),
+            ("databases", "+".join(spec.databases)),
+            ("allow", "+".join(sorted(set(spec.allow) - OF_TARGETS))),
+        )
+        if value
+    }
+    if spec.schema:
+        factors["schema"] = spec.schema
+    return factors | ({} if scale is None else {"scale": scale})
+
+
+def _assumed_s(spec: ReplaySpec, facts: TraceFacts | None) -> float:
+    """Return how long it is assumed to take, for the plan: at maximum speed nobody knows."""
+    if facts is None:
+        return UNKNOWN_S
+    captured_s = min(facts.captured_s, spec.until_s or facts.captured_s)
+    if spec.speed is not None:
+        return max(_SHORTEST_S, captured_s / spec.speed)
+    at_most_s = captured_s if facts.has_clock and captured_s > 0 else float("inf")
+    return max(_SHORTEST_S, min(at_most_s, facts.statements / ASSUMED_STATEMENTS_PER_S))
+
+
+def _require_statements(workload: Replay, facts: TraceFacts) -> None:
+    if facts.executable == 0:
+        raise StudyError(
+            seen=f"The trace {workload.trace} holds no statement that can be sent again, of "
+            f"{facts.statements}",
+            cause="The log that it was read from had statements switched off, or only COPY data",
+            next_step=f"See what it holds with `seatrial sql show {workload.trace}`",
+        )
+
+
+def _require_databases(workload: Replay, facts: TraceFacts) -> None:
+    named = ", ".join(facts.databases)
+    if len(facts.databases) > 1 and not workload.databases:
+        raise StudyError(
+            seen=f"The sessions of {Path(workload.trace).name} are of {len(facts.databases)} "
+            f"databases: {named}",
+            cause="All of them would be played to one database, which most of them are not for",
+            next_step="Name those to play with `databases`, or --database, such as "
+            f"{facts.databases[0]}",
+        )
+    if workload.databases and not facts.databases:
+        raise StudyError(
+            seen=f"{Path(workload.trace).name} does not tell which databases its sessions are of",
+            cause="The log's prefix has no %d, or it was a file of SQL",
+            next_step="Leave `databases`, or --database, out: all sessions are played",
+        )
+    strange = [name for name in workload.databases if name not in facts.databases]
+    if strange:
+        raise StudyError(
+            seen=f"No session of {Path(workload.trace).name} is of database {strange[0]}",
+            cause=f"Those that it has sessions of are {named}",
+            next_step=f"See them with `seatrial sql show {workload.trace}`",
+        )

@@ -47,7 +47,9 @@ test-rust: ## the tests of the Rust crates
 
 # These time nothing and touch no device of the machine (the lab's disks are files of its own): they
 # run beside the others. Both halves take about as long.
-BESIDE := $(addprefix tests/,lab analysis replay report results) \
+BESIDE := $(addprefix tests/,lab stats findings report results) \
+	$(addprefix tests/trials/,io replay audit/analysis database/analysis layouts/analysis) \
+	tests/trials/loadline/analysis \
 	$(patsubst %,tests/cli/test_%.py,audit_command commands db_command db_options declared import \
 	remeasure sources sql_command sql_replay_command sql_replay_text sql_text)
 

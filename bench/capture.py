@@ -46,9 +46,9 @@ from paired import Bar, median_estimate, paired_ratio, told
 from results_page import table
 
 from seatrial.errors import SeatrialError
-from seatrial.findings.model import Estimate
 from seatrial.postgres.cluster import Cluster
 from seatrial.postgres.server import Server
+from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_plural
 
 SECTION: Final = "capture"

@@ -27,9 +27,10 @@ from paired import paired_ratio, told
 from results_page import RESULTS, ROOT, machine_lines, table, write_section
 from throttled import mounted, obstacle, throttled
 
-from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.results.store import ResultsFile
+from seatrial.stats.model import CellSummary
 
 SECTION: Final = "drives"
 DISK_REQUESTS_PER_S: Final = 120  # one a revolution, of 7,200 a minute

@@ -22,7 +22,7 @@ from paired import Bar, median_estimate, paired_ratio, pooled_ratio, told
 from results_page import table
 from rounds import Cost
 
-from seatrial.findings.model import Estimate
+from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_plural
 
 NULL: Final = "null"

@@ -25,10 +25,11 @@ from paired import told
 from results_page import RESULTS, ROOT, machine_lines, table, write_section
 from throttled import mounted, obstacle, throttled
 
-from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.results.store import ResultsFile
 from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_count, format_share, format_size
 from seatrial.study.load import find_study
 from seatrial.trials.replay.analysis.schemas import misfits

@@ -33,10 +33,10 @@ from paired import Bar, median_estimate, paired_ratio, told
 from results_page import table
 
 from seatrial.errors import SeatrialError
-from seatrial.findings.model import Estimate
 from seatrial.machine.fingerprint import ProcessTree
 from seatrial.postgres.cluster import Cluster
 from seatrial.postgres.server import Server
+from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_plural
 from seatrial.trials.database.measure.observe import Observed, Observer
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from seatrial.findings.model import Estimate
+from seatrial.stats.model import Estimate
 
 CONFIDENCE: Final = 0.95
 

@@ -11,7 +11,7 @@ from paired import Bar, median_estimate, paired_ratio, told
 from replay_server import SCALE, SESSIONS, Spent
 from results_page import table
 
-from seatrial.findings.model import Estimate
+from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_plural
 
 PGBENCH, AGAIN, SEATRIAL = "pgbench", "pgbench again", "seatrial"

@@ -7,10 +7,10 @@ import copy
 import msgspec
 import next_xraid
 
-from analysis.builders import run_of
-from analysis.database.hand import MACHINE
-from analysis.replay.hand import Play, rounds_of
 from seatrial.findings.summary import summarise
+from stats.builders import run_of
+from trials.database.analysis.hand import MACHINE
+from trials.replay.analysis.hand import Play, rounds_of
 
 CACHES = (128 << 20, 192 << 20, 256 << 20, 384 << 20)
 

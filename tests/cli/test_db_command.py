@@ -11,6 +11,7 @@ import pytest
 
 from cli.command import seatrial
 from cli.test_bad_input import assert_refused
+from postgres.programs import installed_programs
 from seatrial import _core
 from seatrial.cli.db import command as db_command
 from seatrial.cli.db import study as db_study
@@ -23,7 +24,6 @@ from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.postgres.connection import connect
 from seatrial.study.load import study_from_options
-from targets.postgres.programs import installed_programs
 
 RIGHT, WRONG = "c0rrect-h0rse", "wr0ng-battery"
 SHORT = ("--scale", "1", "--clients", "2", "--seconds", "1", "--rounds", "1", "--no-aa")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cli.command import seatrial
-from targets.postgres.programs import installed_programs
+from postgres.programs import installed_programs
 
 
 def test_the_programs_of_another_postgresql_are_taken(tmp_path):

@@ -9,8 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from analysis.builders import run_of
-from analysis.replay.hand import Play, rounds_of
 from seatrial.cli.sql.compare.replays import one_replay, two_replays
 from seatrial.cli.sql.compare.run import Asked, run
 from seatrial.cli.sql.compare.sides import Reading, Sides, on_one_clock, require_alike, sides_of
@@ -18,6 +16,8 @@ from seatrial.errors import UsageError
 from seatrial.results.store import ResultsFile
 from seatrial.trials.replay.compare.entered import Entrant, Named, Unit
 from seatrial.trials.replay.compare.model import Measured
+from stats.builders import run_of
+from trials.replay.analysis.hand import Play, rounds_of
 
 
 def told(samples, **replay):

@@ -10,7 +10,7 @@ from cli.command import seatrial
 from seatrial.cli.sql.reading import Wanted, read_logs
 from seatrial.cli.sql.replay.study import study_mapping
 from seatrial.errors import UsageError
-from study.traces import read_raw
+from trials.replay.study.traces import read_raw
 
 LOG = (
     "2026-11-21 12:00:00.000 UTC [7] me@db LOG:  statement: BEGIN\n"

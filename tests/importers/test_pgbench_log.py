@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from cli.command import seatrial
-from measure.database.null_runs import PROGRAMS, columns, logged, needs_pgbench, null_server
 from seatrial import _core
 from seatrial.errors import UsageError
 from seatrial.findings.summary import summarise
 from seatrial.importers import pgbench_log, read_jobs, read_results
 from seatrial.results.origin import origin_of
 from seatrial.results.store import ResultsFile
+from trials.replay.measure.null_runs import PROGRAMS, columns, logged, needs_pgbench, null_server
 
 AT = 1_795_219_200
 """2026-11-21, as Unix time in seconds."""

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from cli.command import SEATRIAL, Ended, ended, own, start
-from measure.layouts.test_stage import devices_of, require_btrfs
 from measure.studies import wait_until
 from seatrial.errors import ResultsFileError
 from seatrial.results.model import Sample
 from seatrial.results.store import ResultsFile
+from trials.layouts.measure.test_stage import devices_of, require_btrfs
 
 pytestmark = pytest.mark.root
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.machine import power_cut
 from seatrial.machine.file import TrialFolder
-from seatrial.machine.power_cut import CuttableFilesystem
 from seatrial.machine.undo import UndoJournal, clean
+from seatrial.trials.database.measure import power_cut
+from seatrial.trials.database.measure.power_cut import CuttableFilesystem
 
 pytestmark = pytest.mark.root
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import pytest
 
+from postgres.programs import installed_programs
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal, clean
 from seatrial.measure.progress import Silent
 from seatrial.trials.database.measure.crash import CrashTrial
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
-from targets.postgres.programs import installed_programs
 
 pytestmark = pytest.mark.root
 

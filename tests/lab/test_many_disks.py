@@ -35,7 +35,7 @@ LAB = """
 import sys
 from pathlib import Path
 from lab.conftest import lab_machine
-from seatrial.targets.lab.session import open_lab, run_inside
+from seatrial.lab.session import open_lab, run_inside
 shared, command = Path(sys.argv[1]), ["bash", "-c", sys.argv[2]]
 with open_lab(lab_machine(), "many", disks=DISKS, disk_bytes=256 << 20, place=shared) as lab:
     run_inside(lab, command, shared=shared, tell=print)

@@ -28,7 +28,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from lab.conftest import lab_machine
-from seatrial.targets.lab.session import open_lab, run_inside
+from seatrial.lab.session import open_lab, run_inside
 shared, command = sys.argv[1:]
 with open_lab(lab_machine(), "held", disks=1, disk_bytes=1 << 20, place=Path(shared)) as lab:
     print("folder", lab.folder.path, flush=True)

@@ -6,13 +6,13 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from analysis.builders import sample_of
 from seatrial.measure.progress import TimeLeft
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell
 from seatrial.study.load import study_from_mapping, study_to_mapping
 from seatrial.study.model import Plan
 from seatrial.study.plan import make_plan
+from stats.builders import sample_of
 
 Truth = Callable[[Cell, float], float]
 """Requests per second of a cell at a time in s."""

@@ -10,10 +10,10 @@ import sys
 import pytest
 
 from cli.command import Ended, seatrial
+from postgres.programs import installed_programs
 from seatrial import _core
 from seatrial.measure import descriptors
 from seatrial.results.store import ResultsFile
-from targets.postgres.programs import installed_programs
 
 FORTY = ("--threads", "40", "--depth", "2", "--seconds", "0.2", "--size", "1MiB")
 needs_io_uring = pytest.mark.skipif(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import ended, heed_interrupts, seatrial, start
+from machine.loops import loops_over
 from measure.studies import (
     FILE_BYTES,
     measured,
@@ -22,7 +23,6 @@ from measure.studies import (
     wait_until,
     write_study,
 )
-from targets.loops import loops_over
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def test_an_interrupt_in_the_calibration_is_heeded_and_the_sample_kept(tmp_path,
     """The engine's own limit is measured after a cell: an interrupt then once went unheard."""
     code = """
         import os, signal, sys
-        from seatrial.measure import limits
+        from seatrial.trials.io.measure import limits
         real = limits.measure_spec
         def interrupted(spec, watcher):
             os.kill(os.getpid(), signal.SIGINT)
@@ -200,10 +200,10 @@ OLDER_RUN = "20000101-000000-aaaa"
 MAKE_MOUNT = """
     import sys, time
     from pathlib import Path
-    from seatrial.targets.commands import run_command
-    from seatrial.targets.file import TrialFolder
-    from seatrial.targets.loop import attach
-    from seatrial.targets.undo import UndoJournal
+    from seatrial.machine.commands import run_command
+    from seatrial.machine.file import TrialFolder
+    from seatrial.machine.loop import attach
+    from seatrial.machine.undo import UndoJournal
 
     journal = UndoJournal(sys.argv[2])
     folder = TrialFolder(sys.argv[1], sys.argv[2], journal).open(1 << 20)

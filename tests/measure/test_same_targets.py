@@ -2,11 +2,11 @@
 
 import pytest
 
-from analysis.builders import run_of
 from seatrial.cli.study_command import plan_of
 from seatrial.errors import TargetError
 from seatrial.machine import fingerprint as context
 from seatrial.measure.same_targets import require_same_targets
+from stats.builders import run_of
 
 STUDY = """
 name = "two"

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from exports_hand import make_run, make_sample
 
-from seatrial.findings.model import CellSummary, Estimate, Summary
+from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise_cell
 from seatrial.results.model import Run
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.study.cell import Cell
 from seatrial.trials.audit.analysis.model import (
     CellTable,

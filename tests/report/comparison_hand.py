@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from exports_hand import estimate, make_finding, make_run
 
-from seatrial.findings.model import Estimate
 from seatrial.stats.compare.model import Comparand, Comparison, Difference, Overall, Side
+from seatrial.stats.model import Estimate
 from seatrial.study.cell import FactorValue
 
 SIZES_BYTES = [512 << power for power in range(0, 14)]

@@ -16,7 +16,7 @@ from exports_hand import make_finding
 from exports_hand import make_run as make_small_run
 
 from seatrial._core import Histogram
-from seatrial.findings.model import CellSummary, Estimate, Finding, Summary
+from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise_cell
 from seatrial.results.model import (
     DatabaseRecord,
@@ -30,6 +30,7 @@ from seatrial.results.model import (
     Timeline,
 )
 from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.database.analysis.model import (
     CacheSweep,

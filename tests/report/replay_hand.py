@@ -8,10 +8,10 @@ import itertools
 import msgspec
 from exports_hand import make_run
 
-from analysis.database.hand import MACHINE
-from analysis.replay.hand import Play, rounds_of
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
+from trials.database.analysis.hand import MACHINE
+from trials.replay.analysis.hand import Play, rounds_of
 
 TROUBLED = Play(
     failed=30, new=20, rolled_back=5, rows_different=40, skipped={"cut_off": 50, "writes": 3}

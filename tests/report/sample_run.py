@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seatrial._core import Histogram
-from seatrial.findings.model import CellSummary, Finding, Summary
+from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise_cell
 from seatrial.results.model import (
     ErrorSample,
@@ -26,6 +26,7 @@ from seatrial.results.model import (
     Stall,
     Timeline,
 )
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.study.cell import Cell, FactorValue
 
 KIB = 1024

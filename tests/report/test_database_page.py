@@ -22,13 +22,14 @@ from database_hand import (
 from page_reader import Node, embedded, read
 from sample_run import sample_summary
 
-from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.model import Summary
 from seatrial.report import published
 from seatrial.report.document import BYTES_MAX
 from seatrial.report.figures.model import Course, Figure
 from seatrial.report.figures.timelines import STEPS_MAX, course_figure
 from seatrial.report.page import render
 from seatrial.report.published import published_rates
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_estimate
 from seatrial.trials.database.analysis.model import DatabaseAnalysis
 

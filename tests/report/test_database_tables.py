@@ -20,10 +20,11 @@ from database_hand import (
 )
 from sample_run import sample_summary
 
-from seatrial.findings.model import Estimate, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.page import render
 from seatrial.report.table import Table, as_text, rate_text
 from seatrial.report.tables import tables
+from seatrial.stats.model import Estimate
 from seatrial.trials.database.analysis.model import DatabaseAnalysis
 from seatrial.trials.database.analysis.samples import batch_length
 from seatrial.trials.database.report.tables import (

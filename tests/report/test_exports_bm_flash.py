@@ -9,8 +9,8 @@ import pytest
 from exports_hand import make_cell, make_sample, make_summary, summarised, summary_with
 
 from seatrial.errors import UsageError
-from seatrial.findings.model import CellSummary
 from seatrial.report.exports import export
+from seatrial.stats.model import CellSummary
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 UNITS = {"K": KIB, "M": MIB, "G": GIB, "B": 1}

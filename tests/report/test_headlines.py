@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from page_reader import read
 
 from seatrial.cli.outcome import run_text
-from seatrial.findings.model import CellSummary, Finding, Summary
+from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.findings.verdict import verdict
 from seatrial.report.exports import export
@@ -20,6 +20,7 @@ from seatrial.report.figures.page_order import figures_of, figures_of_run
 from seatrial.report.markup import NO_BREAK_SPACE
 from seatrial.report.page import render
 from seatrial.stats.fastest import settings_words
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_estimate
 
 PATTERNS = {"random", "sequential"}

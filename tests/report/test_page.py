@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from page_reader import Node, embedded, read
 from sample_run import HOSTILE, make_run, sample_summary
 
-from seatrial.findings.model import Finding, Summary
+from seatrial.findings.model import Summary
 from seatrial.report import assets
 from seatrial.report.facts import fact_list
 from seatrial.report.markup import NO_BREAK_SPACE, Markup, element, escape, join, unbroken
@@ -24,6 +24,7 @@ from seatrial.report.page import render
 from seatrial.report.sections.findings import instruction
 from seatrial.report.sections.study import to_toml
 from seatrial.stats.facts import fact_name, fact_text
+from seatrial.stats.model import Finding
 
 BYTES_MAX = 1_500_000
 REPORT = Path(assets.__file__).parent

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_run import MIB, Draft, Maker, make_cell, random_draft, sample_summary
 
-from seatrial.findings.model import CellSummary, Estimate
 from seatrial.report.figures.axes import (
     bar_axis,
     block_size_axis,
@@ -23,6 +22,7 @@ from seatrial.report.figures.model import Figure
 from seatrial.report.figures.naming import format_factor, name_by, varying
 from seatrial.report.figures.page_order import figures_of
 from seatrial.results.model import Stall
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_estimate
 
 CELLS = sample_summary().cells

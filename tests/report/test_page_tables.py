@@ -6,9 +6,10 @@ import pytest
 from page_reader import Node, embedded, read
 from sample_run import sample_summary
 
-from seatrial.findings.model import CellSummary, Estimate, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.page import render
 from seatrial.report.tables import Table, doubt_text, tables
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_count, format_value
 
 PERCENTILES = ("p50", "p90", "p99", "p99.9")

@@ -9,7 +9,6 @@ from exports_hand import estimate
 from page_reader import embedded, read
 from replay_hand import SIZES_MIB, several, summary_of, sweep
 
-from analysis.replay.hand import Play
 from seatrial.report import published
 from seatrial.report.page import render
 from seatrial.report.published import LINES_FILE, published_lines
@@ -22,6 +21,7 @@ from seatrial.trials.replay.report.caches import (
     sweep_sentences,
 )
 from seatrial.trials.replay.report.tables import replay_tables
+from trials.replay.analysis.hand import Play
 
 REFERENCE = Path(__file__).parents[2] / "reference" / LINES_FILE
 NAMES = ["hdd, schema new", "hdd, schema old", "ssd, schema new", "ssd, schema old"]

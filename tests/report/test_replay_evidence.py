@@ -6,10 +6,6 @@ import msgspec
 from page_reader import Node, read
 from replay_hand import TROUBLED
 
-from analysis.builders import run_of
-from analysis.database.hand import MACHINE
-from analysis.replay.hand import sample_of
-from results.replay_records import FULL, IDS
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.report.page import render
@@ -19,6 +15,10 @@ from seatrial.trials.replay.record_content import CAPTURE, ReplayContent, TableD
 from seatrial.trials.replay.record_ids import ReplayIdClass, ReplayIds
 from seatrial.trials.replay.report.evidence_tables import ids_table, sequences_table
 from seatrial.trials.replay.report.tables import replay_tables
+from stats.builders import run_of
+from trials.database.analysis.hand import MACHINE
+from trials.replay.analysis.hand import sample_of
+from trials.replay.records import FULL, IDS
 
 START = StartRecord(
     lsn="0/3000148",

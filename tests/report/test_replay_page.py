@@ -6,12 +6,12 @@ import msgspec
 from page_reader import Node, embedded, read
 from replay_hand import paced, several, summary_of, troubled
 
-from analysis.replay.hand import Play
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.report.document import BYTES_MAX
 from seatrial.report.page import render
 from seatrial.trials.replay.report.section import replay_part
+from trials.replay.analysis.hand import Play
 
 
 def page(summary: Summary) -> Node:

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 from replay_hand import paced, several, summary_of, troubled
 
-from analysis.replay.hand import Play
 from seatrial.errors import UsageError
 from seatrial.findings.summary import summarise
 from seatrial.report.exports import export
 from seatrial.report.table import as_text
 from seatrial.report.tables import tables
 from seatrial.trials.replay.report.tables import replay_tables
+from trials.replay.analysis.hand import Play
 
 
 def test_tables_fit_a_terminal():

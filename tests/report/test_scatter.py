@@ -16,7 +16,7 @@ from json_schema import breaches, load
 from page_reader import read
 
 from seatrial.cli.outcome import run_text
-from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.findings.thresholds import evaluate
 from seatrial.findings.verdict import verdict
@@ -27,6 +27,7 @@ from seatrial.report.page import render
 from seatrial.report.table import doubt_text
 from seatrial.stats.estimate import Range
 from seatrial.stats.estimates import estimate_of_rounds, settled
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_estimate
 from seatrial.study.thresholds import parse_threshold
 

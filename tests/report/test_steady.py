@@ -8,13 +8,14 @@ from exports_hand import SLICE_NS, make_cell, make_sample, make_summary, repeate
 from page_reader import read
 from steady_hand import make_phase, make_steady
 
-from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.exports import export
 from seatrial.report.figures.steady import steady_figures
 from seatrial.report.page import render
 from seatrial.report.steady_tables import rules_table, steady_table, telling
 from seatrial.report.tables import as_text, tables
 from seatrial.results.model import Outcome, Sample, Slice, Timeline
+from seatrial.stats.model import CellSummary
 
 CELL = make_cell("write")
 LEVELS = [900] * 20 + [500] * 10 + [200] * 50 + [90] * 20  # completions in each slice of 100 ms

@@ -12,8 +12,8 @@ from exports_hand import (
 )
 from sample_run import sample_summary
 
-from seatrial.findings.model import CellSummary
 from seatrial.report.tables import Table, as_text, runs_table, tables
+from seatrial.stats.model import CellSummary
 
 BLANK = "0 completed, oldest in flight 4.2 s"
 

@@ -11,13 +11,7 @@ import numpy as np
 import pytest
 
 import seatrial
-from results.builders import (
-    make_cell,
-    make_database_sample,
-    make_record,
-    make_run,
-    make_sample,
-)
+from results.builders import make_cell, make_database_sample, make_record, make_run, make_sample
 from seatrial._core import Histogram
 from seatrial.errors import ResultsFileError, UsageError
 from seatrial.results.model import Slice, Timeline

@@ -19,16 +19,89 @@ from tidy.sources import PRODUCT, Source, assert_kept, breach, ours
 MAY_IMPORT = {
     "_core": set[str](),
     "study": {"_core"},
-    "context": {"_core"},
-    "targets": {"_core", "study", "context"},
+    "machine": {"_core", "study"},
     "results": {"_core", "study"},
-    "analysis": {"_core", "study", "results"},
-    "measure": {"_core", "study", "targets", "context", "results"},
+    "stats": {"_core", "study", "results"},
+    "findings": {"_core", "study", "results", "stats"},
+    "report": {"_core", "study", "results", "stats", "findings"},
     "importers": {"_core", "study", "results"},
-    "report": {"_core", "study", "results", "analysis"},
-    "live": {"_core", "study", "results", "analysis", "report"},
+    "postgres": {"_core", "study", "machine"},
+    "lab": {"_core", "study", "machine"},
+    "measure": {"_core", "study", "machine", "postgres", "results"},
+    "trials": {
+        *("_core", "study", "machine", "results", "stats", "findings", "report", "postgres"),
+        *("lab", "measure"),
+    },
+}
+# Stages of a topic that say what was measured, and must do so years later on another machine.
+PURE_STAGES = {"analysis", "findings", "report", "compare"}
+MEASURING_ROOMS = {"machine", "postgres", "lab", "measure"}
+# Why a topic knows another one.
+TOPICS_MAY_IMPORT = {
+    ("audit", "io"): "it audits tables of block I/O, and measures their cells again",
+    ("loadline", "io"): "a load line is a series of open-loop samples of block I/O",
+    ("layouts", "io"): "arrays are measured by block I/O",
+    ("layouts", "database"): "databases run on arrays, too",
+    ("replay", "database"): "a trace is played to a server that the database topic runs",
+    ("database", "replay"): "its stage runs replays as one more kind of load",
+    ("audit", "loadline"): "adaptive measuring leaves load lines alone",
+    ("io", "database"): "rules on rates leave cells of databases alone",
+    ("io", "loadline"): "rules on arrivals leave the search of a load line alone",
+}
+TOPICS = "trials"
+# Generic modules that still name a topic. The list may only shrink: what they ask belongs into the
+# topics' own folders.
+STILL_KNOW_TOPICS = {
+    "findings/context.py",
+    "findings/errors.py",
+    "findings/generator_limited.py",
+    "findings/model.py",
+    "findings/noisy_machine.py",
+    "findings/not_repeatable.py",
+    "findings/nothing_completed.py",
+    "findings/registry.py",
+    "findings/summary.py",
+    "findings/thresholds.py",
+    "findings/verdict.py",
+    "importers/pgbench_log.py",
+    "measure/descriptors.py",
+    "measure/recorder.py",
+    "measure/run.py",
+    "measure/stage.py",
+    "measure/tally.py",
+    "postgres/settings.py",
+    "report/exports/csv_table.py",
+    "report/exports/json_document.py",
+    "report/exports/markdown.py",
+    "report/figures/page_order.py",
+    "report/figures/rates.py",
+    "report/figures/timelines.py",
+    "report/notebook.py",
+    "report/page.py",
+    "report/sections/head.py",
+    "report/tables.py",
+    "results/model.py",
+    "results/rows.py",
+    "stats/compare/replays.py",
+    "study/cells.py",
+    "study/check.py",
+    "study/estimate.py",
+    "study/files.py",
+    "study/load.py",
+    "study/model.py",
+    "study/notes.py",
+    "study/optional.py",
+    "study/override.py",
+    "study/plan.py",
+    "study/render.py",
+    "study/sampled.py",
+    "study/schema.py",
+    "study/selection.py",
 }
 TOP_ROOM = "cli"
+# The way in for notebooks; and what a topic implements, which names types of every room.
+ABOVE_ALL = ("__init__.py", "__main__.py", "topic.py")
+GENERIC_ROOMS = set(MAY_IMPORT) - {TOPICS}
 CRATES_MAY_USE = {
     "seatrial-gauge": set[str](),
     "seatrial-load": {"seatrial-gauge"},
@@ -38,7 +111,7 @@ CRATES_MAY_USE = {
 TOP_CRATE = "seatrial-pyext"
 HEAVY = {"numpy", "scipy", "ruptures", "rich", "psycopg"}
 # The SQL of a server under trial, which is no SQL of our own store.
-ASKS_THE_SERVER = ("targets/postgres/", "measure/database/", "context/postgres")
+ASKS_THE_SERVER = ("postgres/", "trials/database/measure/", "trials/replay/measure/")
 SQL = re.compile(
     r"\s*(SELECT\s|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|PRAGMA\s"
     r"|(CREATE|ALTER|DROP)\s+(TABLE|INDEX|VIEW))"
@@ -67,16 +140,50 @@ def upward_imports(sources: list[Source]) -> Iterator[str]:
     rooms = {*MAY_IMPORT, TOP_ROOM}
     for source in sources:
         room = room_of(source.path)
-        if room == TOP_ROOM or source.path.endswith(("seatrial/__init__.py", "__main__.py")):
+        if room == TOP_ROOM or source.path.removeprefix(PRODUCT) in ABOVE_ALL:
             continue
         allowed = MAY_IMPORT.get(room, set()) | {room}
         for name, line in imports(source, source.tree()):
             root, _, rest = name.partition(".")
             wanted = rest.partition(".")[0]
+            if wanted == TOPICS and source.path.removeprefix(PRODUCT) in STILL_KNOW_TOPICS:
+                continue
             if root == "seatrial" and wanted in rooms - allowed:
                 yield breach(
                     source, line, f"{room or 'a module beside the rooms'} imports {wanted}"
                 )
+
+
+def stage_of(path: str) -> tuple[str, str]:
+    """Topic and stage of a product file; empty where it is of no topic, or at its top."""
+    room, *below = path.removeprefix(PRODUCT).split("/")
+    if room != "trials" or len(below) < 2:
+        return "", ""
+    return below[0], below[1] if len(below) > 2 else below[1].removesuffix(".py")
+
+
+def impure_stages(sources: list[Source]) -> Iterator[str]:
+    """Analysis, findings and sections of a topic that import what measures."""
+    for source in sources:
+        if stage_of(source.path)[1] not in PURE_STAGES:
+            continue
+        for name, line in imports(source, source.tree()):
+            root, room, *below = [*name.split("."), "", "", ""]
+            if root != "seatrial":
+                continue
+            if room in MEASURING_ROOMS or (room == "trials" and below[1] in ("measure", "build")):
+                yield breach(source, line, f"imports {name}, which measures")
+
+
+def unwritten_topic_imports(sources: list[Source]) -> Iterator[str]:
+    """Topics that import another one without a reason above."""
+    for source in sources:
+        topic, _ = stage_of(source.path)
+        for name, line in imports(source, source.tree()):
+            root, room, other, *_ = [*name.split("."), "", ""]
+            is_other = (root, room) == ("seatrial", "trials") and other not in (topic, "")
+            if topic and is_other and (topic, other) not in TOPICS_MAY_IMPORT:
+                yield breach(source, line, f"{topic} imports {other} without a written reason")
 
 
 def unknown_rooms(sources: list[Source]) -> Iterator[str]:
@@ -162,6 +269,24 @@ def test_imports_run_down() -> None:
     assert_kept(upward_imports(ours(".py", ".pyi", under=PRODUCT)))
 
 
+def test_the_list_of_modules_that_know_topics_shrinks() -> None:
+    known = {
+        source.path.removeprefix(PRODUCT)
+        for source in ours(".py", under=PRODUCT)
+        if room_of(source.path) in GENERIC_ROOMS
+        and any(name.startswith("seatrial.trials") for name, _ in imports(source, source.tree()))
+    }
+    assert known == STILL_KNOW_TOPICS
+
+
+def test_stages_that_explain_import_no_measuring() -> None:
+    assert_kept(impure_stages(ours(".py", under=PRODUCT)))
+
+
+def test_topics_know_each_other_only_for_a_reason() -> None:
+    assert_kept(unwritten_topic_imports(ours(".py", under=PRODUCT)))
+
+
 def test_every_room_is_known() -> None:
     assert_kept(unknown_rooms(ours(".py", ".pyi", under=PRODUCT)))
 
@@ -202,13 +327,14 @@ def test_help_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("analysis/a.py", "from seatrial.measure import io"),
-        ("analysis/a.py", "def f():\n    import seatrial.cli.main"),
-        ("results/a.py", "from seatrial import analysis"),
-        ("results/a.py", "from ..analysis import model"),
-        ("study/a.py", "from seatrial.targets.file import FileTarget"),
+        ("stats/a.py", "from seatrial.measure import run"),
+        ("stats/a.py", "def f():\n    import seatrial.cli.main"),
+        ("stats/a.py", "from seatrial.trials.io import study"),
+        ("results/a.py", "from seatrial import findings"),
+        ("results/a.py", "from ..stats import estimate"),
+        ("study/a.py", "from seatrial.machine.file import TrialFolder"),
         ("errors.py", "from seatrial.study.cell import Cell"),
-        ("report/a.py", "from seatrial.context import fingerprint"),
+        ("report/a.py", "from seatrial.machine import fingerprint"),
     ],
 )
 def test_upward_import_is_seen(path: str, text: str) -> None:
@@ -219,13 +345,27 @@ def test_upward_import_is_seen(path: str, text: str) -> None:
     ("path", "text"),
     [
         ("cli/a.py", "from seatrial.measure import io"),
-        ("analysis/a.py", "from seatrial.results.model import Run\nfrom .model import Finding"),
+        ("stats/a.py", "from seatrial.results.model import Run\nfrom .estimate import Spread"),
         ("results/a.py", "from seatrial import _core\nfrom seatrial.errors import SeatrialError"),
         ("__init__.py", "def open(path):\n    from seatrial.results import store"),
     ],
 )
 def test_downward_import_is_left_alone(path: str, text: str) -> None:
     assert not list(upward_imports([Source(PRODUCT + path, text)]))
+
+
+def test_impure_stage_is_seen() -> None:
+    path = PRODUCT + "trials/replay/analysis/a.py"
+    for text in ("from seatrial.measure import run", "from seatrial.trials.io.measure import io"):
+        assert list(impure_stages([Source(path, text)]))
+    for text in ("from seatrial.stats import estimate", "import math"):
+        assert not list(impure_stages([Source(path, text)]))
+
+
+def test_unwritten_topic_import_is_seen() -> None:
+    text = "from seatrial.trials.layouts import study"
+    assert list(unwritten_topic_imports([Source(PRODUCT + "trials/io/a/b.py", text)]))
+    assert not list(unwritten_topic_imports([Source(PRODUCT + "trials/layouts/a/b.py", text)]))
 
 
 def test_unknown_room_is_seen() -> None:
@@ -247,12 +387,12 @@ def test_upward_crate_is_seen() -> None:
     ],
 )
 def test_eager_heavy_import_is_seen(text: str) -> None:
-    assert list(eager_heavy_imports([Source(PRODUCT + "analysis/a.py", text)]))
+    assert list(eager_heavy_imports([Source(PRODUCT + "stats/a.py", text)]))
 
 
 def test_lazy_heavy_import_is_left_alone() -> None:
     text = "if TYPE_CHECKING:\n    import numpy\ndef f():\n    from scipy import stats\n"
-    assert not list(eager_heavy_imports([Source(PRODUCT + "analysis/a.py", text)]))
+    assert not list(eager_heavy_imports([Source(PRODUCT + "stats/a.py", text)]))
 
 
 @pytest.mark.parametrize("text", ["import sqlite3", 'query = "SELECT id FROM run"'])
@@ -262,7 +402,7 @@ def test_sql_elsewhere_is_seen(text: str) -> None:
 
 
 def test_sql_of_the_server_under_trial_is_left_alone_but_not_our_store() -> None:
-    place = PRODUCT + "targets/postgres/a.py"
+    place = PRODUCT + "postgres/a.py"
     assert not list(sql_elsewhere([Source(place, 'query = "SELECT version()"')]))
     assert list(sql_elsewhere([Source(place, "import sqlite3")]))
 

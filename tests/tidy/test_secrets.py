@@ -1,4 +1,4 @@
-"""A password stays in its wrapping, ``targets.postgres.connection.Secret``, wherever it goes.
+"""A password stays in its wrapping, ``postgres.connection.Secret``, wherever it goes.
 
 Whoever takes it out could put it into an argument of a child, a message, a log or a results file.
 """

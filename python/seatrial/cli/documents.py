@@ -11,10 +11,10 @@ import msgspec
 from seatrial.cli.check.backend import LayoutCheck
 from seatrial.cli.check.server import ServerCheck
 from seatrial.cli.precondition.cost import Cost
-from seatrial.findings.model import Finding
 from seatrial.machine.undo import Undone
 from seatrial.report.exports.json_document import as_text, document
 from seatrial.stats.compare.model import Comparison, Side
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate

@@ -16,7 +16,7 @@ from seatrial.cli.files import Output
 from seatrial.cli.repeating import next_command, repeated
 from seatrial.errors import SeatrialError
 from seatrial.findings.interrupted import is_resumable, resuming
-from seatrial.findings.model import Finding, Summary, ThresholdResult
+from seatrial.findings.model import Summary, ThresholdResult
 from seatrial.findings.summary import summarise
 from seatrial.measure.recorder import Conductor
 from seatrial.measure.rounds import interleaved
@@ -27,6 +27,7 @@ from seatrial.report.tables import as_text, tables
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
 from seatrial.stats.estimates import settled
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.study.model import Plan
 from seatrial.trials.audit.analysis.guide import guide
@@ -247,7 +248,9 @@ def targets_text(summary: Summary, results: Path) -> str:
         sides = [f"{summary.run.id}:{target}" for target in targets][:2]
         again = next_command("compare", *sides, results=results)
         return f"\nTwo layouts cell by cell: {again}\n"
-    from seatrial.cli.compare.comparing import targets_compared_text  # noqa: PLC0415 - it imports this
+    from seatrial.cli.compare.comparing import (  # noqa: PLC0415 - it imports this
+        targets_compared_text,
+    )
 
     samples = [sample for part in summary.cells for sample in part.samples]
     told = targets_compared_text(summary.run, samples)

@@ -104,7 +104,12 @@ def plan_for(study: Study) -> Plan:
         SpaceError: when it would write more than it may, and more than there is room for.
         StudyError: when it would write more than it may.
     """
-    from seatrial.cli.places import drives_info, require_room, targets_info, with_absolute_paths  # noqa: PLC0415
+    from seatrial.cli.places import (  # noqa: PLC0415
+        drives_info,
+        require_room,
+        targets_info,
+        with_absolute_paths,
+    )
     from seatrial.errors import StudyError  # noqa: PLC0415
     from seatrial.study.estimate import require_write_budget  # noqa: PLC0415
     from seatrial.study.plan import make_plan  # noqa: PLC0415 - not for --help

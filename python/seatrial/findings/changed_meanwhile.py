@@ -6,7 +6,7 @@ from typing import Final
 
 from seatrial.findings.context import Context, lookup
 from seatrial.findings.lab import is_of_lab
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 
 PATHS_TOLD_MAX = 3
 OF_EACH_GUEST: Final = frozenset({"machine.memory_bytes"})

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from seatrial._core import Histogram
-from seatrial.findings.model import CellSummary, Finding
 from seatrial.results.model import Run, Sample
 from seatrial.stats.broken import is_broken
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.steady.model import SteadyState
 from seatrial.stats.steady.states import steady_states
 from seatrial.stats.wording import format_cell

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from seatrial.findings.context import NS_PER_S, Context, identities, number, usable_cpus
-from seatrial.findings.model import Finding
 from seatrial.results.model import Sample
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_duration_ns, format_share
 
 SHARE_MIN = 0.01

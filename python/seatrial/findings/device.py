@@ -14,7 +14,7 @@ from seatrial.findings.context import (
     number,
     physical_devices,
 )
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_rate_bytes, format_size
 
 PAGE_BYTES = 4096

@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import CellSummary, Finding
 from seatrial.results.model import ErrorSample
 from seatrial.stats.broken import is_breaking
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_count, format_share, format_size
 from seatrial.trials.database.study.workloads import is_of_database
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from seatrial.findings.context import FromFingerprint, lookup, number
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_share, format_size
 
 FREE_SHARE_MIN = 0.10

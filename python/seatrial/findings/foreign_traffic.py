@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from seatrial.findings.context import Context, lookup
-from seatrial.findings.model import CellSummary, Finding
 from seatrial.findings.traffic import (
     ASKED_BYTES_MIN,
     asked_read_bytes,
@@ -15,6 +14,7 @@ from seatrial.findings.traffic import (
     writes_are_flushed,
 )
 from seatrial.results.model import Sample
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_share
 from seatrial.study.units import format_size
 

@@ -12,8 +12,8 @@ from seatrial.findings.context import (
     median_over_samples,
     usable_cpus,
 )
-from seatrial.findings.model import CellSummary, Finding
 from seatrial.results.model import Sample
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_share
 from seatrial.trials.database.study.workloads import is_of_database
 

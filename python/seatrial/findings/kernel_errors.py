@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, drives, entries, lookup, number, smart_growth
-from seatrial.findings.model import Finding
 from seatrial.stats.broken import is_breaking
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count
 
 LINES_TOLD_MAX = 8

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, lookup
-from seatrial.findings.model import Finding
 from seatrial.results.model import Run
+from seatrial.stats.model import Finding
 
 NOT_OF_LAB: Final = frozenset(
     {

@@ -11,7 +11,7 @@ from seatrial.findings.context import (
     number,
     usable_cpus,
 )
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
 
 CLOCKS_READ_BY_INSTRUCTION = ("tsc", "arch_sys_counter")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from seatrial.findings.context import NS_PER_S, Context, identities, usable_cpus
-from seatrial.findings.model import Finding
 from seatrial.results.model import Sample
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_duration_ns, format_share
 from seatrial.trials.database.study.workloads import is_of_database
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from seatrial.findings.context import NS_PER_S, Context, identities
-from seatrial.findings.model import CellSummary, Finding
 from seatrial.results.model import Sample
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_duration_s, format_plural, format_share
 
 RATIO_COUNTER = "guard_probe_ratio"

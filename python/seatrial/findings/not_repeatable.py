@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, command_for, identities, number
-from seatrial.findings.model import CellSummary, Finding
 from seatrial.stats.estimates import counted, rounds_needed
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.running import running_per_s
 from seatrial.stats.wording import format_cell, format_count, format_iops, format_share
 from seatrial.trials.database.analysis.crashes import KIND as CRASH

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import CellSummary, Finding
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.trials.database.study.workloads import is_of_database
 
 

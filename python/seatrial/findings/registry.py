@@ -1,7 +1,7 @@
 """What is wrong, and why: one small file for each kind of finding.
 
 A finding's kind is the name of the function that finds it, and a section of docs/findings.md
-(kept equal by tests/analysis/test_registry.py). To add one: write the function, list it in one
+(kept equal by tests/findings/test_registry.py). To add one: write the function, list it in one
 of the registries below, write its section, and its tests.
 """
 
@@ -25,7 +25,6 @@ from seatrial.findings.improved import improved
 from seatrial.findings.interrupted import interrupted
 from seatrial.findings.kernel_errors import kernel_errors
 from seatrial.findings.lab import NOT_OF_LAB, is_of_lab, lab
-from seatrial.findings.model import Finding
 from seatrial.findings.noisy_machine import noisy_machine
 from seatrial.findings.not_recovered import not_recovered
 from seatrial.findings.not_repeatable import not_repeatable
@@ -37,6 +36,7 @@ from seatrial.findings.stall import stall
 from seatrial.findings.start_up_phase import start_up_phase
 from seatrial.findings.temperature import temperature
 from seatrial.stats.compare.model import Comparison
+from seatrial.stats.model import Finding
 from seatrial.trials.audit.findings.gap import gap
 from seatrial.trials.audit.findings.host_limited import host_limited
 from seatrial.trials.audit.findings.lock_limited import lock_limited

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from seatrial.findings.comparing import Change, severity
-from seatrial.findings.model import Finding
 from seatrial.stats.compare.model import Comparison
+from seatrial.stats.model import Finding
 
 
 def regressed(comparison: Comparison) -> list[Finding]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import Finding
 from seatrial.findings.stall import MEDIAN_FACTOR, gaps_of
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_duration_s
 
 

@@ -8,8 +8,8 @@ from collections import defaultdict
 from typing import Any
 
 from seatrial.findings.context import Context, entries, identities
-from seatrial.findings.model import CellSummary, Estimate, Finding
 from seatrial.stats.estimates import counted, estimate_of_rounds, paired_ratio
+from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.stats.running import running_per_s
 from seatrial.stats.wording import format_estimate, format_interval, format_share
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seatrial.findings.context import Context, command_for, identities, service_times
-from seatrial.findings.model import CellSummary, Finding
 from seatrial.results.model import Stall
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_duration_s, format_plural
 
 MEDIAN_FACTOR = 4.0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import Finding
 from seatrial.stats.estimates import counted
+from seatrial.stats.model import Finding
 from seatrial.stats.running import Running, running
 from seatrial.stats.wording import format_cell, format_duration_s, format_iops
 

@@ -9,7 +9,7 @@ import msgspec
 from seatrial.errors import SeatrialError
 from seatrial.findings.context import Context
 from seatrial.findings.errors import name_of
-from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.model import Summary
 from seatrial.findings.registry import (
     find,
 )
@@ -25,6 +25,7 @@ from seatrial.stats.estimates import (
     rate_estimate,
     rate_spread,
 )
+from seatrial.stats.model import CellSummary
 from seatrial.stats.order import natural_order
 from seatrial.stats.wording import format_count, format_duration_ns
 from seatrial.study.load import study_from_mapping

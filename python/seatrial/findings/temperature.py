@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, drives, number, physical_devices, smart_growth
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural
 
 WARMING_C_MAX = 15.0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from seatrial.findings.model import CellSummary, Estimate, Summary, ThresholdResult
+from seatrial.findings.model import Summary, ThresholdResult
 from seatrial.stats.estimates import PERCENTS, counted, entries_needed, estimate_of_rounds
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
     format_cell,
     format_count,

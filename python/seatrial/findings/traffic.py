@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from seatrial.findings.context import lookup, number
-from seatrial.findings.model import CellSummary
 from seatrial.results.model import Sample
+from seatrial.stats.model import CellSummary
 
 DEVICE_SHARE_MIN = 0.5
 """Of the bytes asked for, the least that the device must move for the number to be its own."""

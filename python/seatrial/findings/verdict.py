@@ -6,9 +6,9 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from seatrial.findings.context import entries, lookup
-from seatrial.findings.model import CellSummary, Estimate, Finding
 from seatrial.stats.broken import is_broken
 from seatrial.stats.fastest import Figure, Served, fastest, served_by_caches, settings_words
+from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.stats.wording import (
     format_cell,
     format_count,

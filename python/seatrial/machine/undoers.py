@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, cast
 
-from seatrial.lab.undoing import LAB_UNDOERS
 from seatrial.machine.commands import run_command
 from seatrial.machine.fingerprint.layers import selected
 from seatrial.machine.fingerprint.mounts import mount_of, mounts
@@ -37,9 +36,8 @@ from seatrial.machine.undoer import (
 )
 from seatrial.machine.unmounting import unmount
 from seatrial.machine.uses import uses_of_device
-from seatrial.postgres.undoing import POSTGRES_UNDOERS
 from seatrial.processes import start_ticks
-from seatrial.trials.layouts.build.mapper import MAPPER_UNDOERS
+from seatrial.topic import topics
 
 __all__ = ["UNDOERS", "Outcome", "Result", "Undoer"]
 
@@ -166,26 +164,24 @@ def undo_setting(*, path: str, old: str) -> Result:
     return undone(f"set back to {old}")
 
 
-class _OfBackends(Mapping[str, Undoer]):
-    """The kinds of change that the backends of layouts make; they are loaded when asked for.
+class _OfTopics(Mapping[str, Undoer]):
+    """The kinds of change that topics make; they are loaded when asked for.
 
-    So that a new backend is one file, and no command that builds nothing loads any of them.
+    So that a new kind is one file of its topic, and no command that makes none loads any.
     """
 
     def __getitem__(self, kind: str) -> Undoer:
-        return _undoers_of_backends()[kind]
+        return _undoers_of_topics()[kind]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_undoers_of_backends())
+        return iter(_undoers_of_topics())
 
     def __len__(self) -> int:
-        return len(_undoers_of_backends())
+        return len(_undoers_of_topics())
 
 
-def _undoers_of_backends() -> Mapping[str, Undoer]:
-    from seatrial.trials.layouts.build import registry  # noqa: PLC0415 - loads every backend
-
-    return registry.undoers()
+def _undoers_of_topics() -> Mapping[str, Undoer]:
+    return {kind: undoer for topic in topics() for kind, undoer in topic.undoers().items()}
 
 
 _KNOWN: Final[dict[str, Undoer]] = {
@@ -197,13 +193,10 @@ _KNOWN: Final[dict[str, Undoer]] = {
     "process": Undoer(undo=undo_process, subject="pid"),
     "setting": Undoer(undo=undo_setting, subject="path"),
     **FROZEN_UNDOERS,
-    **LAB_UNDOERS,
-    **POSTGRES_UNDOERS,
-    **MAPPER_UNDOERS,
 }
 
-UNDOERS: Final[ChainMap[str, Undoer]] = ChainMap(_KNOWN, cast("dict[str, Undoer]", _OfBackends()))
-"""How each kind of change is undone; those of the layouts' backends are found among their files."""
+UNDOERS: Final[ChainMap[str, Undoer]] = ChainMap(_KNOWN, cast("dict[str, Undoer]", _OfTopics()))
+"""How each kind of change is undone; the topics bring theirs."""
 
 
 def loop_backing(name: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from seatrial.findings.model import Estimate
 from seatrial.report.figures.naming import cell_name
 from seatrial.report.table import NO_FIGURE, ONCE, Group, Table, doubt_text
 from seatrial.stats.compare.fingerprints import value_words
 from seatrial.stats.compare.model import Comparand, Comparison, Overall
 from seatrial.stats.compare.words import figure_words
+from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_plural, format_share, format_value
 
 

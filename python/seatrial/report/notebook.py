@@ -21,9 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import msgspec
 
 from seatrial._core import Histogram
-from seatrial.findings import (
-    model as analysis,
-)
+from seatrial.findings import model as run_model
 from seatrial.report.markup import element, join
 from seatrial.report.sections.tables import plain_table
 from seatrial.report.steady_tables import steady_table
@@ -31,6 +29,7 @@ from seatrial.report.table import Table, doubt_text, rate_text
 from seatrial.report.tables import runs_table, tables
 from seatrial.results import model
 from seatrial.results.store import ResultsFile
+from seatrial.stats import model as cells_model
 from seatrial.stats.wording import (
     format_cell,
     format_count,
@@ -178,7 +177,7 @@ class Run(model.Run, frozen=True, kw_only=True, dict=True):
         )  # fmt: skip
 
     @property
-    def findings(self) -> list[analysis.Finding]:
+    def findings(self) -> list[cells_model.Finding]:
         """The findings, the gravest first; raises ResultsFileError when unreadable."""
         return self.summary.findings
 
@@ -258,7 +257,7 @@ class Sample(model.Sample, frozen=True, kw_only=True):
         return plain_table(_samples_table([self]))
 
 
-class Finding(analysis.Finding, frozen=True, kw_only=True):
+class Finding(cells_model.Finding, frozen=True, kw_only=True):
     """A finding that a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
@@ -280,14 +279,14 @@ class LoadLine(loadline.LoadLine, frozen=True, kw_only=True):
         return join([element("p", self.sentence), plain_table(load_line_table(self))])
 
 
-class CellSummary(analysis.CellSummary, frozen=True, kw_only=True):
+class CellSummary(cells_model.CellSummary, frozen=True, kw_only=True):
     """A cell over its rounds that a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
         return plain_table(_cells_table([self]))
 
 
-class Summary(analysis.Summary, frozen=True, kw_only=True):
+class Summary(run_model.Summary, frozen=True, kw_only=True):
     """Everything about a run; a notebook shows verdict, thresholds, findings and tables."""
 
     def _repr_html_(self) -> str:
@@ -345,7 +344,7 @@ def _cells_table(cells: list[CellSummary]) -> Table:
     )
 
 
-def _findings_table(findings: list[Finding] | list[analysis.Finding]) -> Table:
+def _findings_table(findings: list[Finding] | list[cells_model.Finding]) -> Table:
     return Table(
         id="findings",
         title="Findings",
@@ -358,7 +357,7 @@ def _findings_table(findings: list[Finding] | list[analysis.Finding]) -> Table:
     )
 
 
-def _thresholds_table(results: list[analysis.ThresholdResult]) -> Table:
+def _thresholds_table(results: list[run_model.ThresholdResult]) -> Table:
     return Table(
         id="thresholds",
         title="Thresholds",

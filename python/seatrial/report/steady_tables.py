@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from seatrial.findings.model import CellSummary
 from seatrial.report.table import Table, doubt_text, rate_text
+from seatrial.stats.model import CellSummary
 from seatrial.stats.steady.model import SteadyState
 from seatrial.stats.wording import format_cell, format_duration_s
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from seatrial.findings.model import AtLeast, Estimate
 from seatrial.results.origin import REPORTED_MARK
+from seatrial.stats.model import AtLeast, Estimate
 from seatrial.stats.wording import format_at_least, format_interval, format_reported, format_value
 
 ONCE = "(1 round)"

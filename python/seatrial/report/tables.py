@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.figures.naming import capitalized, grouped, varying
 from seatrial.report.lab import notices_of
 from seatrial.report.steady_tables import steady_table, telling
@@ -28,6 +28,7 @@ from seatrial.report.table import (
 )
 from seatrial.results.model import Run
 from seatrial.results.origin import origin_of
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_size, moment
 from seatrial.study.cell import FactorValue
 from seatrial.study.cells import usual_factors

@@ -6,7 +6,7 @@ the interval that its own timeline gives (within_round.py), and says so. Where r
 than twice no one figure stands for them: the median and the range are shown instead. A bootstrap
 over rounds was tried first and dropped: with 3 to 8 rounds its 95 % interval holds the truth in 72
 to 88 % of cases, percentile or BCa alike, and it is no better with 30 (docs/method.md has the
-table; tests/analysis/test_coverage.py computes it afresh).
+table; tests/stats/test_coverage.py computes it afresh).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from seatrial.findings.model import CellSummary, Estimate, Finding
+from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.stats.wording import format_identity
 from seatrial.study.cell import FactorValue
 

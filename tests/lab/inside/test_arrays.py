@@ -168,9 +168,9 @@ def test_bare_drives_side_by_side_are_cleared_of_their_file_systems(disks):
 
 KILLED = """
     import os, signal, subprocess, sys
-    from seatrial.study.layout import LayoutSpec, assigned
-    from seatrial.targets.layouts.build import build
-    from seatrial.targets.undo import UndoJournal
+    from seatrial.trials.layouts.study.layout import LayoutSpec, assigned
+    from seatrial.trials.layouts.build.build import build
+    from seatrial.machine.undo import UndoJournal
 
     popen = subprocess.Popen
 

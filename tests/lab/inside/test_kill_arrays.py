@@ -11,7 +11,7 @@ from seatrial.trials.layouts.build.build import build
 from seatrial.trials.layouts.build.registry import backend
 from seatrial.trials.layouts.build.wrapping import rewired, wrap
 from seatrial.trials.layouts.study.layout import LayoutSpec, assigned
-from targets.layouts.killing import kills, kills_on_the_way
+from trials.layouts.build.killing import kills, kills_on_the_way
 
 RUN = "20261121-074500-3fa2"
 NAME = f"seatrial-{RUN}-1"

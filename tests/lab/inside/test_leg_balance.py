@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from measure.layouts.trial import measured
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
+from trials.layouts.measure.trial import measured
 
 STUDY = """
     name = "slots"

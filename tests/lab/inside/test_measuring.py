@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from measure.layouts.trial import at_s, measured, whats
 from seatrial.results.model import Sample
+from trials.layouts.measure.trial import at_s, measured, whats
 
 MIB = 1 << 20
 HEAD = """

@@ -11,10 +11,11 @@ import msgspec
 
 from seatrial.cli.outcome import SEVERITY_MARKS, WIDTH, finding_text
 from seatrial.errors import UsageError
-from seatrial.findings.model import Estimate, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.exports.json_document import as_text as json_text
 from seatrial.report.exports.json_document import document, run_facts
 from seatrial.report.tables import NO_FIGURE, Group, Table, as_text
+from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_estimate, format_iops, format_plural, format_size
 from seatrial.study.units import parse_size_bytes
 from seatrial.trials.audit.analysis.model import Gap, Prediction, TableAudit, TablePoint

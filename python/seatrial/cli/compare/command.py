@@ -86,7 +86,12 @@ def command(
     file, a fio JSON, a bm-flash table, a CSV. Where such a file exists, it is meant, not a label.
     One run alone stands for its targets.
     """
-    from seatrial.cli.compare.comparing import compared, comparison_text, entrants_of, slower_than  # noqa: PLC0415 - not for --help
+    from seatrial.cli.compare.comparing import (  # noqa: PLC0415 - not for --help
+        compared,
+        comparison_text,
+        entrants_of,
+        slower_than,
+    )
     from seatrial.cli.documents import comparison_document  # noqa: PLC0415
     from seatrial.cli.outcome import EXIT_THRESHOLD  # noqa: PLC0415
 

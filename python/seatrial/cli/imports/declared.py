@@ -55,7 +55,9 @@ def parse_link(written: str) -> dict[str, Any] | None:
 
 def parse_bus(written: str) -> dict[str, Any] | None:
     """Return a PCIe slot by the keys of ``pcie.narrowest``; None where it is not one."""
-    from seatrial.machine.fingerprint.pcie import bandwidth_bytes_per_s  # noqa: PLC0415 - not for --help
+    from seatrial.machine.fingerprint.pcie import (  # noqa: PLC0415 - not for --help
+        bandwidth_bytes_per_s,
+    )
 
     slot = _PCIE.fullmatch(written.strip())
     if slot is None or not 0 < int(slot[2]) <= LANES_MAX:

@@ -118,7 +118,9 @@ def build(
     (found,) = _variants(study, variant)
     if plan_only:
         return _show_plan(found, as_json=as_json)
-    from seatrial.trials.layouts.build.standing import build_standing  # noqa: PLC0415 - not for --help
+    from seatrial.trials.layouts.build.standing import (  # noqa: PLC0415 - not for --help
+        build_standing,
+    )
 
     standing = build_standing(
         found.spec, study.drives, destroy=destroy, tell=lambda told: click.echo(told, err=True)

@@ -5,7 +5,7 @@ results file, on another machine, years later. scipy is imported by the first fu
 it, never by importing this room.
 """
 
-from seatrial.findings.model import CellSummary, Estimate, Finding, Summary, ThresholdResult
+from seatrial.findings.model import Summary, ThresholdResult
 from seatrial.findings.registry import (
     KINDS,
     preflight,
@@ -14,6 +14,7 @@ from seatrial.findings.summary import summarise, summarise_cell
 from seatrial.findings.thresholds import evaluate
 from seatrial.findings.verdict import verdict
 from seatrial.stats.estimates import estimate_of_rounds, settled
+from seatrial.stats.model import CellSummary, Estimate, Finding
 
 __all__ = [
     "KINDS",

@@ -12,8 +12,9 @@ import math
 from collections.abc import Sequence
 
 from seatrial.errors import UsageError
-from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.figures.naming import grouped
+from seatrial.stats.model import CellSummary
 from seatrial.study.cell import FactorValue
 
 KIB = 1024

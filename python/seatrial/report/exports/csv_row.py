@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seatrial.findings.model import Estimate
+from seatrial.stats.model import Estimate
 
 Field = str | int | float | bool | None
 

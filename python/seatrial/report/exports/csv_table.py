@@ -17,10 +17,11 @@ import io
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
-from seatrial.findings.model import AtLeast, CellSummary, Estimate, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.exports.csv_row import Field, interval_columns
 from seatrial.results.model import Sample
 from seatrial.stats.estimates import PERCENTS, counted
+from seatrial.stats.model import AtLeast, CellSummary, Estimate
 from seatrial.trials.database.analysis.model import DatabaseCell, ReadShares
 from seatrial.trials.layouts.report.csv import layout_columns
 from seatrial.trials.replay.report.csv import replay_columns

@@ -22,9 +22,10 @@ from typing import Any, Final
 import msgspec
 
 from seatrial._core import Histogram
-from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.exports.fio_job import without_words
 from seatrial.results.model import Sample
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import DATABASE_OPERATIONS
 from seatrial.study.cell import Cell
 

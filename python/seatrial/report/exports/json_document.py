@@ -14,10 +14,11 @@ import msgspec
 
 from seatrial import _core
 from seatrial.errors import SeatrialError
-from seatrial.findings.model import CellSummary, Summary, ThresholdResult
+from seatrial.findings.model import Summary, ThresholdResult
 from seatrial.report.lab import lab_notice, notices_of
 from seatrial.results.model import OperationResult, Run, Sample
 from seatrial.stats.estimates import PERCENTS, entries_needed
+from seatrial.stats.model import CellSummary
 from seatrial.trials.database.analysis.model import DatabaseAnalysis
 from seatrial.trials.layouts.analysis.model import Accounting, LayoutAnalysis, Recovery
 from seatrial.trials.replay.analysis.model import ReplayCell

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-from seatrial.findings.model import Finding, Summary, ThresholdResult
+from seatrial.findings.model import Summary, ThresholdResult
 from seatrial.report.lab import lab_notice
 from seatrial.report.steady_tables import telling
 from seatrial.report.table import Table
 from seatrial.report.tables import tables
 from seatrial.results.model import Run
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_duration_s, moment
 from seatrial.trials.audit.analysis.model import TableAudit
 from seatrial.trials.audit.report.overlay import gap_text

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seatrial.findings.model import CellSummary, Estimate
 from seatrial.report.figures.axes import linear_axis, value_axis
 from seatrial.report.figures.model import Axis, Figure, Line, Panel, Point, View
 from seatrial.report.figures.naming import grouped, name_by, of_kind, varying
 from seatrial.report.figures.notes import blank_notes, interval_note
 from seatrial.report.tables import start_bytes
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_estimate
 
 _ZONES_MIN = 2

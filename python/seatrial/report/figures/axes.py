@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from seatrial.findings.model import Estimate
 from seatrial.report.figures.model import Axis, Tick
+from seatrial.stats.model import Estimate
 from seatrial.stats.wording import (
     format_duration_ns,
     format_iops,

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Literal
 
-from seatrial.findings.model import CellSummary, Estimate
 from seatrial.report.figures.axes import bar_axis
 from seatrial.report.figures.model import Figure, Point, Row, View
 from seatrial.report.figures.naming import capitalized, grouped, name_by, of_kind, varying
 from seatrial.report.figures.notes import blank_notes, interval_note
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_estimate
 
 _Measure = Literal["iops", "bandwidth"]

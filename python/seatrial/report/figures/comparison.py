@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from seatrial.findings.model import Estimate
 from seatrial.report.comparison_tables import answer_text, overall_answer, ratio_text
 from seatrial.report.figures.axes import block_size_axis, extent, log_axis, ratio_axis
 from seatrial.report.figures.model import Axis, Figure, Guide, Line, Panel, Point, Row, View
@@ -13,6 +12,7 @@ from seatrial.report.figures.naming import capitalized, grouped, identity_by, va
 from seatrial.report.figures.notes import scatter_notes
 from seatrial.stats.compare.model import Comparand, Comparison
 from seatrial.stats.compare.words import figure_words
+from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_count, format_interval, format_plural, format_share
 
 ANSWERS: Final = ("higher", "lower", "undecided", "same")

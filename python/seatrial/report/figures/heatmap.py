@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterable, Sequence
 
 from seatrial._core import Histogram
-from seatrial.findings.model import CellSummary
 from seatrial.report.figures.model import Figure, Heat, HeatColumn, HeatSample, HeatStall, View
 from seatrial.report.figures.naming import capitalized, grouped
 from seatrial.results.model import Sample, Stall
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
     format_cell,
     format_duration_s,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from seatrial.findings.model import CellSummary, Estimate
 from seatrial.report.figures.axes import block_size_axis, extent, log_axis
 from seatrial.report.figures.model import Axis, Figure, Line, Panel, Point, Row, View
 from seatrial.report.figures.naming import (
@@ -19,6 +18,7 @@ from seatrial.report.figures.naming import (
     varying,
 )
 from seatrial.report.figures.notes import blank_notes, interval_note
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_estimate, format_size
 
 PERCENTILES = ("p50", "p90", "p99", "p99.9", "max")

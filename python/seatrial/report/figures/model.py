@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from seatrial.findings.model import Estimate
+from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_estimate
 
 

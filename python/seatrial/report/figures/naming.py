@@ -13,7 +13,7 @@ from collections.abc import (
 )
 from typing import TypeVar
 
-from seatrial.findings.model import CellSummary
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
     STATEMENT,
     USUAL_OF_REPLAY,

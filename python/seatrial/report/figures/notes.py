@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from seatrial.findings.model import CellSummary, Estimate
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_cell, format_plural
 
 _BLANKS_MAX = 6

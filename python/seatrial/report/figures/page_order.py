@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.figures.addresses import address_figures
 from seatrial.report.figures.bars import four_figures, mix_figures, whole_file_figures
 from seatrial.report.figures.heatmap import COLUMNS_MAX, heat_figures
@@ -16,6 +16,7 @@ from seatrial.report.figures.naming import grouped
 from seatrial.report.figures.rates import matrix_figures, sequential_figures
 from seatrial.report.figures.steady import steady_figures
 from seatrial.stats.fastest import Served, served_by_caches
+from seatrial.stats.model import CellSummary
 from seatrial.stats.steady.model import SteadyState
 from seatrial.trials.audit.analysis.model import TableAudit
 from seatrial.trials.loadline.report.figure import load_line_figures

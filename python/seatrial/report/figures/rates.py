@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from seatrial.findings.model import CellSummary, Estimate
 from seatrial.report.figures.axes import block_size_axis, extent, log_axis, value_axis
 from seatrial.report.figures.model import Axis, Figure, Line, Look, Panel, Point, View
 from seatrial.report.figures.naming import (
@@ -22,6 +21,7 @@ from seatrial.report.figures.naming import (
 )
 from seatrial.report.figures.notes import blank_notes, interval_note
 from seatrial.stats.fastest import Served, fastest, least_within, settings_words
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_estimate, format_plural
 from seatrial.trials.audit.analysis.model import TableAudit
 from seatrial.trials.audit.report.overlay import Overlay

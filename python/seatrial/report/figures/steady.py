@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from seatrial.findings.model import CellSummary, Estimate
 from seatrial.report.figures.axes import linear_axis, time_axis
 from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, Tone, View
 from seatrial.report.steady_tables import telling
 from seatrial.results.model import Sample
 from seatrial.stats.estimates import counted
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.steady.model import Phase, State, SteadyState
 from seatrial.stats.timeline import series_of
 from seatrial.stats.wording import (

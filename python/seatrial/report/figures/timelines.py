@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from seatrial._core import Histogram
-from seatrial.findings.model import CellSummary, Estimate
 from seatrial.report.figures.axes import linear_axis, log_axis, time_axis
 from seatrial.report.figures.model import (
     Axis,
@@ -29,6 +28,7 @@ from seatrial.report.figures.naming import capitalized, grouped
 from seatrial.results.model import Sample, Series, Slice
 from seatrial.stats.estimates import rate_unit
 from seatrial.stats.facts import format_number
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_duration_s, format_plural, format_value
 from seatrial.trials.database.report.words import WAIT_CLASSES, WAIT_NAMES
 from seatrial.trials.database.study.workloads import is_of_database

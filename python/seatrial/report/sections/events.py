@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from seatrial.findings.model import CellSummary
 from seatrial.report.figures.model import Figure, HeatColumn
 from seatrial.report.markup import Markup, element
 from seatrial.report.sections.tables import scrolling
 from seatrial.results.model import Sample
 from seatrial.stats.facts import fact_name, fact_text
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
     format_cell,
     format_count,

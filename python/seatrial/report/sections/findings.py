@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from seatrial.findings.model import Finding
 from seatrial.report.facts import fact_list
 from seatrial.report.figures.naming import capitalized, cell_name
 from seatrial.report.markup import Markup, element, escape, join, unbroken
 from seatrial.stats.facts import fact_name, fact_text, is_short
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural
 from seatrial.study.cell import FactorValue
 

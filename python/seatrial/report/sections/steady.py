@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seatrial.findings.model import CellSummary
 from seatrial.report.markup import Markup, element
 from seatrial.report.sections.tables import plain_table
 from seatrial.report.steady_tables import rules_table, steady_table, telling
+from seatrial.stats.model import CellSummary
 from seatrial.stats.steady.model import SteadyState
 from seatrial.stats.wording import format_plural
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seatrial.findings.model import AtLeast, CellSummary, Estimate
 from seatrial.report.figures.naming import grouped, name_by, varying
 from seatrial.report.markup import Markup, element, join
 from seatrial.report.table import Table, doubt_text, latency_text
 from seatrial.report.tables import TITLES, start_bytes
+from seatrial.stats.model import AtLeast, CellSummary, Estimate
 from seatrial.stats.wording import format_count, format_plural, format_size, format_value
 
 _ON_ONE_LINE_MAX = 26

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from seatrial.findings.model import Finding
 from seatrial.results.model import Run, Sample
 from seatrial.stats.estimate import Estimate
+from seatrial.stats.model import Finding
 from seatrial.study.cell import FactorValue
 
 Answer = Literal["higher", "lower", "same", "undecided"]

@@ -2,7 +2,7 @@
 
 scipy.stats has both tests (``ttest_rel``, ``ttest_ind(equal_var=False)``), at half a millisecond
 a call; a comparison of thousands of cells uses the same formulas on scipy's distribution, and
-tests/analysis/compare/test_ratio.py holds them against scipy.stats.
+tests/stats/compare/test_ratio.py holds them against scipy.stats.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from seatrial.findings.model import CellSummary
 from seatrial.results.model import Sample
 from seatrial.stats.estimates import counted, rate_unit
+from seatrial.stats.model import CellSummary
 from seatrial.stats.running import running
 from seatrial.stats.steady.fio_rule import WINDOW_VALUES, fio_deviation, fio_slope
 from seatrial.stats.steady.model import Phase, RuleResult, SteadyState

@@ -240,7 +240,9 @@ def _timed(told: BatchTime) -> Timed:
 
 
 def _write_page(found: BeforeAfter, runs: list[tuple[str, Run]], asked: Asked) -> None:
-    from seatrial.trials.replay.compare.report.page import render  # noqa: PLC0415 - its parts are large
+    from seatrial.trials.replay.compare.report.page import (  # noqa: PLC0415 - its parts are large
+        render,
+    )
 
     asked.report.write(render(found, runs), otherwise=asked.otherwise)
 

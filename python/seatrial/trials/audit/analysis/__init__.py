@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from seatrial.findings.model import CellSummary
     from seatrial.results.model import Run
+    from seatrial.stats.model import CellSummary
     from seatrial.trials.audit.analysis.model import TableAudit
 
 

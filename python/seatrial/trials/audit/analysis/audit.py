@@ -20,7 +20,7 @@ from seatrial.trials.audit.analysis.tables import is_large_enough, known_points,
 from seatrial.trials.audit.analysis.transient import MIB, Drain, Fill, fill_of, implied_drain
 
 if TYPE_CHECKING:
-    from seatrial.findings.model import CellSummary
+    from seatrial.stats.model import CellSummary
     from seatrial.trials.audit.analysis.readings import Reading
     from seatrial.trials.audit.queueing.choose import Choice
 

@@ -13,7 +13,7 @@ from seatrial.study.plan import make_plan
 from seatrial.trials.audit.study import adaptive_cells
 
 if TYPE_CHECKING:
-    from seatrial.findings.model import CellSummary
+    from seatrial.stats.model import CellSummary
 
 
 def left_out_cells(run: Run, cells: Sequence[CellSummary]) -> list[Cell]:

@@ -14,7 +14,7 @@ from seatrial.trials.audit.analysis.model import CellTable, TablePoint
 from seatrial.trials.audit.analysis.planned import left_out_cells
 
 if TYPE_CHECKING:
-    from seatrial.findings.model import CellSummary
+    from seatrial.stats.model import CellSummary
     from seatrial.trials.audit.queueing.forms import Observed
 
 AUDITED_POINTS_MIN = 7

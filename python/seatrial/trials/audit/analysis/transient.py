@@ -20,7 +20,7 @@ from seatrial.trials.audit.analysis.model import CellTable, Gap
 from seatrial.trials.audit.analysis.tables import known_points
 
 if TYPE_CHECKING:
-    from seatrial.findings.model import CellSummary
+    from seatrial.stats.model import CellSummary
 
 MIB: Final = 1 << 20
 CELL_TIME_S_MAX: Final = 600.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
 from seatrial.trials.audit.analysis.gaps import gap_limit_log
 from seatrial.trials.audit.analysis.model import Gap, GapKind, TableAudit, TablePoint

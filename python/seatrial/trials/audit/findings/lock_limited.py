@@ -6,8 +6,8 @@ import math
 from typing import Final
 
 from seatrial.findings.context import Context
-from seatrial.findings.model import Estimate, Finding
 from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.model import Estimate, Finding
 from seatrial.stats.wording import format_interval, format_plural, format_value
 from seatrial.trials.audit.analysis.model import TableAudit
 from seatrial.trials.audit.analysis.tables import identity_of

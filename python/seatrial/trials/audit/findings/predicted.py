@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seatrial.findings.context import NS_PER_S, Context
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_duration_s, format_plural, format_share
 from seatrial.trials.audit.analysis.model import TableAudit, TablePoint
 from seatrial.trials.audit.analysis.tables import identity_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.saturation import NO_GAIN_RATIO, Saturation, saturation
 from seatrial.stats.wording import format_interval, format_value
 from seatrial.trials.audit.analysis.model import TableAudit

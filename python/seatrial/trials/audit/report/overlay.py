@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from seatrial.findings.model import Estimate
 from seatrial.report.figures.model import Foot, Line, Point, Ring
 from seatrial.report.figures.naming import Identity, grouped, requests_word
+from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_share
 from seatrial.study.cell import FactorValue
 from seatrial.trials.audit.analysis.model import Gap, Prediction, TableAudit, TablePoint

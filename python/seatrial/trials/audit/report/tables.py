@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from seatrial.findings.model import Estimate
 from seatrial.report.figures.naming import capitalized, requests_word
 from seatrial.report.table import ABSENT, NO_FIGURE, NOT_MEASURED, Table, doubt_text, rate_text
+from seatrial.stats.model import Estimate
 from seatrial.stats.wording import (
     format_duration_ns,
     format_interval,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from seatrial.findings.context import usable_cpus
-from seatrial.findings.model import CellSummary
 from seatrial.results.model import Run
+from seatrial.stats.model import CellSummary
 from seatrial.trials.database.analysis.cache_sweep import cache_sweeps
 from seatrial.trials.database.analysis.cells import database_cell
 from seatrial.trials.database.analysis.model import DatabaseAnalysis, DatabaseCell, TimeVerdict

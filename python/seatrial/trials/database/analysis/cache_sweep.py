@@ -10,12 +10,12 @@ from typing import Final
 
 import msgspec
 
-from seatrial.findings.model import CellSummary
 from seatrial.stats.compare.figures import COMPLETED, figures_of_both
 from seatrial.stats.compare.ratio import contrast, ratio_estimate
 from seatrial.stats.compare.verdict import ratio_words
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import t_quantile
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
     STATEMENT,
     format_duration_ns,

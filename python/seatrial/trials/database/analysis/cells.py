@@ -6,10 +6,10 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from seatrial.findings.model import CellSummary
 from seatrial.results.model import DatabaseRecord, Sample
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import counted, estimate_of_rounds, phases_of
+from seatrial.stats.model import CellSummary
 from seatrial.trials.database.analysis.checkpoints import checkpoint_effect, running_share
 from seatrial.trials.database.analysis.grounds import Grounds
 from seatrial.trials.database.analysis.model import DatabaseCell

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from seatrial.findings.model import CellSummary
 from seatrial.stats.compare.durability import KEPT
 from seatrial.stats.estimates import counted
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
     format_duration_s,
     format_estimate,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
 from seatrial.trials.database.analysis.cache_sweep import is_of_sweep
 from seatrial.trials.database.analysis.model import CacheSweep

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context
-from seatrial.findings.model import CellSummary, Finding
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_iops, format_share
 from seatrial.trials.database.analysis.model import DatabaseCell
 from seatrial.trials.database.analysis.samples import ceiling_share

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from seatrial.findings.context import Context
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_plural
 from seatrial.trials.database.analysis.crashes import is_crash_trial
 from seatrial.trials.database.analysis.model import DatabaseCell

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import CellSummary, Finding
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.trials.database.analysis.samples import records_of
 
 

@@ -15,9 +15,9 @@ from seatrial.findings.context import (
     number,
     physical_devices,
 )
-from seatrial.findings.model import CellSummary, Estimate, Finding
 from seatrial.findings.traffic import is_direct, writes_are_flushed
 from seatrial.results.model import Sample
+from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.stats.wording import format_cell, format_estimate, format_share, format_value
 from seatrial.trials.database.analysis.samples import records_of
 

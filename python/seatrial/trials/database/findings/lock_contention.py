@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_share
 from seatrial.trials.database.analysis.model import DatabaseCell
 from seatrial.trials.database.analysis.samples import specification

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural
 from seatrial.trials.database.analysis.samples import records_of
 

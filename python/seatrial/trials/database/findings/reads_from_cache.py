@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from seatrial.findings.context import Context, memory_for_cache_bytes
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_share, format_size
 from seatrial.trials.database.analysis.model import DatabaseCell
 from seatrial.trials.database.analysis.samples import specification

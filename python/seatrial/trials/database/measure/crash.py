@@ -16,7 +16,6 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import SeatrialError, TargetError
-from seatrial.machine.power_cut import SIZE_BYTES, CuttableFilesystem
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.postgres.account import account_for
@@ -30,6 +29,7 @@ from seatrial.trials.database.measure.crash_check import can_check_indexes, foun
 from seatrial.trials.database.measure.crash_ledger import Ledger, Verdict, rows_of
 from seatrial.trials.database.measure.crash_load import CrashLoad, make_tables
 from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.power_cut import SIZE_BYTES, CuttableFilesystem
 from seatrial.trials.database.study.cost import data_bytes
 from seatrial.trials.database.study.workloads import DatabaseSpec
 

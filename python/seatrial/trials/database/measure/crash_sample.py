@@ -13,7 +13,6 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import TargetError
 from seatrial.machine.file import TrialFolder
-from seatrial.machine.power_cut import require_cuttable
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import Watcher
 from seatrial.measure.surroundings import Surroundings
@@ -25,6 +24,7 @@ from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
 from seatrial.trials.database.measure.crash import DATA_FOLDER, Crashed, CrashTrial, drive_bytes
 from seatrial.trials.database.measure.crash_load import Answer
+from seatrial.trials.database.measure.power_cut import require_cuttable
 from seatrial.trials.database.study.cost import data_bytes
 from seatrial.trials.database.study.workloads import DatabaseSpec, spec_of
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from seatrial.findings.model import CellSummary, Estimate
 from seatrial.report.table import NO_FIGURE, Table, latency_text
 from seatrial.results.model import Sample
 from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_count, format_duration_s
 from seatrial.trials.database.analysis.crashes import CrashOutcome, crash_outcome
 

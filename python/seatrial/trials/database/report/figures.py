@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from seatrial.findings.model import CellSummary, Estimate
 from seatrial.report.figures.axes import bar_axis, block_size_axis, extent, linear_axis
 from seatrial.report.figures.latency import ladder_figure
 from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, Row, View
 from seatrial.report.figures.naming import capitalized, grouped, of_kind
 from seatrial.report.figures.notes import blank_notes, interval_note, scatter_notes
 from seatrial.report.published import PGBENCH_SOURCE, PublishedRate, published_rates
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_count, format_estimate, format_size, format_value
 from seatrial.study.cell import Cell
 from seatrial.trials.database.analysis.model import CacheSweep, DatabaseCell

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.figures.heatmap import stalled_s
 from seatrial.report.figures.model import Figure
 from seatrial.report.figures.naming import capitalized
@@ -16,6 +16,7 @@ from seatrial.report.sections.charts import frame, unscripted
 from seatrial.report.sections.tables import plain_table
 from seatrial.report.sections.timelines import course_table
 from seatrial.report.table import Table
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_count, format_estimate, format_plural
 from seatrial.trials.database.analysis.crashes import is_crash_trial
 from seatrial.trials.database.analysis.model import DatabaseCell

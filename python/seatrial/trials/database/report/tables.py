@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from seatrial.findings.model import CellSummary, Estimate, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.figures.naming import grouped
 from seatrial.report.table import NO_FIGURE, Table, as_text, doubt_text, latency_text, rate_text
 from seatrial.results.model import Sample
 from seatrial.stats.estimates import counted, estimate_of_rounds
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_count, format_share, format_size, format_value
 from seatrial.trials.database.analysis.crashes import KIND as CRASH
 from seatrial.trials.database.analysis.model import CacheSweep

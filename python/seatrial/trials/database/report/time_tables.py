@@ -11,10 +11,11 @@ from typing import Final
 
 import msgspec
 
-from seatrial.findings.model import CellSummary, Estimate, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.figures.naming import capitalized, grouped
 from seatrial.report.table import NO_FIGURE, Table
 from seatrial.results.model import DatabaseRecord
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
     format_count,
     format_duration_s,

@@ -8,10 +8,11 @@ from typing import Final
 
 import msgspec
 
-from seatrial.findings.model import CellSummary, Estimate, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.figures.naming import capitalized, grouped, identity_by
 from seatrial.report.table import NO_FIGURE, doubt_text
 from seatrial.stats.facts import fact_name
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
     UNKNOWN,
     digits_allowed,

@@ -2,7 +2,7 @@
 
 Unlike the engine, a server cannot be told to write no more than so many bytes. What is assumed here
 was measured with PostgreSQL 15.20 and 18.6 (initdb, ``pgbench -i`` of scale 10 and 100, tpcb-like
-with 10 clients) and rounded up; tests/study/test_database_cost.py says by how much.
+with 10 clients) and rounded up; tests/trials/database/study/test_database_cost.py says by how much.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from seatrial.findings.context import entries, number, usable_cpus
-from seatrial.findings.model import CellSummary
 from seatrial.findings.traffic import asked_read_bytes, asked_write_bytes, is_direct, span_bytes
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import counted, estimate_of_rounds
+from seatrial.stats.model import CellSummary
 from seatrial.trials.io.bounds.links import Link, bus_links, drive_links
 from seatrial.trials.io.bounds.model import Bound, BoundName, Cache
 

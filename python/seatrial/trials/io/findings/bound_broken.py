@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities, is_of_a_device
-from seatrial.findings.model import CellSummary, Finding
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_estimate, format_rate_bytes, format_share
 from seatrial.trials.io.bounds.path import Broken, broken_bound
 

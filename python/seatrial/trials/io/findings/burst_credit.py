@@ -8,9 +8,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import CellSummary, Estimate, Finding
 from seatrial.results.model import Sample
 from seatrial.stats.estimates import counted, estimate_of_rounds
+from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.stats.steady.phases import levels_of
 from seatrial.stats.timeline import is_long_enough, median, series_of
 from seatrial.stats.wording import format_duration_s, format_estimate, format_iops

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import Finding
 from seatrial.results.model import Corruption
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural
 
 EXAMPLES_MAX = 8

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 
 from seatrial.findings.context import Context, identities, is_of_a_device, median_over_samples
-from seatrial.findings.model import CellSummary, Estimate, Finding
 from seatrial.findings.traffic import (
     DEVICE_SHARE_MIN,
     asked_read_bytes,
@@ -14,6 +13,7 @@ from seatrial.findings.traffic import (
     span_bytes,
 )
 from seatrial.stats.estimates import paired_ratio
+from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.stats.wording import (
     format_estimate,
     format_plural,

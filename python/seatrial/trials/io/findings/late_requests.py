@@ -12,7 +12,7 @@ from seatrial.findings.context import (
     response_times,
     service_times,
 )
-from seatrial.findings.model import CellSummary, Finding
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_cell, format_duration_ns, format_share
 from seatrial.trials.loadline.study import LOADLINE
 

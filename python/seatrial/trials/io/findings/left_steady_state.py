@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import CellSummary, Finding
 from seatrial.findings.temperature import temperature
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.steady.model import Phase, SteadyState
 from seatrial.stats.wording import (
     format_cell,

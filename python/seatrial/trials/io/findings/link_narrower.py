@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from seatrial.findings.context import device_name, entries, lookup, number
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_rate_bytes, format_share
 
 ROUNDING_SHARE = 0.01

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import CellSummary, Finding
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.steady.model import SteadyState
 from seatrial.stats.wording import format_cell, format_share, format_value
 from seatrial.trials.database.study.workloads import is_of_database

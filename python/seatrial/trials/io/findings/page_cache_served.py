@@ -9,7 +9,6 @@ from seatrial.findings.context import (
     median_over_samples,
     memory_for_cache_bytes,
 )
-from seatrial.findings.model import CellSummary, Finding
 from seatrial.findings.traffic import (
     DEVICE_SHARE_MIN,
     asked_read_bytes,
@@ -19,6 +18,7 @@ from seatrial.findings.traffic import (
     span_bytes,
     writes_are_flushed,
 )
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_estimate, format_rate_bytes, format_share, format_size
 from seatrial.trials.io.bounds.path import Broken, busier_direction, outermost_below, path_bounds
 

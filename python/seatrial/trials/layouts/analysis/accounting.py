@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from seatrial.findings.context import entries, lookup
-from seatrial.findings.model import CellSummary
 from seatrial.results.model import Sample
 from seatrial.stats.broken import is_broken
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import counted, estimate_of_rounds
+from seatrial.stats.model import CellSummary
 from seatrial.study.cell import Cell
 from seatrial.trials.database.study.workloads import is_of_database
 from seatrial.trials.layouts.analysis.model import Accounting, MemberWork, Rule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seatrial.findings.model import CellSummary
+from seatrial.stats.model import CellSummary
 from seatrial.trials.layouts.analysis.accounting import accounting
 from seatrial.trials.layouts.analysis.best import best_layouts
 from seatrial.trials.layouts.analysis.drawn import drawn_figures

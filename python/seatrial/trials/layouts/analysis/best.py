@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from seatrial.findings.context import entries, lookup
-from seatrial.findings.model import CellSummary
 from seatrial.stats.compare.multiplicity import ALPHA
 from seatrial.stats.compare.ratio import ratio_estimate
 from seatrial.stats.estimate import Estimate
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_plural, format_size, operation_words
 from seatrial.study.cell import Cell
 from seatrial.trials.layouts.analysis.model import Best

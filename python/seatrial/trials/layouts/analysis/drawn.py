@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from seatrial.findings.model import CellSummary
 from seatrial.stats.estimate import Estimate
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_plural
 from seatrial.study.cell import FactorValue
 from seatrial.trials.layouts.analysis.figures import FIGURES, Against, ArticleFigure, Quantity

@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from seatrial.findings.model import CellSummary
 from seatrial.results.model import Sample
 from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT
 from seatrial.stats.compare.figures import Rounds
@@ -21,6 +20,7 @@ from seatrial.stats.compare.overall import overall_contrast
 from seatrial.stats.compare.ratio import Contrast, p_value, ratio_estimate
 from seatrial.stats.compare.settle import is_same, rounds_more, within_share
 from seatrial.stats.estimates import counted, rate_unit
+from seatrial.stats.model import CellSummary
 from seatrial.stats.running import Running, running, running_from
 from seatrial.study.cell import FactorValue
 from seatrial.trials.layouts.analysis.model import LayoutRatio, Variant

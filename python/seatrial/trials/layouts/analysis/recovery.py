@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from seatrial.findings.model import CellSummary
 from seatrial.results.model import ArrayEvent, LayoutRecord, Sample
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import counted, estimate_of_rounds
+from seatrial.stats.model import CellSummary
 from seatrial.stats.timeline import NS_PER_S
 from seatrial.stats.wording import format_duration_s
 from seatrial.study.sampled import REBUILD_LIMIT

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from seatrial.findings.model import CellSummary
 from seatrial.results.model import LayoutRecord
 from seatrial.stats.broken import is_breaking, is_broken
+from seatrial.stats.model import CellSummary
 from seatrial.study.cell import FactorValue
 from seatrial.trials.layouts.analysis.model import Variant
 from seatrial.trials.layouts.study.layout import LayoutSpec

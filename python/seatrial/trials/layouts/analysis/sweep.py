@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
-from seatrial.findings.model import CellSummary
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import counted
+from seatrial.stats.model import CellSummary
 from seatrial.stats.running import running
 from seatrial.stats.saturation import Saturation, saturation
 from seatrial.stats.wording import format_estimate, format_plural, is_on_database, operation_words

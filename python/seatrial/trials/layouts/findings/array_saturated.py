@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from seatrial.findings.context import Context
-from seatrial.findings.model import CellSummary, Finding
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.saturation import NO_GAIN_RATIO
 from seatrial.stats.wording import format_identity, format_plural
 from seatrial.study.cell import FactorValue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell
 from seatrial.trials.layouts.analysis.model import Recovery
 from seatrial.trials.layouts.analysis.telling import checked_words, lost_words

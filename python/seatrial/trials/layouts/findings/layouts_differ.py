@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import Finding
 from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT
 from seatrial.stats.compare.verdict import ratio_words
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural
 from seatrial.trials.layouts.analysis.model import LayoutRatio
 from seatrial.trials.layouts.analysis.sweep import word

@@ -7,13 +7,13 @@ from typing import Any
 
 from seatrial.findings.context import Context, entries, lookup
 from seatrial.findings.context import physical_devices as devices_under
-from seatrial.findings.model import Finding
 from seatrial.results.model import Run
 from seatrial.stats.compare.comparison import compare
 from seatrial.stats.compare.figures import RATE
 from seatrial.stats.compare.fingerprints import target_facts
 from seatrial.stats.compare.model import Comparison, Entrant, Side
 from seatrial.stats.compare.verdict import ratio_words
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural, format_size
 
 PATH_FACTS = (

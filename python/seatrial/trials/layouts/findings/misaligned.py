@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import CellSummary, Finding
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_plural
 from seatrial.trials.layouts.analysis.samples import variant_of
 

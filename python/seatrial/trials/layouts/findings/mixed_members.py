@@ -6,8 +6,8 @@ import posixpath
 from typing import Any, Final
 
 from seatrial.findings.context import Context, entries
-from seatrial.findings.model import Finding
 from seatrial.stats.compare.fingerprints import target_facts
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_estimate, format_plural, format_size
 from seatrial.trials.layouts.analysis.accounting import LEG
 from seatrial.trials.layouts.analysis.model import Accounting, MemberWork

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_duration_s, format_plural, format_share
 
 

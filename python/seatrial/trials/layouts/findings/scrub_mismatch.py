@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import CellSummary, Finding
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_size
 
 SECTOR_BYTES: Final = 512

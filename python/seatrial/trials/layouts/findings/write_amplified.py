@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from seatrial.findings.context import Context
-from seatrial.findings.model import Finding
 from seatrial.stats.estimate import Estimate
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_estimate, format_interval, format_plural
 from seatrial.trials.layouts.analysis.model import Accounting, Rule
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from seatrial.findings.model import Estimate
 from seatrial.report.figures.naming import capitalized
 from seatrial.report.table import NO_FIGURE, Table, without_empty
+from seatrial.stats.model import Estimate
 from seatrial.stats.wording import (
     format_count,
     format_duration_s,

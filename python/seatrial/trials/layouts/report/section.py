@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.figures.model import CourseMark, Figure
 from seatrial.report.figures.timelines import course_figure
 from seatrial.report.markup import Markup, element, unbroken
@@ -14,6 +14,7 @@ from seatrial.report.sections.tables import plain_table
 from seatrial.report.sections.timelines import course_table
 from seatrial.report.table import Table, first_rows
 from seatrial.results.model import Sample
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_plural, format_share
 from seatrial.trials.layouts.analysis.model import Accounting, LayoutAnalysis, Recovery
 from seatrial.trials.layouts.report.array_marks import array_marks, dips_of

@@ -10,9 +10,10 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from seatrial.findings.model import Estimate, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.figures.naming import capitalized, grouped
 from seatrial.report.table import NO_FIGURE, Table, without_empty
+from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_identity, format_plural, format_share, format_size
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.database.report.tables import narrowed

@@ -7,11 +7,12 @@ from typing import Final
 
 import msgspec
 
-from seatrial.findings.model import CellSummary, Estimate, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.figures.naming import grouped
 from seatrial.report.table import NO_FIGURE, doubt_text
 from seatrial.results.model import LayoutRecord
 from seatrial.stats.estimates import estimate_of_rounds
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_identity, format_plural, format_size, format_value
 from seatrial.study.cell import Cell
 from seatrial.trials.layouts.analysis.samples import spec_of

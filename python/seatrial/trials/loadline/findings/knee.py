@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.trials.loadline.analysis.model import Break, LoadLine, LoadStep
 from seatrial.trials.loadline.analysis.telling import exact_duration
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
-from seatrial.findings.model import Estimate
 from seatrial.report.figures.axes import linear_axis, log_axis
 from seatrial.report.figures.model import Axis, Figure, Foot, Guide, Line, Panel, Point, View
+from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_at_least, format_plural, format_share, format_value
 from seatrial.trials.loadline.analysis.model import LoadLine, LoadStep
 from seatrial.trials.loadline.report.tables import answer_of, exact_duration

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-from seatrial.findings.model import AtLeast, Estimate
 from seatrial.report.table import NO_FIGURE, Table, doubt_text, latency_text, rate_text
 from seatrial.stats.estimates import PERCENTS
+from seatrial.stats.model import AtLeast, Estimate
 from seatrial.stats.wording import format_count, format_iops, format_share, format_value
 from seatrial.trials.loadline.analysis.model import LoadLine, LoadStep
 

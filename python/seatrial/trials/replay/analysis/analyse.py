@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seatrial.findings.context import usable_cpus
-from seatrial.findings.model import CellSummary
 from seatrial.results.model import Run
 from seatrial.stats.estimates import counted
+from seatrial.stats.model import CellSummary
 from seatrial.trials.database.analysis.cells import grounds_of
 from seatrial.trials.database.analysis.grounds import Grounds
 from seatrial.trials.database.analysis.samples import ceiling_share

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from seatrial.findings.model import CellSummary
+from seatrial.stats.model import CellSummary
 from seatrial.trials.replay.analysis.judgement import is_migrated, is_misfit
 from seatrial.trials.replay.analysis.samples import played, replays
 from seatrial.trials.replay.record import ReplayErrorExample, ReplayRecord

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count
 from seatrial.trials.replay.compare.model import BeforeAfter
 from seatrial.trials.replay.compare.verdict import change_words, once_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_duration_s, format_plural, format_share
 from seatrial.trials.replay.compare.model import BeforeAfter, Change, Table
 from seatrial.trials.replay.compare.verdict import once_of, speed_words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.trials.replay.analysis.content import content_sentence
 from seatrial.trials.replay.findings.replaying import lowered, opening, seen_where
 from seatrial.trials.replay.record import ReplayRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_share
 from seatrial.trials.replay.analysis.ids import (
     IdSums,

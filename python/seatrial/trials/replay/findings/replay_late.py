@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import CellSummary, Finding
+from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_count, format_duration_ns, format_share
 from seatrial.trials.replay.analysis.model import Lateness, ReplayCell
 from seatrial.trials.replay.analysis.pace import KEPT_SHARE_MIN, keeps_pace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.analysis.judgement import errors_beyond, is_migrated
 from seatrial.trials.replay.analysis.schemas import misfit_count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_duration_ns, format_plural, format_share
 from seatrial.trials.replay.findings.replaying import opening, seen_where
 from seatrial.trials.replay.record import ReplayRecord

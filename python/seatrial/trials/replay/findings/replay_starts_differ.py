@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural
 from seatrial.trials.replay.analysis.starts import StartDifference, start_differences, told_start
 

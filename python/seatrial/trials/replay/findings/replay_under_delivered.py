@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.trials.replay.analysis.judgement import account_of
 from seatrial.trials.replay.analysis.samples import NO_CONNECTION
 from seatrial.trials.replay.findings.replaying import Seen, lowered, opening, with_faults

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.model import Finding
+from seatrial.stats.model import Finding
 from seatrial.trials.replay.findings.replaying import lowered, opening, with_faults
 
 KINDS: Final = ("wrong_database", "empty_database", "other_rows")

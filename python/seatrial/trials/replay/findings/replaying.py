@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from seatrial.findings.context import Context
-from seatrial.findings.model import CellSummary
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_count
 from seatrial.trials.replay.analysis.judgement import Fault, judge
 from seatrial.trials.replay.analysis.samples import replays

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.figures.naming import grouped
 from seatrial.report.published import PublishedLines
 from seatrial.report.table import NO_FIGURE, Table, doubt_text, rate_text
 from seatrial.stats.estimate import Estimate
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_size
 from seatrial.trials.database.analysis.cache_sweep import CACHES, cache_bytes, is_of_sweep
 from seatrial.trials.database.analysis.model import CacheSweep

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seatrial.findings.model import CellSummary
 from seatrial.report.markup import Markup, element, unbroken
 from seatrial.report.sections.tables import plain_table
 from seatrial.report.table import Table
+from seatrial.stats.model import CellSummary
 from seatrial.trials.replay.analysis.content import content_sentence
 from seatrial.trials.replay.analysis.ids import ids_sentence, not_followed_sentence
 from seatrial.trials.replay.analysis.model import ReplayCell

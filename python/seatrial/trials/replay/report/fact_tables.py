@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seatrial.findings.model import CellSummary
 from seatrial.report.table import NO_FIGURE, Table
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
     UNKNOWN,
     format_count,

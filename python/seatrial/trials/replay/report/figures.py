@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from seatrial.findings.model import CellSummary
 from seatrial.report.figures.axes import linear_axis, log_axis, time_axis
 from seatrial.report.figures.latency import ladder_figure
 from seatrial.report.figures.model import Axis, Figure, Line, Panel, Point, Row, View
 from seatrial.stats.estimates import entries_needed
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
     format_count,
     format_duration_ns,

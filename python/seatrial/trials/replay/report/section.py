@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.figures.model import Figure
 from seatrial.report.figures.naming import capitalized
 from seatrial.report.markup import Markup, element, join, unbroken
@@ -13,6 +13,7 @@ from seatrial.report.published import LINES_SOURCE, published_lines
 from seatrial.report.sections.charts import frame, unscripted
 from seatrial.report.sections.tables import plain_table
 from seatrial.report.table import NO_FIGURE, Table
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_duration_ns, format_estimate, format_iops, format_plural
 from seatrial.trials.replay.analysis.judgement import judge
 from seatrial.trials.replay.analysis.model import ReplayCell

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from seatrial.findings.model import CellSummary, Summary
+from seatrial.findings.model import Summary
 from seatrial.report.table import (
     NO_FIGURE,
     TOO_FEW,
@@ -20,6 +20,7 @@ from seatrial.report.table import (
     rate_text,
 )
 from seatrial.stats.estimates import entries_needed
+from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
     USUAL_OF_REPLAY,
     format_count,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from seatrial.findings.model import CellSummary, Estimate, Summary
+from seatrial.findings.model import Summary
 from seatrial.results.model import Sample
+from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_share
 from seatrial.trials.database.report.words import cell_words, label_names
 from seatrial.trials.replay.analysis.judgement import judge

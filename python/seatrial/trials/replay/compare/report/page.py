@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seatrial.findings.model import Finding
 from seatrial.findings.registry import (
     find_in_before_after,
 )
@@ -17,6 +16,7 @@ from seatrial.report.markup import Markup, element
 from seatrial.report.sections.findings import finding_list
 from seatrial.report.sections.machine import fingerprints
 from seatrial.results.model import Run
+from seatrial.stats.model import Finding
 from seatrial.trials.replay.compare.model import BeforeAfter, Table
 from seatrial.trials.replay.compare.report.figures import before_after_figures
 from seatrial.trials.replay.compare.report.sections import (

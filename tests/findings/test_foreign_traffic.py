@@ -1,0 +1,61 @@
+"""Other runs and other programs on the device: told where somebody was seen, and only there."""
+
+import pytest
+
+from seatrial.findings.context import Context
+from seatrial.findings.foreign_traffic import foreign_traffic
+from stats.builders import cell_of, rounds_of, run_of
+
+MIB = 1 << 20
+RUN = {"pid": 4711, "command": "seatrial io /mnt/ssd/other", "since_unix_s": 1.0}
+
+
+def found(after=None, before=None, **counters):
+    counters = {"device_read_bytes": 0.0, "device_write_bytes": 0.0} | counters
+    cell = rounds_of(cell_of(), [1000], counters=counters)
+    return foreign_traffic(Context(run_of(before=before or {}, after=after or {}), [cell]))
+
+
+def test_nothing_is_said_where_nobody_was():
+    assert found() == []
+    assert found(other_process_write_bytes=0.0) == []
+
+
+def test_another_run_is_named_with_its_command():
+    (finding,) = found(after={"other_runs": [RUN]}, other_runs=1.0)
+    assert finding.severity == "warning"
+    assert "process 4711 (`seatrial io /mnt/ssd/other`)" in finding.sentence
+    assert "--wait" in finding.next
+
+
+def test_programs_that_wrote_much_are_named():
+    programs = [{"name": "pg_dump", "read_bytes": 0, "write_bytes": 300 * MIB}]
+    (finding,) = found(
+        after={"other_processes": programs},
+        device_write_bytes=256.0 * MIB,
+        other_process_write_bytes=300.0 * MIB,
+    )
+    assert "256 MiB" in finding.sentence
+    assert "pg_dump 300 MiB" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("counters", "is_told"),
+    [
+        ({"device_write_bytes": 15.0 * MIB, "other_process_write_bytes": 99.0 * MIB}, False),
+        ({"device_write_bytes": 17.0 * MIB, "other_process_write_bytes": 99.0 * MIB}, True),
+        ({"device_write_bytes": 99.0 * MIB, "other_process_write_bytes": 49.0 * MIB}, False),
+        ({"device_write_bytes": 99.0 * MIB, "other_process_write_bytes": 50.0 * MIB}, True),
+        ({"device_write_bytes": 99.0 * MIB, "other_process_read_bytes": 99.0 * MIB}, False),
+        ({"device_write_bytes": 99.0 * MIB}, False),
+    ],
+)
+def test_bounds(counters, is_told):
+    assert bool(found(**counters)) is is_told
+
+
+@pytest.mark.parametrize("kind", ["btrfs", "zfs"])
+def test_what_a_file_system_moves_by_itself_is_not_laid_on_others(kind):
+    before = {"target": {"filesystem": {"type": kind}}}
+    counters = {"device_write_bytes": 99.0 * MIB, "other_process_write_bytes": 99.0 * MIB}
+    assert found(before=before, **counters) == []

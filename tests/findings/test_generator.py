@@ -1,0 +1,191 @@
+"""The generator's own limits, noise on the machine, schedules that were not kept."""
+
+import pytest
+
+from seatrial.findings.context import Context
+from seatrial.findings.generator_limited import generator_limited
+from seatrial.findings.noisy_machine import noisy_machine
+from seatrial.findings.summary import summarise
+from seatrial.trials.io.findings.late_requests import late_requests
+from stats.builders import MS_NS, cell_of, rounds_of, run_of, sample_of, summary_of
+
+
+def context_of(*summaries, before=None):
+    return Context(run_of(before=before), summaries)
+
+
+@pytest.mark.parametrize(("rate", "is_limited"), [(699, False), (700, False), (701, True)])
+def test_above_seven_tenths_of_the_null_limit(rate, is_limited):
+    cell = rounds_of(cell_of(), [rate], counters={"null_limit_per_s": 1000.0})
+    found = generator_limited(context_of(cell))
+    assert bool(found) is is_limited
+    if found:
+        assert found[0].severity == "warning"
+        assert "70 %" in found[0].sentence
+        assert "lower bound" in found[0].sentence
+
+
+@pytest.mark.parametrize("engine", ["null", "simulated"])
+def test_the_engine_alone_is_not_limited_by_itself(engine):
+    cell = rounds_of(cell_of(), [999], counters={"null_limit_per_s": 1000.0}, engine=engine)
+    assert generator_limited(context_of(cell)) == []
+
+
+def cpu_counters(user_s, system_s=0.0, **rest):
+    return {"cpu_user_ns": user_s * 1e9, "cpu_system_ns": system_s * 1e9} | rest
+
+
+@pytest.mark.parametrize(
+    ("threads", "cpus", "counters", "is_limited"),
+    [
+        (1, 8, cpu_counters(0.50, 0.39), False),
+        (1, 8, cpu_counters(0.50, 0.45), True),
+        (10, 2, cpu_counters(1.0, 0.9), True),
+        (10, 4, cpu_counters(1.0, 0.9), False),
+        (1, 8, cpu_counters(1.0, 0.9, kernel_workers_max=3.0), False),
+        (10, None, cpu_counters(1.0, 0.9), False),
+        (1, 8, {}, False),
+    ],
+)
+def test_out_of_processor(threads, cpus, counters, is_limited):
+    cell = rounds_of(cell_of(threads=threads), [1000], counters=counters)
+    before = {"machine": {"cpus_online": cpus}}
+    found = [
+        finding
+        for finding in generator_limited(context_of(cell, before=before))
+        if "cpu_share_max" in finding.evidence
+    ]
+    assert bool(found) is is_limited
+
+
+def test_a_limit_of_the_group_counts_as_processors():
+    cell = rounds_of(cell_of(threads=10), [1000], counters=cpu_counters(0.95))
+    before = {"machine": {"cpus_online": 64, "cgroup": {"cpu_limit_cpus": 1.0}}}
+    assert generator_limited(context_of(cell, before=before))
+
+
+def test_polling_uses_a_processor_by_design():
+    cell = rounds_of(cell_of(iopoll=True), [1000], counters=cpu_counters(0.99))
+    assert generator_limited(context_of(cell)) == []
+
+
+def test_kernel_workers_are_told_and_cells_are_merged():
+    cells = [
+        rounds_of(cell_of(threads=n), [1000], counters={"kernel_workers_max": float(n)})
+        for n in (1, 2, 12)
+    ]
+    (finding,) = generator_limited(context_of(*cells))
+    assert finding.severity == "note"
+    assert finding.sentence == (
+        "io_uring handed requests to as many as 12 kernel workers in 3 of 3 cells."
+    )
+
+
+@pytest.mark.parametrize(
+    ("counters", "is_noisy"),
+    [
+        ({}, False),
+        ({"steal_ns": 0.019e9}, False),  # one tick of 10 ms on each of two processors
+        ({"steal_ns": 0.021e9}, True),
+        ({"watchdog_lateness_ns_max": 50e6}, False),
+        ({"watchdog_lateness_ns_max": 51e6}, True),
+        ({"watchdog_lateness_ns_total": 99e6}, False),
+        ({"watchdog_lateness_ns_total": 101e6}, True),
+    ],
+)
+def test_noise(counters, is_noisy):
+    found = noisy_machine(context_of(rounds_of(cell_of(), [1000], counters=counters)))
+    assert bool(found) is is_noisy
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "waited_s", "is_noisy"),
+    [(10.0, 1.9, False), (10.0, 2.1, True), (0.5, 5.0, False)],  # updated every 2 s only
+)
+def test_pressure_is_told_by_long_samples_only(duration_s, waited_s, is_noisy):
+    counters = {"psi_cpu_some_ns": waited_s * 1e9}
+    sample = sample_of(counters=counters, duration_s=duration_s)
+    assert bool(noisy_machine(context_of(summary_of(sample)))) is is_noisy
+
+
+def test_own_threads_beyond_the_processors_are_no_noise_of_others():
+    counters = {"psi_cpu_some_ns": 9e9}
+    cell = summary_of(sample_of(cell_of(threads=40), counters=counters, duration_s=10.0))
+    assert noisy_machine(context_of(cell, before={"machine": {"cpus_online": 2}})) == []
+
+
+def test_noise_in_few_samples_is_a_note():
+    quiet = [rounds_of(cell_of(threads=n), [1000]) for n in range(1, 20)]
+    noisy = rounds_of(cell_of(threads=99), [1000], counters={"steal_ns": 0.3e9})
+    (finding,) = noisy_machine(context_of(noisy, *quiet))
+    assert finding.severity == "note"
+    assert "1 of 20 samples" in finding.sentence
+    assert "30 %" in finding.sentence
+    (finding,) = noisy_machine(context_of(noisy))
+    assert finding.severity == "warning"
+
+
+def scheduled(*, late_skipped=0, response_ns=None, service_ns=None, completed=1000, threads=1):
+    cell = cell_of(threads=threads, arrival={"kind": "fixed", "rate_per_s": 1000})
+    sample = sample_of(
+        cell,
+        completed=completed,
+        late_skipped=late_skipped,
+        response_ns=response_ns or [MS_NS] * completed,
+        service_ns=service_ns or [MS_NS] * completed,
+    )
+    return summary_of(sample)
+
+
+@pytest.mark.parametrize(
+    ("response_ms", "service_ms", "is_late"),
+    [
+        (1.0, 1.0, False),
+        (2.5, 1.0, True),
+        (1.9, 1.0, False),
+        (0.9, 0.1, False),  # nine times, but less than a millisecond more
+        (200.0, 150.0, False),
+        (301.0, 150.0, True),
+    ],
+)
+def test_waiting_for_the_start(response_ms, service_ms, is_late):
+    cell = scheduled(
+        response_ns=[int(response_ms * MS_NS)] * 1000, service_ns=[int(service_ms * MS_NS)] * 1000
+    )
+    found = late_requests(context_of(cell))
+    assert bool(found) is is_late
+    if found:
+        assert found[0].severity == "warning"
+        assert "from the intended start" in found[0].sentence
+
+
+@pytest.mark.parametrize(("skipped", "severity"), [(10, "warning"), (11, "critical")])
+def test_skipped_requests(skipped, severity):
+    (finding,) = late_requests(
+        context_of(scheduled(late_skipped=skipped, completed=1000 - skipped))
+    )
+    assert finding.severity == severity
+    assert finding.sentence.startswith("matrix: read 8 KiB, 1 thread could not keep")
+    assert finding.evidence["late_skipped_count"] == skipped
+
+
+def test_late_cells_are_merged_and_the_worst_is_named():
+    cells = [scheduled(late_skipped=n, completed=1000, threads=n) for n in (1, 7, 300)]
+    (finding,) = late_requests(context_of(*cells))
+    assert finding.sentence.startswith("3 of 3 cells could not keep the schedule")
+    assert "300 threads" in finding.sentence
+    assert "23 % of the requests were skipped" in finding.sentence
+
+
+def test_a_closed_loop_is_never_late():
+    cell = summary_of(sample_of(late_skipped=0, response_ns=[MS_NS] * 1000))
+    assert late_requests(context_of(cell)) == []
+
+
+@pytest.mark.parametrize(("engine", "is_told"), [("psync", True), ("simulated", False)])
+def test_what_this_machine_is_like_does_not_touch_a_simulated_device(engine, is_told):
+    counters = {"watchdog_lateness_ns_max": 500_000_000}
+    samples = [sample_of(engine=engine, counters=counters)]
+    before = {"machine": {"load_average_1m": 50.0, "cpus_online": 2}}
+    kinds = {finding.kind for finding in summarise(run_of(before=before), samples).findings}
+    assert ({"noisy_machine", "machine_busy"} <= kinds) is is_told

@@ -1,0 +1,34 @@
+"""The finding ``not_recovered``: what the guard noted with a sample, told or passed over."""
+
+import pytest
+
+from seatrial.findings.not_recovered import RATIO_COUNTER, REST_COUNTER
+from seatrial.findings.summary import summarise
+from seatrial.measure import guard
+from stats.builders import cell_of, run_of, sample_of
+
+
+def found(*ratios):
+    samples = [
+        sample_of(cell_of(), round=place, counters={RATIO_COUNTER: ratio, REST_COUNTER: 2e9})
+        for place, ratio in enumerate(ratios)
+    ]
+    told = summarise(run_of(), samples).findings
+    return [finding for finding in told if finding.kind == "not_recovered"]
+
+
+def test_a_target_that_did_not_come_back_is_told_with_the_worst_probe():
+    (finding,) = found(1.0, 0.7, 0.55)
+    assert finding.severity == "warning"
+    assert finding.sentence.startswith("Before 2 samples of ")
+    assert "as little as 55 % of its first rate, after 4.0 s of rest" in finding.sentence
+    assert finding.evidence["probe_ratio_min"] == pytest.approx(0.55)
+    assert len(finding.cells) == 1
+
+
+def test_what_came_back_is_no_finding():
+    assert found(1.0, 0.8, 1.3) == []
+
+
+def test_the_finding_reads_what_the_guard_writes():
+    assert (RATIO_COUNTER, REST_COUNTER) == (guard.PROBE_RATIO, guard.REST_NS)

@@ -1,0 +1,198 @@
+"""Stalls, slow devices, blank cells: what stood still, for how long, and whose fault it was."""
+
+import pytest
+
+from seatrial.findings.context import Context
+from seatrial.findings.cpu_quota import cpu_quota
+from seatrial.findings.noisy_machine import noisy_machine
+from seatrial.findings.nothing_completed import nothing_completed
+from seatrial.findings.slow_device import slow_device
+from seatrial.findings.stall import stall
+from stats.builders import MS_NS, cell_of, error_of, run_of, sample_of, stall_of, summary_of
+
+
+def context_of(*summaries):
+    return Context(run_of(), summaries)
+
+
+def one_cell(*stalls, latency_ns=MS_NS, duration_s=10.0, **rest):
+    return summary_of(
+        sample_of(stalls=stalls, latency_ns=latency_ns, duration_s=duration_s, **rest)
+    )
+
+
+@pytest.mark.parametrize(
+    ("median_ms", "length_s", "is_stall"),
+    [
+        (1, 0.060, True),
+        (10, 0.060, True),
+        (20, 0.060, False),  # three of its own medians: the device's pace
+        (14.9, 0.060, True),
+        (15.2, 0.060, False),  # just below four medians
+        (500, 3.0, True),
+        (800, 3.0, False),
+    ],
+)
+def test_a_stall_is_longer_than_four_medians(median_ms, length_s, is_stall):
+    context = context_of(one_cell(stall_of(length_s), latency_ns=int(median_ms * MS_NS)))
+    assert bool(stall(context)) is is_stall
+    assert bool(slow_device(context)) is not is_stall
+
+
+def test_no_stall_no_finding():
+    assert stall(context_of(one_cell())) == []
+    assert slow_device(context_of(one_cell())) == []
+
+
+@pytest.mark.parametrize(
+    ("cause", "length_s", "duration_s", "severity"),
+    [
+        ("device", 3.1, 10.0, "critical"),
+        ("filesystem", 1.0, 10.0, "critical"),
+        ("unknown", 1.0, 10.0, "critical"),
+        ("generator", 9.0, 10.0, "warning"),
+        ("device", 0.999, 10.0, "warning"),
+        ("device", 0.2, 1000.0, "warning"),
+        ("device", 0.199, 1000.0, "note"),
+        ("device", 0.06, 5.0, "warning"),  # short, but more than a hundredth of all time
+        ("generator", 0.06, 1000.0, "note"),
+    ],
+)
+def test_severity_follows_length_and_cause(cause, length_s, duration_s, severity):
+    (finding,) = stall(context_of(one_cell(stall_of(length_s, cause), duration_s=duration_s)))
+    assert finding.severity == severity
+
+
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [("matrix", "seatrial io"), ("pgbench", "seatrial db"), ("replay", "seatrial sql replay")],
+)
+def test_the_next_step_names_the_command_that_measures_such_a_cell(kind, command):
+    cell = cell_of(kind=kind)
+    for cause in ("unknown", "device"):
+        (finding,) = stall(context_of(one_cell(stall_of(3.1, cause), cell=cell)))
+        assert f"longer with '{command}'" in finding.next
+
+
+def test_one_stall_is_told_with_length_depth_and_cell():
+    (finding,) = stall(context_of(one_cell(stall_of(3.1, depth=10))))
+    assert finding.sentence == (
+        "I/O stood still once, for 3.1 s with 10 requests outstanding, in matrix: read 8 KiB, "
+        "1 thread; the requests were with the device."
+    )
+    assert finding.cells == [cell_of().identity()]
+    assert finding.evidence["longest_s"] == 3.1
+    assert finding.evidence["examples"][0]["start_s"] == 0.1
+
+
+def test_a_stall_of_the_generator_is_not_the_drives():
+    (finding,) = stall(context_of(one_cell(stall_of(0.5, "generator"))))
+    assert "this is the machine's, not the drive's" in finding.sentence
+
+
+def test_stalls_of_a_cause_are_merged_over_cells():
+    cells = [
+        one_cell(stall_of(0.1), stall_of(0.2 + i), cell=cell_of(threads=i + 1)) for i in range(4)
+    ]
+    clean = [one_cell(cell=cell_of(workload="mix", threads=i + 1)) for i in range(26)]
+    generator = one_cell(stall_of(0.4, "generator"), cell=cell_of(threads=90))
+    found = stall(context_of(*cells, *clean, generator))
+    assert [finding.evidence["cause"] for finding in found] == ["device", "generator"]
+    assert "I/O stood still 8 times" in found[0].sentence
+    assert "in 4 of 31 cells" in found[0].sentence
+    assert found[0].evidence["total_s"] == pytest.approx(0.4 + 0.2 + 1.2 + 2.2 + 3.2)
+    assert len(found[0].cells) == 4
+
+
+def test_stalls_beyond_the_bound_are_counted():
+    (finding,) = stall(context_of(one_cell(stall_of(0.3), stalls_dropped=7)))
+    assert finding.evidence["stalls_dropped_count"] == 7
+
+
+def test_queued_requests_do_not_raise_the_bar():
+    """Under a schedule most responses wait behind the stall; the service times do not."""
+    sample = sample_of(
+        completed=100,
+        response_ns=[2000 * MS_NS] * 60 + [MS_NS] * 40,
+        service_ns=[3000 * MS_NS] + [MS_NS] * 99,
+        stalls=[stall_of(3.0)],
+        duration_s=10.0,
+    )
+    assert stall(context_of(summary_of(sample)))
+
+
+def test_the_pace_is_that_of_all_rounds():
+    frozen = sample_of(completed=0, round=0, stalls=[stall_of(1.0)], oldest_in_flight_ns=10**9)
+    usual = sample_of(completed=500, round=1)
+    assert stall(context_of(summary_of(frozen, usual)))
+
+
+def test_a_slow_device_is_told_by_its_latency():
+    (finding,) = slow_device(context_of(one_cell(stall_of(0.12), latency_ns=80 * MS_NS)))
+    assert finding.severity == "warning"
+    assert finding.sentence.startswith("A request took 80 ms in the median in matrix: read 8 KiB")
+    assert "gaps of up to 120 ms" in finding.sentence
+
+
+def blank_cell(**rest):
+    return summary_of(sample_of(completed=0, **rest))
+
+
+def test_a_cell_without_completions_is_told():
+    blank = blank_cell(oldest_in_flight_ns=4_200_000_000, in_flight=1, stalls=[stall_of(1.0)])
+    context = context_of(blank, one_cell(cell=cell_of(threads=4)))
+    (finding,) = nothing_completed(context)
+    assert finding.severity == "critical"
+    assert "0 completed, oldest in flight 4.2 s" in finding.sentence
+    assert finding.evidence["oldest_in_flight_s"] == pytest.approx(4.2)
+    assert finding.evidence["stall_causes"] == ["device"]
+    assert stall(context) == []  # without any completion there is no pace to judge a stall by
+
+
+def test_failed_requests_explain_a_blank_cell():
+    (finding,) = nothing_completed(context_of(blank_cell(failed=3, errors=[error_of()])))
+    assert "3 failed (EIO)" in finding.sentence
+    assert "errors" in finding.cause
+
+
+def test_a_cell_with_completions_is_not_blank():
+    assert nothing_completed(context_of(one_cell())) == []
+
+
+def quota_context(*stopped_s, late_s=0.0, duration_s=10.0):
+    """Samples on two processors, in each of which a quota stopped threads for so long in sum."""
+    counters = [
+        {"cpu_quota_ns": each * 1e9, "watchdog_lateness_ns_total": late_s * 1e9}
+        for each in stopped_s
+    ]
+    samples = [
+        sample_of(duration_s=duration_s, counters=each, round=number)
+        for number, each in enumerate(counters)
+    ]
+    return Context(run_of(before={"machine": {"cpus_online": 2}}), (summary_of(*samples),))
+
+
+@pytest.mark.parametrize(
+    ("stopped_s", "severity"), [(0.1, None), (0.3, "note"), (2.0, "warning"), (40.0, "warning")]
+)
+def test_a_quota_is_a_finding_by_its_share_of_each_processor(stopped_s, severity):
+    found = cpu_quota(quota_context(0.0, stopped_s))
+    assert [finding.severity for finding in found] == ([severity] if severity else [])
+    for finding in found:
+        assert finding.evidence["samples_count"] == 1
+        assert finding.evidence["stopped_share_max"] == min(1.0, stopped_s / 20)
+
+
+def test_a_watchdog_that_the_quota_stopped_is_no_noisy_machine():
+    assert noisy_machine(quota_context(0.0, late_s=3.0)) != []
+    assert noisy_machine(quota_context(5.0, late_s=3.0)) == []
+
+
+@pytest.mark.parametrize("cause", ["cgroup_throttle", "cpu_quota"])
+def test_a_stall_by_a_control_group_names_it_and_its_setting(cause):
+    evidence = {"cgroup": "/sys/fs/cgroup/db", "cgroup_setting": "io.max 8:0 wbps=1"}
+    (finding,) = stall(context_of(one_cell(stall_of(3.1, cause, evidence=evidence))))
+    assert "/sys/fs/cgroup/db" in finding.sentence
+    assert "io.max 8:0 wbps=1" in finding.sentence
+    assert finding.evidence["cgroup_settings"] == ["/sys/fs/cgroup/db/io.max 8:0 wbps=1"]
+    assert finding.severity == ("critical" if cause == "cgroup_throttle" else "warning")

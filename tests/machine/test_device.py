@@ -1,0 +1,157 @@
+"""Block devices and loop devices as targets."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from machine.conftest import MIB, run
+from seatrial.errors import AlignmentError, RefusedError, SeatrialError, TargetError, UsageError
+from seatrial.machine import guard, loop
+from seatrial.machine.device import Device, open_device
+from seatrial.machine.guard import inspect
+from seatrial.machine.loop import attach, detach
+from seatrial.machine.undo import UndoJournal
+from seatrial.machine.undoers import loop_backing
+
+
+@pytest.fixture
+def some_device(image):
+    return device_of(image())
+
+
+def device_of(path):
+    return Device(
+        path=path,
+        state=inspect(path),
+        size_bytes=64 * MIB,
+        logical_block_bytes=4096,
+        physical_block_bytes=4096,
+        permit=None,
+    )
+
+
+def test_a_file_is_no_device(image):
+    with pytest.raises(TargetError, match="regular file, not a block device"):
+        open_device(image())
+
+
+@given(start_blocks=st.integers(-1, 20000), length_blocks=st.integers(-1, 20000))
+def test_a_range_of_whole_blocks_passes_just_when_it_lies_on_the_device(
+    tmp_path_factory, start_blocks, length_blocks
+):
+    path = tmp_path_factory.mktemp("any") / "disk.img"
+    path.touch()
+    device = device_of(path)
+    blocks = 64 * MIB // 4096
+    lies_on_it = start_blocks >= 0 and length_blocks > 0 and start_blocks + length_blocks <= blocks
+    if lies_on_it:
+        device.require_range(start_blocks * 4096, length_blocks * 4096)
+    else:
+        with pytest.raises(UsageError, match="does not lie on"):
+            device.require_range(start_blocks * 4096, length_blocks * 4096)
+
+
+@pytest.mark.parametrize(("start_bytes", "length_bytes"), [(512, 4096), (0, 1000)])
+def test_a_range_within_a_block_is_told(some_device, start_bytes, length_bytes):
+    with pytest.raises(AlignmentError, match="logical block of 4096 bytes"):
+        some_device.require_range(start_bytes, length_bytes)
+
+
+def test_a_loop_device_needs_root(image, monkeypatch):
+    monkeypatch.setattr(loop.os, "geteuid", lambda: 1000)
+    journal = UndoJournal("run1")
+    with pytest.raises(TargetError, match="need root"):
+        attach(image(), journal)
+    assert not journal.path.exists()
+
+
+@pytest.mark.root
+class TestDevices:
+    @pytest.mark.parametrize("sector_bytes", [512, 4096])
+    def test_size_and_blocks_are_those_of_the_device(self, image, loops, sector_bytes):
+        path = loops(image(), f"--sector-size={sector_bytes}")
+        with open_device(path) as device:
+            assert device.size_bytes == 64 * MIB
+            assert device.logical_block_bytes == sector_bytes
+            assert device.physical_block_bytes >= sector_bytes
+            assert device.permit is None
+
+    def test_reading_needs_no_leave_even_on_a_mounted_device(self, image, loops, mounts):
+        path = loops(image())
+        run("mkfs.ext4", "-q", str(path))
+        mounts(path)
+        with open_device(path, bytes_to_write=0) as device:
+            assert device.state.uses[0].kind == "mounted"
+        with pytest.raises(RefusedError):
+            open_device(path, destroy=str(path), bytes_to_write=4096)
+
+    def test_writing_passes_the_guard_and_holds_the_device(self, image, loops):
+        path = loops(image())
+        with pytest.raises(RefusedError, match="1 MiB"):
+            open_device(path, bytes_to_write=MIB)
+        with open_device(path, destroy=str(path), bytes_to_write=MIB) as device:
+            assert device.permit is not None
+            assert inspect(path).uses[0].kind == "claimed"
+        assert inspect(path).uses == ()
+
+    def test_a_device_that_may_not_be_read_is_told(self, image, loops, monkeypatch):
+        def deny(path):
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(guard, "exclusive_use", deny)
+        path = loops(image())
+        with pytest.raises(TargetError, match="cannot be read: Permission denied"):
+            open_device(path)
+
+    def test_a_device_without_a_medium_is_told(self, loops, image):
+        path = loops(image())
+        run("losetup", "-d", str(path))
+        with pytest.raises(TargetError, match="size of 0 bytes"):
+            open_device(path)
+
+
+@pytest.mark.root
+class TestLoops:
+    def test_attach_records_before_and_detach_settles(self, image):
+        path = image()
+        with UndoJournal("run1") as journal:
+            made = attach(path, journal, logical_block_bytes=4096, direct=True)
+            assert loop_backing(made.path.name) == str(path)
+            assert str(made.path) in journal.path.read_text()
+            with open_device(made.path) as device:
+                assert device.logical_block_bytes == 4096
+            assert detach(made, journal).outcome == "undone"
+            assert loop_backing(made.path.name) == ""
+            assert not journal.path.exists()
+
+    def test_a_device_taken_meanwhile_is_passed_over(self, image, loops, monkeypatch):
+        """Between asking for a free device and attaching, another process takes it."""
+        thief = image("thief.img")
+        real = loop.run_command
+        stolen = []
+
+        def race(*argv):
+            said = real(*argv)
+            if argv[1] == "--find" and not stolen:
+                stolen.append(loops(thief))
+            return said
+
+        monkeypatch.setattr(loop, "run_command", race)
+        with UndoJournal("run1") as journal:
+            made = attach(image("ours.img"), journal)
+            assert made.path != stolen[0]
+        assert loop_backing(stolen[0].name) == str(thief), "what is not ours is not detached"
+
+    def test_a_failure_leaves_no_record(self, image):
+        with UndoJournal("run1") as journal:
+            with pytest.raises(SeatrialError, match="losetup"):
+                attach(image(), journal, logical_block_bytes=77)
+            assert not journal.path.exists()
+
+    @pytest.mark.parametrize("make", [os.mkdir, lambda path: None])
+    def test_only_a_file_can_stand_behind_it(self, tmp_path, make):
+        make(tmp_path / "odd")
+        with pytest.raises(TargetError, match="not a regular file"):
+            attach(tmp_path / "odd", UndoJournal("run1"))

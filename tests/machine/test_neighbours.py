@@ -1,0 +1,54 @@
+"""Who else was at a real device while cells were measured, as a real run tells it."""
+
+import json
+
+import pytest
+
+from cli.command import ended, seatrial, start
+from machine.conftest import MIB, run
+
+pytestmark = pytest.mark.root
+
+WRITE_ON = """
+    import mmap, os, sys
+    file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+    block = mmap.mmap(-1, 1 << 20)
+    print("up", flush=True)
+    while True:
+        for place in range(64):
+            os.pwrite(file, block, place << 20)
+"""
+
+
+@pytest.fixture
+def device(image, loops, mounts):
+    """The folder of a file system on a loop device of its own."""
+    made = loops(image(size_bytes=512 * MIB))
+    run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(made))
+    return mounts(made)
+
+
+def foreign(told):
+    return [each for each in told["findings"] if each["kind"] == "foreign_traffic"]
+
+
+def test_a_program_that_writes_much_there_is_named(device, child, tmp_path):
+    options = ("--size", "32MiB", "--seconds", "2", "--json")
+    quiet = seatrial("io", device, *options, folder=tmp_path)
+    assert foreign(quiet.document) == []
+    process = child(WRITE_ON, str(device / "other.dat"))
+    assert process.stdout.readline() == "up\n"
+    (found,) = foreign(seatrial("io", device, *options, folder=tmp_path).document)
+    assert "python" in found["sentence"]
+
+
+def test_two_runs_on_one_device_name_each_other(device, tmp_path):
+    runs = []
+    for name in ("one", "other"):
+        (device / name).mkdir()
+        (tmp_path / name).mkdir()
+        words = ("io", device / name, "--size", "8MiB", "--seconds", "6", "--json")
+        runs.append(start(*words, folder=tmp_path / name))
+    told = [json.loads(ended(each).out) for each in runs]
+    for each, other in zip(told, reversed(runs), strict=True):
+        assert f"process {other.pid}" in foreign(each)[0]["sentence"]

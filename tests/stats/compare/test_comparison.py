@@ -1,0 +1,297 @@
+"""A whole comparison: answers, warnings, what forbids it, and its sentence."""
+
+import math
+
+import msgspec
+import pytest
+
+from seatrial._core import Histogram
+from seatrial.errors import UsageError
+from seatrial.results.model import OperationResult
+from seatrial.stats.compare.comparison import compare
+from seatrial.stats.compare.noise import twin_label
+from seatrial.stats.compare.verdict import ratio_words
+from seatrial.stats.estimate import Estimate
+from stats.builders import cell_of, sample_of
+from stats.compare.sides import cells_of, drawn_entrants, entrant_of, rates_entrant, told_sample
+
+STEADY = [[1000, 1010, 990, 1005, 995]]
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "told"),
+    [
+        (1.2512, 1.2478, 1.2551, "1.251x (1.248 to 1.255)"),
+        (1.25, 1.213, 1.288, "1.25x (1.21 to 1.29)"),
+        (0.8, 0.712, 0.9, "0.80x (0.71 to 0.90)"),
+        (0.8041, 0.8039, 0.8043, "0.804x (± 0.1 %)"),
+        (1.24, 0.13, 11.7, "1.2x (0.13 to 12)"),
+        (1.0, 0.0004, 2500.0, "1.0x (hardly known: not even to a factor of 10)"),
+        (1.25, None, None, "1.2x (measured once)"),
+    ],
+)
+def test_ratios_are_told_with_the_digits_that_they_know(value, low, high, told):
+    assert ratio_words(Estimate(value=value, low=low, high=high, rounds=3, unit="ratio")) == told
+
+
+def of(a, b, **how):
+    (comparison,) = compare(a, [b], **how)
+    return comparison
+
+
+def scaled(rows, factor):
+    return [[factor * rate for rate in row] for row in rows]
+
+
+def times_of(rows, factors):
+    return [[factor * rate for rate, factor in zip(row, factors, strict=True)] for row in rows]
+
+
+NOISE = [1.01, 0.99, 1.0, 1.005, 0.995]
+
+
+def interleaved(rows_a, rows_b, **more):
+    return (
+        rates_entrant("A", rows_a, run_id="one", **more),
+        rates_entrant("B", rows_b, run_id="one", **more),
+    )
+
+
+def test_a_clear_difference_is_told_with_its_interval():
+    a, b = interleaved(STEADY, times_of(scaled(STEADY, 1.25), NOISE))
+    told = of(a, b)
+    (rate,) = told.comparands
+    assert (rate.answer, rate.figure, rate.paired) == ("higher", "iops", True)
+    assert rate.ratio.low < 1.25 < rate.ratio.high
+    assert rate.p_adjusted < 0.001
+    assert told.verdict == "B is 1.25x (1.24 to 1.26) as fast as A in its one cell."
+    assert told.warnings == []
+    assert told.overall_answers["iops"].answer == "higher"
+    assert told.overall["iops"] == rate.ratio
+
+
+def test_equal_sides_are_the_same_within_a_whole_percent():
+    rows = STEADY * 6
+    told = of(*interleaved(rows, [times_of([row], NOISE)[0] for row in rows]))
+    assert {each.answer for each in told.comparands} == {"same"}
+    assert all(each.within_share <= told.margin_share for each in told.comparands)
+    assert told.verdict == (
+        "No difference seen between A and B (within 2 %) over 6 cells; no cell surely faster or "
+        "slower."
+    )
+    narrow = of(*interleaved(rows, [times_of([row], NOISE)[0] for row in rows]), margin_share=0.002)
+    assert {each.answer for each in narrow.comparands} == {"undecided"}
+
+
+def test_measured_once_cannot_be_told():
+    told = of(*interleaved([[1000], [2000]], [[1250], [2500]]))
+    assert [each.answer for each in told.comparands] == ["undecided"] * 2
+    assert [each.ratio.low for each in told.comparands] == [None, None]
+    assert [each.rounds_more for each in told.comparands] == [None, None]
+    assert "measured once" in told.warnings[0]
+    assert told.verdict == (
+        "B is 1.2x (measured once) as fast as A over 2 cells: whether that is real cannot be told."
+    )
+
+
+def test_one_after_the_other_is_warned_of():
+    a = rates_entrant("A", STEADY)
+    told = of(a, rates_entrant("B", STEADY, begin_s=10_000))
+    assert not told.paired
+    assert "one after the other" in told.warnings[0]
+    assert not told.comparands[0].paired
+
+
+def test_pairs_see_through_a_drift_that_hides_the_difference_from_others():
+    drift = [1.0, 1.3, 0.8, 1.1, 0.9]
+    rows = times_of([[1000] * 5], drift)
+    faster = times_of(scaled(rows, 1.1), NOISE)
+    assert of(*interleaved(rows, faster)).comparands[0].answer == "higher"
+    apart = of(rates_entrant("A", rows), rates_entrant("B", faster, begin_s=9999))
+    assert apart.comparands[0].answer == "undecided"
+
+
+def test_an_undecided_cell_says_how_many_rounds_would_settle_it():
+    rows = [[1000, 1100, 950, 1050], [1000] * 4]
+    other = [[1100, 1080, 1100, 1000], [1100, 1110, 1090, 1100]]
+    told = of(*interleaved(rows, other))
+    open_cell, sure = told.comparands
+    assert (open_cell.answer, sure.answer) == ("undecided", "higher")
+    assert 1 <= open_cell.rounds_more <= 100
+    assert told.verdict.endswith(
+        f"1 figure is undecided, which {open_cell.rounds_more} more rounds would settle."
+    )
+
+
+def test_a_round_in_which_nothing_completed_is_said_and_not_hidden():
+    a, b = interleaved(STEADY * 2, [STEADY[0], [1000, 0, 1000, 1000, 1000]])
+    told = of(a, b)
+    broken = told.comparands[1]
+    assert broken.ratio.value == pytest.approx(0.8)
+    assert (broken.answer, broken.ratio.low, broken.p_value) == ("undecided", None, None)
+    assert told.overall_answers["iops"].cells == 1
+    assert told.warnings[0].startswith("On B nothing completed in some round of 1 cell (matrix: ")
+
+
+def test_what_was_zero_on_a_has_no_ratio():
+    told = of(*interleaved([[0, 0], [10, 10]], [[5, 5], [10, 10]]))
+    assert [each.key for each in told.comparands] == [cells_of(2)[1].key]
+    assert told.warnings[0].startswith("On A nothing completed")
+    only = of(*interleaved([[0, 0]], [[5, 5]]))
+    assert only.comparands == []
+    assert only.verdict.startswith("Nothing of B can be compared with A")
+
+
+def latency_entrant(name, latencies_ns, count=200):
+    samples = [
+        sample_of(
+            completed=count,
+            response_ns=[value_ns] * (count - 4) + [10 * value_ns] * 4,
+            round=number,
+        )
+        for number, value_ns in enumerate(latencies_ns)
+    ]
+    return entrant_of(name, samples, run_id="one")
+
+
+def test_percentiles_are_compared_where_every_round_knows_them():
+    a = latency_entrant("A", [1_000_000] * 4)
+    b = latency_entrant("B", [1_500_000, 1_510_000, 1_490_000, 1_500_000])
+    told = of(a, b)
+    assert [each.figure for each in told.comparands] == ["iops", "read p50"]
+    median = told.comparands[1]
+    assert (median.answer, median.a.unit) == ("higher", "ns")
+    assert median.ratio.value == pytest.approx(1.5, rel=0.01)
+    assert "read p50 is 1.5" in told.verdict
+    many = of(latency_entrant("A", [1_000_000] * 4, 1000), latency_entrant("B", [10**6] * 4, 1000))
+    assert [each.figure for each in many.comparands] == ["iops", "read p50", "read p99"]
+
+
+def test_foreign_latencies_are_taken_as_told():
+    samples = {
+        name: [told_sample(cell_of(), number, 1000, {"p50": p50, "p99": 2 * p50})
+               for number in range(3)]
+        for name, p50 in (("A", 100.0), ("B", 200.0))
+    }  # fmt: skip
+    told = of(*(entrant_of(name, own, run_id="one") for name, own in samples.items()))
+    ratios = {each.figure: each.ratio.value for each in told.comparands}
+    assert ratios == pytest.approx({"iops": 1.0, "read p50": 2.0, "read p99": 2.0})
+
+
+def test_figures_can_be_chosen_by_name():
+    a, b = drawn_entrants(1, cells=2, rounds=3, noise=0.05, paired=True)
+    assert set(of(a, b, figures=["iops"]).overall) == {"iops"}
+    assert set(of(a, b, figures=["p99"]).overall) == {"read p99"}
+    assert set(of(a, b, figures=["read p50", "iops"]).overall) == {"iops", "read p50"}
+
+
+def test_bandwidth_is_compared_where_sizes_vary():
+    cell = cell_of(block_size_bytes=0)
+    part = OperationResult(
+        completed=10, failed=0, transferred_bytes=5 << 20, response=Histogram.of([]).encode()
+    )
+    samples = [
+        msgspec.structs.replace(
+            sample_of(cell, completed=10, round=number), operations={"read": part}
+        )
+        for number in range(2)
+    ]
+    told = of(*(entrant_of(name, samples, run_id="one") for name in "AB"))
+    assert set(told.overall) == {"iops", "bandwidth"}
+
+
+def test_several_are_judged_at_once():
+    a = rates_entrant("A", STEADY, run_id="one")
+    nearly = times_of(scaled(STEADY, 1.02), [1.02, 0.98, 1.0, 1.01, 0.99])
+    one = of(a, rates_entrant("B", nearly, run_id="one")).comparands[0]
+    others = [rates_entrant(name, nearly, run_id="one") for name in "BCD"]
+    several = [told.comparands[0] for told in compare(a, others)]
+    assert one.p_value == pytest.approx(several[0].p_value)
+    assert several[0].p_adjusted == pytest.approx(3 * one.p_adjusted)
+    assert several[0].ratio.low < one.ratio.low
+
+
+def test_differences_no_larger_than_an_aa_pair_are_not_real():
+    a, b = interleaved(STEADY * 2, times_of(scaled(STEADY * 2, 1.1), NOISE))
+    assert of(a, b).comparands[0].answer == "higher"
+    twin = rates_entrant("A2", scaled(STEADY * 2, 1.15), run_id="one")
+    told = of(a, b, twin=twin)
+    assert told.noise_share == pytest.approx(0.15, rel=0.02)
+    assert {each.answer for each in told.comparands} == {"undecided"}
+    assert all(each.below_noise and each.rounds_more is None for each in told.comparands)
+    assert told.overall_answers["iops"].below_noise
+    assert told.verdict.startswith("Undecided: B is 1.1")
+    assert "no more than two measurements of the same differ" in told.verdict
+    assert any("A2, which are the same thing" in each for each in told.warnings)
+    quiet_twin = rates_entrant("A2", scaled(STEADY * 2, 1.001), run_id="one")
+    assert of(a, b, twin=quiet_twin).comparands[0].answer == "higher"
+
+
+def test_halves_tell_the_scatter_of_the_rounds():
+    seen = []
+    for seed in range(20):
+        a, b = drawn_entrants(seed, cells=30, rounds=8, noise=0.05, paired=True)
+        told = of(a, b, figures=["iops"])
+        assert told.noise.source == "halves"
+        seen.append(told.noise_share)
+    # Rates of 8 rounds, each with 5 % of scatter and 10 % of drift, that are not paired.
+    spread = math.sqrt(0.05**2 + 0.10**2) * math.sqrt(2 / 8)
+    assert sum(seen) / len(seen) == pytest.approx(1.96 * spread, rel=0.35)
+    assert of(*interleaved([[1]], [[2]])).noise_share is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "paths", "twin"),
+    [
+        (["ssd", "ssd-aa", "hdd"], ["", "", ""], "ssd-aa"),
+        (["ssd", "again", "hdd"], ["/mnt/ssd", "/mnt/ssd", "/mnt/hdd"], "again"),
+        (["ssd", "hdd"], ["/mnt/ssd", "/mnt/hdd"], ""),
+        (["one"], [""], ""),
+    ],
+)
+def test_the_twin_of_the_first_target(labels, paths, twin):
+    assert twin_label(labels, paths) == twin
+
+
+def sized(name, *, size_bytes=1 << 30, direct=True, data="random", engine="psync"):
+    cell = cell_of(size_bytes=size_bytes, direct=direct)
+    cell = msgspec.structs.replace(cell, spec=cell.spec | {"data": {"kind": data}})
+    return entrant_of(name, [sample_of(cell, engine=engine, round=number) for number in range(2)])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"size_bytes": 2 << 30}, "A used 1 GiB of its target, B 2 GiB"),
+        ({"size_bytes": (1 << 30) + 512}, "A used 1073741824 bytes of its target"),
+        ({"direct": False}, "A went past the page cache (O_DIRECT), B through it"),
+        ({"data": "zeros"}, "A wrote data of kind 'random', B of kind 'zeros'"),
+        ({"engine": "simulated"}, "A was measured on a real target, B on a simulated one"),
+    ],
+)
+def test_what_forbids_a_comparison(change, said):
+    a, b = sized("A"), sized("B", **change)
+    with pytest.raises(UsageError) as raised:
+        compare(a, [b])
+    assert said in str(raised.value)
+    assert "--anyway" in raised.value.next_step
+    told = of(a, b, anyway=True)
+    assert said in told.warnings[0]
+
+
+def test_samples_of_other_length_are_warned_of():
+    lengths = {"A": 1.0, "B": 10.0}
+    a, b = (
+        entrant_of(name, [sample_of(duration_s=length_s, round=number) for number in range(2)],
+                   run_id="one")
+        for name, length_s in lengths.items()
+    )  # fmt: skip
+    assert any("1.0 s long on A and 10 s on B" in each for each in of(a, b).warnings)
+
+
+def test_cells_of_one_side_and_partial_runs_are_said():
+    a = rates_entrant("A", STEADY * 2, run_id="one", status="interrupted")
+    b = rates_entrant("B", STEADY, run_id="one")
+    warnings = " ".join(of(a, b).warnings)
+    assert "A is a partial result: its run is interrupted." in warnings
+    assert "1 cell of A (matrix: read 8 KiB, 2 threads) has no counterpart on B." in warnings

@@ -1,0 +1,189 @@
+"""Findings of a comparison: what is worse, what is better, legs that are not equal."""
+
+import msgspec
+import pytest
+
+from seatrial.findings.context import Context
+from seatrial.findings.registry import (
+    find_in_comparison,
+)
+from seatrial.stats.compare.comparison import compare
+from seatrial.stats.compare.model import Difference
+from seatrial.trials.layouts.findings.leg_imbalance import leg_imbalance
+from stats.builders import cell_of, rounds_of, run_of
+from stats.compare.sides import drawn_entrants, entrant_of, rates_entrant
+
+STEADY = [1000, 1010, 990, 1005, 995]
+OTHER = [1.001, 0.999, 1.0, 1.002, 0.998]
+
+
+def slower(factor):
+    return [factor * rate * other for rate, other in zip(STEADY, OTHER, strict=True)]
+
+
+def scaled(*factors):
+    return [slower(factor) for factor in factors]
+
+
+def found(a, b, **how):
+    (told,) = compare(a, [b], **how)
+    return find_in_comparison(told)
+
+
+def sides(*factors):
+    rows = [STEADY for _ in factors]
+    return rates_entrant("A", rows, run_id="1"), rates_entrant("B", scaled(*factors), run_id="1")
+
+
+def test_a_slower_side_is_a_regression_with_its_likely_reason():
+    scheduler = Difference(
+        path="target.stack[sda].scheduler",
+        words="I/O scheduler of sda",
+        a="none",
+        b="bfq",
+        weight="likely",
+    )
+    (finding,) = found(*sides(0.8, 0.79, 0.81), differences=[[scheduler]])
+    assert (finding.kind, finding.severity) == ("regressed", "warning")
+    assert finding.sentence.startswith("B is slower than A over 3 cells: IOPS 0.80")
+    most = "most of all IOPS 0.790x (0.788 to 0.792) in matrix: read 8 KiB, 2 threads"
+    assert f"surely so in 3 of 3 cells, {most}" in finding.sentence
+    assert finding.cause == "What differs usually is the reason: I/O scheduler of sda (none, bfq)."
+    assert len(finding.cells) == 3
+    assert finding.evidence["likely_reasons"] == ["target.stack[sda].scheduler"]
+    assert finding.evidence["ratio_by_figure"]["iops"] == pytest.approx(0.8, rel=0.01)
+
+
+def test_a_faster_side_is_an_improvement():
+    (finding,) = found(*sides(1.25))
+    assert (finding.kind, finding.severity) == ("improved", "note")
+    assert finding.sentence.startswith("B is faster than A; surely so in 1 of 1 cell: IOPS 1.250x")
+    assert "Nothing that usually matters differs" in finding.cause
+
+
+def test_both_can_hold():
+    assert [each.kind for each in found(*sides(0.7, 0.7, 1.5))] == ["regressed", "improved"]
+
+
+def test_a_small_regression_is_a_note():
+    (finding,) = found(*sides(0.98, 0.98))
+    assert (finding.kind, finding.severity) == ("regressed", "note")
+
+
+def test_higher_latency_at_the_same_rate_is_a_regression():
+    a, b = drawn_entrants(3, cells=4, rounds=6, noise=0.005, paired=True)
+    tails = [
+        msgspec.structs.replace(
+            sample,
+            operations={
+                "read": msgspec.structs.replace(
+                    sample.operations["read"],
+                    told_ns=sample.operations["read"].told_ns
+                    | {"p99": 2 * sample.operations["read"].told_ns["p99"]},
+                )
+            },
+        )
+        for sample in b.samples
+    ]
+    (finding,) = found(a, msgspec.structs.replace(b, samples=tails))
+    assert finding.kind == "regressed"
+    assert finding.sentence.startswith("B is of higher latency than A over 4 cells: read p99 2.0")
+    (told,) = compare(a, [msgspec.structs.replace(b, samples=tails)])
+    assert "read p99 is 2.0" in told.verdict
+
+
+def test_nothing_certain_is_no_finding():
+    assert found(*sides(1.0, 1.0)) == []
+    a, b = drawn_entrants(1, cells=5, rounds=3, noise=0.15, factor=1.02, paired=False)
+    assert found(a, b) == []
+
+
+def drive(name, *, model="Toshiba PM7", size_bytes=1 << 40, **path):
+    return {"name": name, "model": model, "size_bytes": size_bytes, "children": []} | path
+
+
+def pcie(address, width=4):
+    return {"address": address, "speed_now_gt_s": 16.0, "width_now": width, "narrowest": None}
+
+
+def fingerprint(first, *others):
+    told = {f"leg{place}": {"stack": [node]} for place, node in enumerate(others, start=1)}
+    return {"target": {"stack": [first]}, "other_targets": told}
+
+
+def legs_context(before, rates_by_target):
+    cells = [
+        rounds_of(
+            cell_of(target=target, threads=threads), [round(threads * each) for each in rates]
+        )
+        for target, rates in rates_by_target.items()
+        for threads in (1, 2)
+    ]
+    return Context(run_of(before=before), cells)
+
+
+SLOT_A = {"serial_hash": "aa", "pcie": pcie("0000:01:00.0"), "numa_node": 0}
+SLOT_B = {"serial_hash": "bb", "pcie": pcie("0000:81:00.0", width=2), "numa_node": 1}
+
+
+def test_legs_that_should_be_equal_and_are_not():
+    before = fingerprint(drive("nvme0n1", **SLOT_A), drive("nvme1n1", **SLOT_B))
+    slow = slower(0.8)
+    (finding,) = leg_imbalance(legs_context(before, {"leg0": STEADY, "leg1": slow}))
+    assert (finding.kind, finding.severity) == ("leg_imbalance", "warning")
+    assert finding.sentence.startswith(
+        "leg1 should be as fast as leg0, for both are one Toshiba PM7 of 1 TiB; but leg1 is 0.80"
+    )
+    assert finding.evidence["slower_target"] == "leg1"
+    assert finding.evidence["path_of_leg1"][0]["pcie_address"] == "0000:81:00.0"
+    assert "pcie address 0000:01:00.0 and 0000:81:00.0" in finding.cause
+    assert "pcie width lanes 4 and 2" in finding.cause
+    assert "numa node 0 and 1" in finding.cause
+    (turned,) = leg_imbalance(legs_context(before, {"leg0": slow, "leg1": STEADY}))
+    assert turned.evidence["slower_target"] == "leg0"
+
+
+def test_equal_paths_leave_the_drive():
+    before = fingerprint(drive("sda", serial_hash="aa"), drive("sdb", serial_hash="bb"))
+    slow = slower(0.8)
+    (finding,) = leg_imbalance(legs_context(before, {"leg0": STEADY, "leg1": slow}))
+    assert finding.cause.startswith("The paths to both are alike")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "factor"),
+    [
+        (drive("sda", serial_hash="a"), drive("sdb", serial_hash="b"), 1.0),
+        (drive("sda", serial_hash="a"), drive("sdb", serial_hash="b"), 0.97),
+        (drive("sda", serial_hash="a"), drive("sdb", serial_hash="b", model="Other"), 0.5),
+        (drive("sda", serial_hash="a"), drive("sdb", serial_hash="b", size_bytes=1 << 41), 0.5),
+        (drive("sda", serial_hash="a"), drive("sda", serial_hash="a"), 0.5),
+        (drive("vda", model=None), drive("vdb", model=None), 0.5),
+    ],
+    ids=["equal", "nearly", "another model", "another size", "the same drive", "no model"],
+)
+def test_what_is_no_imbalance(first, second, factor):
+    other = slower(factor)
+    context = legs_context(fingerprint(first, second), {"leg0": STEADY, "leg1": other})
+    assert leg_imbalance(context) == []
+
+
+def test_an_imbalance_takes_the_place_of_faster_and_slower():
+    before = fingerprint(drive("nvme0n1", **SLOT_A), drive("nvme1n1", **SLOT_B))
+    rows = {"leg0": [STEADY, STEADY], "leg1": scaled(0.8, 0.8)}
+    a, b = (
+        rates_entrant(label, own, run_id="one", target=label, before=before)
+        for label, own in rows.items()
+    )
+    assert [each.kind for each in found(a, b)] == ["leg_imbalance"]
+    apart = entrant_of("leg1", b.samples, run_id="another", before=before)
+    assert [each.kind for each in found(a, apart)] == ["regressed"]
+
+
+def test_targets_without_a_common_cell_are_not_compared():
+    before = fingerprint(drive("nvme0n1", **SLOT_A), drive("nvme1n1", **SLOT_B))
+    cells = [
+        rounds_of(cell_of(target="leg0", threads=1), STEADY),
+        rounds_of(cell_of(target="leg1", threads=2), STEADY),
+    ]
+    assert leg_imbalance(Context(run_of(before=before), cells)) == []

@@ -1,0 +1,47 @@
+"""Comparisons of databases say when the sides' servers make their rates no like things."""
+
+import msgspec
+import pytest
+
+from seatrial.stats.compare.comparison import compare
+from seatrial.stats.compare.model import Entrant, Side
+from stats.builders import run_of
+
+from .hand import MACHINE, cell_of, record_of, rounds_of
+
+
+def entrant(name, per_s=(100.0, 101.0, 99.0), **record):
+    run = msgspec.structs.replace(run_of(before=MACHINE), id=name)
+    samples = rounds_of(cell_of(), per_s, seconds=3, record=record_of(**record))
+    return Entrant(side=Side(name=name, run=run), samples=samples)
+
+
+def warnings(a, b):
+    (found,) = compare(a, [b])
+    return " ".join(found.warnings)
+
+
+def test_other_versions_are_said():
+    told = warnings(entrant("old"), entrant("new", server="PostgreSQL 18.6"))
+    assert "old was measured on PostgreSQL 15.20 and new was measured on PostgreSQL 18.6" in told
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "usual"),
+    [
+        ("fsync", "off", "on"),
+        ("synchronous_commit", "off", "on"),
+        ("full_page_writes", "off", "on"),
+        ("wal_sync_method", "open_datasync", "fdatasync"),
+    ],
+)
+def test_a_server_that_keeps_less_is_said(setting, value, usual):
+    told = warnings(entrant("safe"), entrant("loose", settings={setting: value}))
+    assert f"{setting} is {usual} on safe and {value} on loose: the two do not keep" in told
+
+
+def test_equal_servers_are_nothing_to_warn_of():
+    settings = {"fsync": "off", "shared_buffers": "1GB"}
+    told = warnings(entrant("a", settings=settings), entrant("b", settings={"fsync": "off"}))
+    assert "keep" not in told
+    assert "measured on" not in told

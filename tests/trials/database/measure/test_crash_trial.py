@@ -1,0 +1,134 @@
+"""A real server is killed in mid-load: what it acknowledged is there, unless it may lose it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from postgres.programs import installed_programs
+from seatrial.errors import TargetError
+from seatrial.machine.file import TrialFolder
+from seatrial.machine.undo import UndoJournal
+from seatrial.measure.progress import Silent
+from seatrial.postgres.connection import connect
+from seatrial.postgres.processes import server_processes
+from seatrial.trials.database.measure.crash import CrashTrial
+from seatrial.trials.database.measure.crash_check import found_in
+from seatrial.trials.database.measure.crash_ledger import ROWS, rows_of
+from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
+
+SECONDS = 1.0
+
+
+@pytest.fixture
+def make_trial(tmp_path, monkeypatch):
+    """Give a crash trial with settings of its own; nothing is left of it in the end."""
+    monkeypatch.setenv("SEATRIAL_STATE_DIR", str(tmp_path / "state"))
+    binaries = installed_programs()
+    made = []
+    with UndoJournal("crash1") as journal:
+        folder = TrialFolder(tmp_path, "crash1", journal).open(0, direct=False)
+
+        def make(scale=0, **settings):
+            load = LoadSpec(kind="ledger", scale=scale)
+            spec = DatabaseSpec(load=load, clients=3, settings=settings, start="warm")
+            trial = CrashTrial(
+                folder.path, "crash", spec, binaries=binaries, journal=journal, seed=11
+            )
+            made.append(trial)
+            return trial
+
+        yield make
+        for trial in made:
+            trial.close()
+            assert server_processes(trial.place) == []
+        assert folder.files() == []
+
+
+@pytest.mark.parametrize("scale", [0, 2])
+def test_nothing_is_lost_when_a_server_is_killed(make_trial, scale):
+    trial = make_trial(scale)
+    first, second = (trial.crash(SECONDS, Silent()) for _ in range(2))
+    for crashed in (first, second):
+        assert crashed.came_back
+        assert crashed.verdict.is_well
+        assert crashed.faults in ("", None)
+        assert len(crashed.load.answers) > 10
+    # The second check covers what the first crash had left.
+    assert second.verdict.checked >= first.verdict.checked + len(second.load.answers)
+    assert first.settings.get("data_checksums") == "on"
+    # Each unit is 16 MB; without it there is little but what every database has.
+    assert 16_000_000 * scale < second.database_bytes < 16_000_000 * (scale + 1)
+
+
+def test_the_rows_that_are_changed_are_those_of_the_whole_scale(make_trial):
+    trial = make_trial(scale=2)
+    crashed = trial.crash(SECONDS, Silent())
+    assert crashed.verdict.is_well
+    found = found_in(trial._address(trial._server))
+    assert max(found.left) > ROWS
+    assert max(found.left) <= rows_of(2) == 8000
+    assert all(value or changed for value, changed in found.left.values())
+
+
+def test_without_synchronous_commit_a_kill_loses_what_was_acknowledged(make_trial):
+    # The longer the server may wait until it flushes, the surer something is lost.
+    trial = make_trial(synchronous_commit="off", wal_writer_delay="2s")
+    lost = sum(trial.crash(SECONDS, Silent()).verdict.lost for _ in range(2))
+    assert lost > 0
+
+
+def test_what_somebody_changes_in_between_is_found(make_trial):
+    trial = make_trial()
+    trial.crash(SECONDS, Silent())
+    address = trial._address(trial._server)
+    with connect(address) as connection:
+        connection.execute(
+            "DELETE FROM crash_ledger WHERE (worker, sequence) IN"
+            " (SELECT worker, sequence FROM crash_ledger LIMIT 1)"
+        )
+    verdict = trial.crash(SECONDS, Silent()).verdict
+    assert (verdict.lost, verdict.half) == (1, 1)
+
+
+def test_a_server_that_dies_by_itself_is_no_crash_of_ours(make_trial):
+    trial = make_trial()
+
+    class Killer(Silent):
+        """Ends the server as soon as the load is told of."""
+
+        def live(self, _reading) -> None:
+            trial._server.kill()
+
+    with pytest.raises(TargetError, match="ended in mid-run"):
+        trial.crash(20.0, Killer())
+
+
+def test_tables_that_cannot_be_read_are_an_error_for_a_person(make_trial):
+    trial = make_trial()
+    address = trial._address(trial._server)
+    with connect(address) as connection:
+        connection.execute("DROP TABLE crash_left")
+    with pytest.raises(TargetError, match="crash_left"):
+        found_in(address)
+
+
+def test_a_database_that_does_not_come_back_has_lost_all(make_trial, monkeypatch):
+    trial = make_trial()
+    monkeypatch.setattr(trial, "_cluster", _Broken(trial._cluster))
+    crashed = trial.crash(SECONDS, Silent())
+    assert not crashed.came_back
+    assert crashed.verdict.lost == crashed.verdict.checked > 0
+    assert "did not come back: the log is gone" in crashed.notes[-1]
+
+
+class _Broken(SimpleNamespace):
+    """A cluster whose server does not start any more."""
+
+    def __init__(self, cluster) -> None:
+        super().__init__(remove=cluster.remove)
+
+    @staticmethod
+    def start(_settings):
+        raise TargetError(seen="the log is gone", cause="a test", next_step="none")

@@ -1,0 +1,106 @@
+"""A server that is there already: databases of our own on it, and nothing else touched."""
+
+from __future__ import annotations
+
+import pytest
+
+from postgres.programs import installed_programs
+from seatrial.errors import RefusedError, StudyError, TargetError
+from seatrial.machine.undo import UndoJournal
+from seatrial.postgres.account import account_for
+from seatrial.postgres.cluster import create_cluster
+from seatrial.postgres.connection import connect
+from trials.database.measure.trial import trial
+
+TARGET = """
+    name = "existing"
+    [[target]]
+    label = "there"
+    url = "{url}"
+    {more}
+    [[workload]]
+    kind = "pgbench"
+    scale = 1
+    clients = 2
+    seconds = 1
+    scripts = "select-only"
+    {workload}
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A server that is not the trial's own, with a table of somebody's."""
+    binaries = installed_programs()
+    folder = tmp_path_factory.mktemp("existing")
+    data = folder / "data"
+    with UndoJournal("existing", folder / "state") as journal:
+        cluster = create_cluster(data, binaries, account_for(data, binaries), journal)
+        with cluster.start({}) as server:
+            with connect(server.address) as connection:
+                connection.execute("CREATE TABLE somebodys AS SELECT 1 AS one")
+                connection.execute("CREATE ROLE humble LOGIN")
+                connection.execute("CREATE DATABASE empty")
+            yield server
+
+
+def study(server, user: str = "", more: str = "", workload: str = "") -> str:
+    address = server.address
+    url = f"postgresql://{user or address.user}@/postgres?host={address.host}"
+    return TARGET.format(url=url, more=more, workload=workload)
+
+
+def databases(server) -> list[str]:
+    with connect(server.address) as connection:
+        rows = connection.execute("SELECT datname FROM pg_database ORDER BY 1").fetchall()
+    return [name for (name,) in rows]
+
+
+def test_a_database_of_our_own_is_copied_measured_and_dropped(server, tmp_path):
+    before = databases(server)
+    settings = '[workload.settings]\n    work_mem = "7MB"'
+    with trial(tmp_path, study(server, workload=settings)) as there:
+        sample = there.measure("pgbench")
+        left = set(databases(server)) - set(before)
+    assert sample.outcome.completed > 100
+    assert sample.database.settings["work_mem"] == "7MB"
+    assert (sample.database.binaries, sample.database.cloned) == ("remote", "template")
+    assert sample.database.start_state == "as_is"
+    assert len(left) == 1, "the copy went with its sample, the template stays for the next one"
+    assert databases(server) == before
+
+
+def test_its_shared_buffers_can_be_filled_before_a_sample(server, tmp_path):
+    with trial(tmp_path, study(server, workload='start = "prewarmed"')) as there:
+        sample = there.measure("pgbench")
+    assert sample.database.start_state == "prewarmed"
+    reads = sample.counters["reads_shared_buffers"]
+    # An unread database of 16 MB would be 2,000 misses.
+    assert reads * 8192 > 100 * (1 << 20)
+    assert sample.counters["shared_reads"] < 200
+
+
+def test_a_named_empty_database_is_used_and_empty_again(server, tmp_path):
+    with trial(tmp_path, study(server, more='database = "empty"')) as there:
+        assert there.measure("pgbench").outcome.completed > 100
+    with connect(server.address, dbname="empty") as connection:
+        query = "SELECT count(*) FROM pg_stat_user_tables"
+        assert connection.execute(query).fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "words"),
+    [
+        ({"more": 'database = "postgres"'}, RefusedError, "somebodys"),
+        ({"user": "humble"}, RefusedError, "may not create databases"),
+        ({"workload": '[workload.settings]\n    fsync = "off"'}, StudyError, "sighup"),
+        ({"workload": '[workload.settings]\n    no_such = "1"'}, StudyError, "no setting no_such"),
+        ({"workload": "memory_limit = '96MiB'"}, StudyError, "memory_limit"),
+        ({"user": "nobody_here"}, TargetError, "nobody_here"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_done(server, tmp_path, changes, kind, words):
+    before = databases(server)
+    with pytest.raises(kind, match=words), trial(tmp_path, study(server, **changes)):
+        raise AssertionError("it was opened")
+    assert databases(server) == before

@@ -1,0 +1,160 @@
+"""Who was the bottleneck of a replay: each answer from what shows it, and silence without it."""
+
+from __future__ import annotations
+
+import pytest
+
+from seatrial.findings.summary import summarise
+from seatrial.trials.database.analysis.model import BOUNDS
+from seatrial.trials.replay.analysis.bottleneck import WHO
+from seatrial.trials.replay.analysis.model import WHO as ANSWERS
+from stats.builders import run_of
+from trials.database.analysis.hand import COMMIT, LOCK, MACHINE, PROCESSOR, READ
+
+from .hand import Play, adds_up, changed, rounds_of
+
+IDLE = {"cpu_idle_share": 0.9, "cpu_iowait_share": 0.0, "device_busy_share": 0.01}
+BUSY = {
+    "cpu_user_share": 0.7,
+    "cpu_system_share": 0.25,
+    "cpu_iowait_share": 0.0,
+    "cpu_idle_share": 0.05,
+    "server_cpu_cores": 1.5,
+    "client_cpu_cores": 0.3,
+}
+WAITING = {"backends_active": 1.0, "backends_idle": 7.0, "backends_idle_in_transaction": 0.0}
+
+
+def told(play, rounds=3):
+    samples = rounds_of(play, rounds)
+    assert all(adds_up(sample.replay) for sample in samples)
+    (cell,) = summarise(run_of(before=MACHINE), samples).replays
+    return cell
+
+
+def who(play):
+    return told(play).bottleneck.who
+
+
+@pytest.mark.parametrize(
+    ("play", "answer"),
+    [
+        (Play(waits=dict(COMMIT)), "disk"),
+        (Play(waits=dict(READ)), "disk"),
+        (Play(waits=dict(LOCK)), "locks"),
+        (Play(waits=dict(PROCESSOR), columns=BUSY), "server CPU"),
+        (Play(core_share=0.71, waits={"CPU": 1000}, columns=WAITING | IDLE), "client"),
+        (Play(ceiling_per_s=1_200.0, waits={"CPU": 1000}, columns=WAITING | IDLE), "client"),
+        (Play(core_share=0.71), "disk"),  # its sessions wait for the server all the same
+        (Play(speed=1.0), "pace"),
+        (Play(speed=5.0), "disk"),
+    ],
+)
+def test_each_answer_is_given_where_its_ground_is(play, answer):
+    assert who(play) == answer
+
+
+def test_a_driver_at_seventy_percent_of_a_core_is_not_yet_the_bottleneck():
+    assert who(Play(core_share=0.69, waits={"CPU": 1000}, columns=WAITING | IDLE)) == "inconclusive"
+
+
+def test_a_driver_that_lacks_a_processor_is_the_client_unless_others_took_it():
+    lacking = {"core_share": 0.4, "delay_share": 0.4, "waits": {"CPU": 1000}}
+    found = told(Play(**lacking, columns=WAITING | IDLE)).bottleneck
+    assert found.who == "client"
+    assert "40 % of the time it could have run and had no processor" in found.sentence
+    assert "Excluded: " in found.sentence
+    others = WAITING | BUSY | {"server_cpu_cores": 0.3, "others_cpu_cores": 1.2}
+    found = told(Play(**lacking, columns=others)).bottleneck
+    assert (found.who, found.likely) == ("inconclusive", "client")
+    assert "the client if anything" in found.sentence
+    assert found.next == "Stop the other work on the machine and repeat"
+
+
+def test_a_driver_that_computes_is_not_told_as_the_servers_processors():
+    """Told as "CPU-bound", while the server used 0.22 of 2 processors."""
+    computes = WAITING | BUSY | {"server_cpu_cores": 0.22, "seatrial_cpu_cores": 1.0}
+    play = Play(core_share=0.95, waits={"CPU": 1000}, columns=computes)
+    found = told(play).bottleneck
+    assert found.who == "client"
+    assert "its one thread used 95 % of a core" in found.sentence
+
+
+def test_the_drivers_thread_is_the_client_and_not_seatrials_own_work():
+    play = Play(core_share=0.95, columns=WAITING | BUSY | {"seatrial_cpu_cores": 1.0})
+    evidence = told(play).bottleneck.evidence
+    assert evidence["client_cpu_cores"] == pytest.approx(0.95, abs=0.02)
+    assert evidence["seatrial_cpu_cores"] == pytest.approx(0.05, abs=0.02)
+
+
+def test_an_order_that_holds_statements_back_is_told_when_the_server_waits():
+    play = Play(order="commit", waits={"CPU": 1000}, columns=WAITING | IDLE)
+    samples = rounds_of(play)
+    few = summarise(run_of(before=MACHINE), samples).replays[0]
+    assert few.order_share == pytest.approx(4.0 / 8 / samples[1].duration_s, rel=0.05)
+    assert few.bottleneck.who == "inconclusive"  # 4 s of eight connections' time are too few
+    found = told(changed(play, held_s=60.0)).bottleneck
+    assert found.who == "order"
+    assert "a statement waited until those of other sessions had ended" in found.sentence
+
+
+def test_a_server_that_waits_for_a_driver_with_time_is_inconclusive_and_says_both_causes():
+    found = told(Play(waits={"CPU": 1000}, columns=WAITING | IDLE)).bottleneck
+    assert (found.who, found.bound) == ("inconclusive", "inconclusive")
+    assert "the way between them, or too few sessions in the capture" in found.sentence
+
+
+def test_without_waits_nothing_is_claimed():
+    found = told(Play(waits={})).bottleneck
+    assert found.who == "inconclusive"
+    assert "was not seen" in found.sentence
+
+
+def test_of_a_server_elsewhere_it_is_said_that_its_machine_was_not_seen():
+    found = told(Play(is_remote=True)).bottleneck
+    assert (found.who, found.likely) == ("inconclusive", "commit")
+    assert "of the server's machine, its processors and its disks, nothing was seen" in (
+        found.sentence
+    )
+    assert "nothing was seen" not in told(Play()).bottleneck.sentence
+
+
+def test_a_lag_that_grows_and_shrinks_again_is_no_pace_that_was_kept():
+    """All was answered in the end, yet most statements ran seconds behind the capture."""
+    found = told(Play(speed=5.0, captured_s=600.0, captured_per_s=170.0))
+    assert found.delivered.value == pytest.approx(1.0, abs=0.02)
+    assert found.lateness.p50_ns > 1_000_000_000
+    assert found.bottleneck.who == "disk"
+
+
+def test_the_driver_s_own_figures_are_in_every_sentence():
+    for play in (Play(), Play(speed=1.0), Play(waits=dict(LOCK))):
+        assert "the driver used 20 % of a core" in told(play).bottleneck.sentence
+    unknown = told(Play(ceiling_per_s=None)).bottleneck.sentence
+    assert "how much it could do was not measured" in unknown
+
+
+def test_a_ceiling_that_was_passed_is_none():
+    found = told(Play(ceiling_per_s=500.0))
+    assert found.ceiling_share is None
+    assert found.bottleneck.who == "disk"
+
+
+def test_the_evidence_holds_the_figures_of_the_sentence():
+    evidence = told(Play(speed=1.0)).bottleneck.evidence
+    assert evidence["client_core_share"] == pytest.approx(0.2)
+    assert evidence["within_1ms_share"] == 1.0
+    assert evidence["delivered_ratio"] == pytest.approx(1.0, abs=0.01)
+    assert all(isinstance(value, float | int) for value in evidence.values())
+
+
+def test_every_bound_has_somebody_who_it_is():
+    assert set(WHO) == set(BOUNDS)
+    assert set(WHO.values()) == set(ANSWERS)
+
+
+def test_the_database_s_cell_has_the_same_verdict():
+    summary = summarise(run_of(before=MACHINE), rounds_of(Play(speed=1.0)))
+    (part,), (replay,) = summary.database.cells, summary.replays
+    assert part.verdict.sentence == replay.bottleneck.sentence
+    assert part.verdict.bound == "pace"

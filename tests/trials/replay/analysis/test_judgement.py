@@ -1,0 +1,256 @@
+"""A replay is well only where it did what the capture holds; else the first sentence says not."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from seatrial.trials.replay.analysis.judgement import KINDS, errors_beyond, judge, judge_rounds
+from seatrial.trials.replay.record import ReplayAccount, ReplayCommits
+from seatrial.trials.replay.record_content import CAPTURE, REPLAY, ReplayContent, TableDifference
+from seatrial.trials.replay.record_ids import ReplayIds
+from trials.replay.records import ROWS, SESSIONS, WELL, error, record_of, with_errors
+
+ALL_SENT = "1,100 of 1,100 statements were sent, 0 new errors"
+
+
+def kinds(record) -> list[str]:
+    return [fault.kind for fault in judge(record).faults]
+
+
+def of_class(**account):
+    return record_of(classes={"select": ReplayAccount(**account)})
+
+
+def test_what_is_well_is_said_with_its_figures():
+    told = judge(WELL)
+    assert (told.ok, told.faults, told.reasons) == (True, [], [])
+    assert told.sentence == ALL_SENT
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["copy_data", "cut_off", "after_until", "writes", "ddl", "other_database", "dependent"],
+)
+def test_what_the_log_lacks_or_was_left_out_on_demand_is_told_and_no_fault(reason):
+    told = judge(of_class(captured=100, ok=90, failed=0, skipped={reason: 10}))
+    assert told.ok
+    assert told.sentence == "90 of 100 statements were sent, 10 skipped, 0 new errors"
+
+
+@pytest.mark.parametrize(
+    ("account", "kind", "words"),
+    [
+        (
+            {"captured": 100, "ok": 60, "failed": 0, "not_reached": 40},
+            "under_delivery",
+            "Not all statements were sent: 40 were not reached: 60 of 100 statements were sent, "
+            "40 not reached, 0 new errors",
+        ),
+        (
+            {"captured": 100, "ok": 60, "failed": 0, "skipped": {"no_connection": 40}},
+            "under_delivery",
+            "40 had no connection",
+        ),
+        (
+            {"captured": 100, "ok": 0, "failed": 0, "skipped": {"other_database": 100}},
+            "nothing_sent",
+            "Nothing was sent: 100 for other database: 0 of 100 statements were sent",
+        ),
+        ({"captured": 0, "ok": 0, "failed": 0}, "nothing_sent", "The trace holds no statement"),
+        ({"captured": 100, "ok": 60, "failed": 0}, "not_accounted", "lost count of"),
+    ],
+)
+def test_what_was_not_sent(account, kind, words):
+    told = judge(of_class(**account))
+    assert not told.ok
+    assert told.faults[0].kind == kind
+    assert words in told.sentence
+
+
+def test_how_it_ended_comes_first():
+    lost = judge(record_of(end="server_lost", words="57P01: shutting down"))
+    assert lost.sentence == f"The server was lost in mid-replay (57P01: shutting down): {ALL_SENT}"
+    none = replace(SESSIONS, connected=0, refused=8, words="28000: no")
+    assert kinds(record_of(end="server_lost", sessions=none)) == ["refused"]
+    assert kinds(record_of(end="interrupted")) == ["interrupted"]
+
+
+def test_a_database_that_lacks_a_table_is_the_wrong_one():
+    record = with_errors(error("new", now="42P01", count=12))
+    told = judge(record)
+    assert kinds(record) == ["wrong_database", "more_errors"]
+    assert told.sentence.startswith(
+        "The database lacks what 12 statements name (42P01: the server's words): "
+    )
+    assert judge(with_errors(error("same", now="42P01", captured="42P01"))).ok
+
+
+def test_the_ddl_that_was_left_out_is_thought_of():
+    record = with_errors(error("new", now="42P01", count=12))
+    classes = {"ddl": ReplayAccount(captured=3, ok=0, failed=0, skipped={"ddl": 3}), **WELL.classes}
+    told = judge(replace(record, classes=classes))
+    assert "3 statements of DDL were left out: --allow ddl" in told.faults[0].next
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind"),
+    [
+        ({"empty_writes": 201}, ["empty_database"]),
+        ({"empty_writes": 200}, []),
+        ({"empty_reads": 450}, []),  # a queue that is polled
+        ({"empty_reads": 451}, ["empty_database"]),
+        ({"empty_writes": 201, "empty_reads": 251}, ["empty_database"]),
+        ({"writes": 9, "empty_writes": 9}, []),
+        ({"compared": 100, "equal": 49}, ["other_rows"]),
+        ({"compared": 100, "equal": 50}, []),
+    ],
+)
+def test_a_database_is_empty_or_another_where_most_rows_say_so(rows, kind):
+    assert kinds(record_of(rows=replace(ROWS, **rows))) == kind
+
+
+def test_lost_and_refused_sessions():
+    sessions = replace(SESSIONS, lost=2, refused=1, words="53300: too many clients")
+    skipped = ReplayAccount(captured=3, ok=0, failed=0, skipped={"no_connection": 3})
+    told = judge(record_of(sessions=sessions, classes={**WELL.classes, "insert": skipped}))
+    assert told.faults[0].kind == "lost_sessions"
+    assert "1 connection was refused and 2 connections were lost (53300: " in told.sentence
+
+
+def test_who_was_refused_at_first_was_not_at_work_meanwhile():
+    told = judge(record_of(sessions=replace(SESSIONS, refused=5)))
+    assert told.sentence.startswith("5 connections were refused: ")
+
+
+def test_more_errors_of_a_code_than_captured():
+    told = judge(with_errors(error("new", now="23505", count=3), error("gone", captured="40001")))
+    assert told.faults[0].kind == "more_errors"
+    assert told.sentence == (
+        "More errors than in the capture: 3 of 23505: 1,100 of 1,100 statements were sent, "
+        "3 new errors"
+    )
+
+
+def test_errors_that_only_moved_are_not_more():
+    moved = with_errors(
+        error("new", now="40001", count=3),
+        error("gone", captured="40001", count=3),
+        error("same", now="23505", captured="23505", count=50),
+    )
+    assert judge(moved).ok
+    assert "3 new errors" in judge(moved).sentence
+
+
+def test_another_code_is_more_of_that_code():
+    record = with_errors(error("other", now="25P02", captured="23505", count=2))
+    assert errors_beyond(record.errors) == {"25P02": 2}
+    assert "2 errors of another code than captured" in judge(record).sentence
+
+
+def test_a_log_without_codes_may_have_had_any():
+    gone = error("gone", captured="?????", count=2)
+    assert judge(with_errors(error("new", now="23505", count=2), gone)).ok
+    beyond = with_errors(error("new", now="23505", count=3), gone)
+    assert errors_beyond(beyond.errors) == {"23505": 1}
+
+
+def test_errors_beyond_the_examples_count_too():
+    record = with_errors(error("new", now="23505"), error("gone", captured="23505"), new=40)
+    assert errors_beyond(record.errors) == {"other codes": 39}
+    assert kinds(record) == ["more_errors"]
+
+
+def test_statements_without_an_answer():
+    assert kinds(with_errors(unanswered=2)) == ["more_errors"]
+
+
+def test_a_commit_that_was_a_rollback():
+    record = record_of(commits=ReplayCommits(captured=100, committed=97, rolled_back=5))
+    assert kinds(record) == ["rolled_back"]
+    assert judge(record).sentence.startswith("3 transactions of 100 that were committed")
+
+
+def test_several_rounds_are_as_the_worst_of_them():
+    lost = record_of(end="server_lost", words="gone")
+    interrupted = record_of(end="interrupted")
+    told = judge_rounds([WELL, interrupted, lost])
+    assert told.sentence.startswith(
+        "In 2 of 3 rounds something went wrong; in round 3: The server was lost"
+    )
+    assert not told.ok
+    assert judge_rounds([WELL, WELL]).ok
+    assert judge_rounds([lost]).sentence == judge(lost).sentence
+    with pytest.raises(ValueError, match="no round"):
+        judge_rounds([])
+
+
+def test_faults_come_the_gravest_first():
+    everything = replace(
+        with_errors(error("new", now="42P01", count=12), unanswered=1),
+        classes={
+            "select": ReplayAccount(captured=9, ok=1, failed=0, not_reached=3),
+            "update": ReplayAccount(captured=1, ok=0, failed=0, not_reached=1),
+        },
+        rows=replace(ROWS, empty_writes=400, compared=10, equal=0),
+        sessions=replace(SESSIONS, lost=1),
+        commits=ReplayCommits(captured=100, committed=97, rolled_back=5),
+    )
+    found = kinds(everything)
+    assert found == sorted(found, key=KINDS.index)
+    assert len(found) == 8
+
+
+DIFFERS = ReplayContent(
+    against=CAPTURE,
+    file="prod.trace.rows",
+    tables=5,
+    rows=5_000,
+    different=[
+        TableDifference(
+            name="public.orders",
+            rows_captured=600,
+            rows_now=600,
+            rows_different=36,
+            columns={"seen": 36, "note": 2},
+        ),
+        TableDifference(
+            name="public.lines", rows_captured=1_200, rows_now=1_190, rows_different=10
+        ),
+    ],
+)
+
+
+def test_other_rows_than_the_captured_ones_are_a_fault():
+    told = judge(record_of(content=DIFFERS))
+    assert [fault.kind for fault in told.faults] == ["other_content"]
+    assert told.sentence.startswith(
+        "Rows differ from the capture's in 2 of 5 tables: 36 of 600 rows of public.orders (seen, "
+        "note), 10 of 1,200 rows of public.lines, of which there are 1,190, not 1,200"
+    )
+
+
+def test_rounds_that_leave_other_rows_are_no_fault():
+    assert judge(record_of(content=replace(DIFFERS, against=REPLAY))).ok
+    assert judge(record_of(content=ReplayContent(reason="nothing tells"))).ok
+
+
+def test_a_doubt_is_settled_where_every_table_holds_the_captured_rows():
+    ids = ReplayIds(mode="infer", classes=[], doubtful_uses=3)
+    same = replace(DIFFERS, different=[])
+    assert judge(record_of(ids=ids, content=same)).ok
+    for unsettled in (
+        replace(same, not_compared={"public.large": "beyond 256 MiB of tables"}),
+        replace(same, against=REPLAY),
+        ReplayContent(reason="nothing tells"),
+    ):
+        told = judge(record_of(ids=ids, content=unsettled))
+        assert [fault.kind for fault in told.faults] == ["doubtful_ids"]
+
+
+def test_ids_that_were_sent_as_captured_leave_a_doubt():
+    assert judge(record_of(ids=ReplayIds(mode="infer", classes=[]))).ok
+    told = judge(record_of(ids=ReplayIds(mode="infer", classes=[], doubtful_uses=3)))
+    assert [fault.kind for fault in told.faults] == ["doubtful_ids"]
+    assert told.sentence.startswith("Rows may differ from the capture's: 3 values")
+    assert judge(record_of(ids=ReplayIds(mode="off", classes=[], doubtful_uses=3))).ok

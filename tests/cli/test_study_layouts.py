@@ -18,8 +18,8 @@ from seatrial.cli.study_command import plan_of, show_or_measure
 from seatrial.errors import StudyError, UsageError
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
+from seatrial.study.layouts.layout import Drives
 from seatrial.study.load import study_to_mapping
-from seatrial.trials.layouts.study.layout import Drives
 
 REPOSITORY = Path(__file__).parents[2]
 NO_PROGRAMS = {"PATH": "/nonexistent"}

@@ -11,7 +11,7 @@ from measure.fake_recorder import FakeRecorder
 from seatrial.measure.rounds import interleaved
 from seatrial.stats.estimates import settled
 from seatrial.study.estimate import cell_time_s
-from seatrial.trials.layouts.study import cost as layout_cost
+from seatrial.study.layouts import cost as layout_cost
 
 BATCH_S = 0.4
 """How long the batch takes, far below the hour after which it would be ended."""

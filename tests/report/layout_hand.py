@@ -27,7 +27,7 @@ from seatrial.results.model import (
     Verification,
 )
 from seatrial.study.cell import Cell
-from seatrial.trials.layouts.study.layout import LayoutSpec
+from seatrial.study.layouts.layout import LayoutSpec
 
 KIB = 1024
 GIB = 1024**3

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from seatrial.study.access import CLASSIC
 from seatrial.study.cell import Cell
-from seatrial.trials.io.study.access import CLASSIC
 from study.builders import plan_of
 
 MIB = 1 << 20

@@ -14,6 +14,7 @@ import pytest
 import seatrial
 from seatrial.errors import StudyError
 from seatrial.study.estimate import estimate
+from seatrial.study.layouts.drives import DriveInfo
 from seatrial.study.load import BUILTIN, find_study, load_study, shipped_studies
 from seatrial.study.model import TargetInfo
 from seatrial.study.override import override
@@ -22,7 +23,6 @@ from seatrial.study.render import render_plan
 from seatrial.study.units import format_size
 from seatrial.trials.database.study.cost import data_bytes
 from seatrial.trials.database.study.workloads import spec_of
-from seatrial.trials.layouts.study.drives import DriveInfo
 
 ROOT = Path(__file__).resolve().parents[2]
 GIB = 1 << 30

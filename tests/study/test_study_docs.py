@@ -10,13 +10,14 @@ from typing import get_args
 import msgspec
 import pytest
 
+from seatrial.study.access import CLASSIC, AccessLine, AccessSpecification, SizeShare
+from seatrial.study.layouts.failure import Failure
+from seatrial.study.layouts.layout import Drives, Layout
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan
 from seatrial.study.sampled import Sampled
 from seatrial.study.schema import Budget, Rounds, Study, Target
-from seatrial.study.thresholds import LATENCIES, QUANTITIES
-from seatrial.trials.io.study.access import CLASSIC, AccessLine, AccessSpecification, SizeShare
-from seatrial.trials.io.study.simulated import (
+from seatrial.study.simulated import (
     BurstCredit,
     DeviceModel,
     Gap,
@@ -24,9 +25,8 @@ from seatrial.trials.io.study.simulated import (
     Span,
     WriteCache,
 )
+from seatrial.study.thresholds import LATENCIES, QUANTITIES
 from seatrial.trials.io.study.workloads import DatabaseWorkload, Workload
-from seatrial.trials.layouts.study.failure import Failure
-from seatrial.trials.layouts.study.layout import Drives, Layout
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs/study-file.md").read_text()
 EXAMPLES = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)

@@ -15,10 +15,10 @@ from seatrial.machine.file import check_space
 from seatrial.machine.guard import inspect
 from seatrial.machine.marker import folder_name
 from seatrial.machine.resolve import ResolvedTarget, TargetKind, resolve
+from seatrial.study.layouts.drives import DriveInfo, planned_drives
 from seatrial.study.model import Plan, TargetInfo
 from seatrial.study.schema import Study, Target
 from seatrial.trials.database.study.workloads import OnDatabase
-from seatrial.trials.layouts.study.drives import DriveInfo, planned_drives
 
 
 def with_absolute_paths(study: Study) -> Study:

@@ -14,8 +14,8 @@ from seatrial.measure.recorder import Recorder
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, load_line_s, prefill_bytes
+from seatrial.study.layouts import cost as layout_cost
 from seatrial.trials.database.study.workloads import is_of_database
-from seatrial.trials.layouts.study import cost as layout_cost
 
 NOTHING: Final[Mapping[str, float]] = {}
 AS_LONG_AS_IT_TAKES: Final = ("batch", "replay")

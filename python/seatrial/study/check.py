@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from seatrial.study.access import CLASSIC, AccessLine
+from seatrial.study.layouts.check import databases_on_layouts, drives, layouts
+from seatrial.study.layouts.check_failures import failures
 from seatrial.study.names import NAME, NAME_RULE
 from seatrial.study.problems import MisfitError, suggestion
 from seatrial.study.sampled import Sampled
 from seatrial.study.schema import Study
 from seatrial.study.selection import labels_by_name, labels_of
+from seatrial.study.simulated import DeviceModel
 from seatrial.study.values import many, only
 from seatrial.trials.database.study.check import database_targets, database_workloads
 from seatrial.trials.database.study.workloads import Batch, OnDatabase
-from seatrial.trials.io.study.access import CLASSIC, AccessLine
-from seatrial.trials.io.study.simulated import DeviceModel
 from seatrial.trials.io.study.workloads import (
     Commit,
     Copy,
@@ -31,8 +33,6 @@ from seatrial.trials.io.study.workloads import (
     Sequential,
     WorkloadBase,
 )
-from seatrial.trials.layouts.study.check import databases_on_layouts, drives, layouts
-from seatrial.trials.layouts.study.check_failures import failures
 from seatrial.trials.loadline.study import LATENCY_EXPECTED, SAMPLES_MIN, parse_latency_ns
 
 Check = Callable[[Study], Iterator[MisfitError]]

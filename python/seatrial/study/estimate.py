@@ -8,14 +8,14 @@ import msgspec
 
 from seatrial.errors import StudyError
 from seatrial.study.cell import Cell
+from seatrial.study.layouts import cost as layout_cost
+from seatrial.study.layouts.drives import parse_drives
 from seatrial.study.model import Plan, PlanEstimate
 from seatrial.study.plan import is_done_once, writes
 from seatrial.study.units import format_size
 from seatrial.trials.database.study import cost as database_cost
 from seatrial.trials.database.study.workloads import DatabaseSpec, is_of_database, spec_of
 from seatrial.trials.io.study.workloads import Loadline
-from seatrial.trials.layouts.study import cost as layout_cost
-from seatrial.trials.layouts.study.drives import parse_drives
 from seatrial.trials.loadline.study import LOADLINE, SAMPLES_MAX
 
 OVERHEAD_S: Final = 0.05  # opening, starting threads, draining, and committing the sample

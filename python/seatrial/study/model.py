@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 
 from seatrial.study.cell import Cell
+from seatrial.study.layouts.drives import DriveInfo
+from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.study.schema import Study
-from seatrial.trials.layouts.study.drives import DriveInfo
-from seatrial.trials.layouts.study.layout import LayoutSpec
 
 TRIAL_FILE: Final = "trial.dat"
 COPY_FILE: Final = "copy.dat"

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from seatrial.study.cell import Cell
+from seatrial.study.layouts.failure import Failure
 from seatrial.study.model import PlannedTarget
 from seatrial.study.schema import Study
 from seatrial.study.units import format_seconds
 from seatrial.study.values import many
 from seatrial.trials.database.study.workloads import MAX, Batch, Replay, is_of_database, spec_of
 from seatrial.trials.io.study.workloads import Loadline, Matrix
-from seatrial.trials.layouts.study.failure import Failure
 from seatrial.trials.loadline.study import SAMPLES_MAX
 from seatrial.trials.replay.study.cells import ASSUMED_STATEMENTS_PER_S
 from seatrial.trials.replay.study.trace_facts import trace_facts

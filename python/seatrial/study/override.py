@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from seatrial.errors import StudyError
+from seatrial.study.layouts.override_drives import given_drives, sized_layouts
 from seatrial.study.load import recheck
 from seatrial.study.override_targets import placed
 from seatrial.study.schema import Budget, Rounds, Study, Target
@@ -23,7 +24,6 @@ from seatrial.trials.io.study.workloads import (
     Workload,
     WorkloadBase,
 )
-from seatrial.trials.layouts.study.override_drives import given_drives, sized_layouts
 
 WrittenSize = str | int
 """Bytes, or text with a unit, such as ``4GiB``."""

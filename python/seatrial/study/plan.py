@@ -12,6 +12,9 @@ import msgspec
 from seatrial.errors import AlignmentError, DirectError, SpaceError, StudyError
 from seatrial.study.cell import Cell
 from seatrial.study.cells import cells_of
+from seatrial.study.layouts.cost import require_room_for_databases
+from seatrial.study.layouts.drives import DriveInfo
+from seatrial.study.layouts.targets import drives_of, layout_targets, notes_on_layouts
 from seatrial.study.model import (
     COPY_FILE,
     LOG_FILE,
@@ -30,9 +33,6 @@ from seatrial.study.thresholds import selectable
 from seatrial.study.units import format_size
 from seatrial.trials.database.study.workloads import OnDatabase, is_of_database
 from seatrial.trials.io.study.workloads import Copy, Fill, IoWorkload, Loadline, Workload
-from seatrial.trials.layouts.study.cost import require_room_for_databases
-from seatrial.trials.layouts.study.drives import DriveInfo
-from seatrial.trials.layouts.study.targets import drives_of, layout_targets, notes_on_layouts
 from seatrial.trials.loadline.study import LOADLINE
 
 CELLS_MAX: Final = 10_000

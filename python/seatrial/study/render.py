@@ -8,6 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.cells import usual_factors
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate, target_write_bytes
+from seatrial.study.layouts.render import (
+    COLUMNS,
+    building_lines,
+    command_lines,
+    hanging_lines,
+    layout_lines,
+)
 from seatrial.study.model import Plan, PlanEstimate, PlannedTarget
 from seatrial.study.sampled import REBUILD_LIMIT
 from seatrial.study.units import format_factor, format_seconds, format_size
@@ -15,13 +22,6 @@ from seatrial.trials.database.study.cells import OWN_FACTORS, usual_database_fac
 from seatrial.trials.database.study.cost import ASSUMED_WRITES, database_cells
 from seatrial.trials.database.study.workloads import is_of_database, spec_of
 from seatrial.trials.io.study.shapes import Factors
-from seatrial.trials.layouts.study.render import (
-    COLUMNS,
-    building_lines,
-    command_lines,
-    hanging_lines,
-    layout_lines,
-)
 from seatrial.trials.replay.study.render import replay_sample, trace_words
 
 _HEADINGS: tuple[str, ...] = ("workload", "cells", "a sample", "a round", "writes at most", "what")

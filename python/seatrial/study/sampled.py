@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, field
 
+from seatrial.study.layouts.failure import Failure, Failures
 from seatrial.study.values import ONE, Seconds
-from seatrial.trials.layouts.study.failure import Failure, Failures
 
 REBUILD_LIMIT: Final = "rebuild_limit_kib_per_s"
 """Key of a workload, factor of its cells, and key of their specification."""

@@ -7,12 +7,12 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, field
 
+from seatrial.study.access import AccessSpecification
+from seatrial.study.layouts.layout import Drives, Layout
+from seatrial.study.simulated import DeviceModel
 from seatrial.study.thresholds import Thresholds
 from seatrial.study.values import Seconds, Size
-from seatrial.trials.io.study.access import AccessSpecification
-from seatrial.trials.io.study.simulated import DeviceModel
 from seatrial.trials.io.study.workloads import Workload
-from seatrial.trials.layouts.study.layout import Drives, Layout
 
 DEFAULT_SEED: Final = 20090220  # the day on which "One DVD per second" appeared
 DEFAULT_LABEL: Final = "trial"

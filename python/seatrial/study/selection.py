@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from seatrial.study.layouts.layout import LayoutSpec, variants
 from seatrial.study.model import PlannedTarget
 from seatrial.study.sampled import Sampled
 from seatrial.study.schema import Study
-from seatrial.trials.layouts.study.layout import LayoutSpec, variants
 
 
 def runs_on(workload: Sampled, target: PlannedTarget) -> bool:

@@ -18,13 +18,13 @@ import pytest
 from seatrial.errors import TargetError
 from seatrial.machine.signatures import read_signatures
 from seatrial.machine.undo import UndoJournal, clean
+from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.trials.layouts.build.alignment import check_alignment
 from seatrial.trials.layouts.build.backend import Backend, Built
 from seatrial.trials.layouts.build.build import build, destroy, run_steps, undo_steps, wait_synced
 from seatrial.trials.layouts.build.md_superblock import array_uuid
 from seatrial.trials.layouts.build.registry import backend
 from seatrial.trials.layouts.build.wrapping import rewired, wrap
-from seatrial.trials.layouts.study.layout import LayoutSpec, assigned
 
 RUN = "20261121-074500-3fa2"
 NAME = f"seatrial-{RUN}-1"
@@ -168,7 +168,7 @@ def test_bare_drives_side_by_side_are_cleared_of_their_file_systems(disks):
 
 KILLED = """
     import os, signal, subprocess, sys
-    from seatrial.trials.layouts.study.layout import LayoutSpec, assigned
+    from seatrial.study.layouts.layout import LayoutSpec, assigned
     from seatrial.trials.layouts.build.build import build
     from seatrial.machine.undo import UndoJournal
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from seatrial.machine.signatures import read_signatures
 from seatrial.machine.undo import UndoJournal, clean
+from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.trials.layouts.build.build import build
 from seatrial.trials.layouts.build.registry import backend
 from seatrial.trials.layouts.build.wrapping import rewired, wrap
-from seatrial.trials.layouts.study.layout import LayoutSpec, assigned
 from trials.layouts.build.killing import kills, kills_on_the_way
 
 RUN = "20261121-074500-3fa2"

@@ -14,11 +14,11 @@ from seatrial.machine.guard import inspect
 from seatrial.machine.signatures import read_signatures
 from seatrial.machine.undo import UndoJournal, clean
 from seatrial.results.store import ResultsFile
+from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.trials.layouts.build import registry
 from seatrial.trials.layouts.build.backends import __path__ as backends_path
 from seatrial.trials.layouts.build.build import build, destroy
 from seatrial.trials.layouts.build.wrapping import rewired, wrap
-from seatrial.trials.layouts.study.layout import LayoutSpec, assigned
 
 RUN = "20261121-074500-3fa2"
 NAME = f"seatrial-{RUN}-1"

@@ -12,6 +12,7 @@ import pytest
 from seatrial.errors import TargetError
 from seatrial.machine.undo import UndoJournal
 from seatrial.machine.undoers import UNDOERS
+from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.trials.layouts.build.deeds import can_fail, fail_drive
 from seatrial.trials.layouts.build.wrapping import (
     make_bad,
@@ -23,7 +24,6 @@ from seatrial.trials.layouts.build.wrapping import (
     wrapping_notes,
     wrapping_obstacle,
 )
-from seatrial.trials.layouts.study.layout import LayoutSpec, assigned
 
 
 def spec_of(**more) -> LayoutSpec:

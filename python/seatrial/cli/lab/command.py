@@ -115,9 +115,9 @@ def lab_study(name: str, disks: str, **changes: Any) -> Study:  # noqa: ANN401 -
     import msgspec  # noqa: PLC0415 - not for --help
 
     from seatrial.errors import StudyError  # noqa: PLC0415
+    from seatrial.study.layouts.layout import Drives  # noqa: PLC0415
     from seatrial.study.load import load_study, recheck  # noqa: PLC0415
     from seatrial.study.override import override  # noqa: PLC0415
-    from seatrial.trials.layouts.study.layout import Drives  # noqa: PLC0415
 
     study = override(load_study(name), **changes)
     if not study.layouts:

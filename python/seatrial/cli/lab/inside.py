@@ -80,8 +80,8 @@ def measure(folder: Path) -> End:
     from seatrial.cli.study_command import plan_for  # noqa: PLC0415
     from seatrial.measure.run import RunRequest, execute  # noqa: PLC0415
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
+    from seatrial.study.layouts.layout import Drives  # noqa: PLC0415
     from seatrial.study.load import recheck, study_from_mapping  # noqa: PLC0415
-    from seatrial.trials.layouts.study.layout import Drives  # noqa: PLC0415
 
     order = msgspec.json.decode((folder / _ORDER).read_bytes(), type=Order)
     study = study_from_mapping(order.study, "the study")

@@ -32,10 +32,10 @@ from seatrial.machine.marker import new_run_id
 from seatrial.results.copying import bring_run, copy_run
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
+from seatrial.study.layouts.drives import parse_drives
 from seatrial.study.load import study_to_mapping
 from seatrial.study.model import Plan
 from seatrial.study.schema import Study
-from seatrial.trials.layouts.study.drives import parse_drives
 
 _LOCK: Final = "lock"
 _SUFFIX: Final = ".lab-"

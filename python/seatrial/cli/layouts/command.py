@@ -178,9 +178,9 @@ def _variants(study: Study, label: str | None) -> list[Variant]:
     """Return the variants of a study, or the one of a label."""
     from seatrial.cli.layouts.text import describe  # noqa: PLC0415 - not for --help
     from seatrial.cli.places import drives_info  # noqa: PLC0415
+    from seatrial.study.layouts.targets import drives_of  # noqa: PLC0415
     from seatrial.study.problems import suggestion  # noqa: PLC0415
     from seatrial.study.selection import all_variants  # noqa: PLC0415
-    from seatrial.trials.layouts.study.targets import drives_of  # noqa: PLC0415
 
     specs = list(all_variants(study))
     chosen = [spec for spec in specs if label in (None, spec.label)]

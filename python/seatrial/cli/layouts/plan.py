@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.errors import UsageError
+from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.study.model import Plan
 from seatrial.trials.layouts.build.build import commands_of
 from seatrial.trials.layouts.build.names import array_name
 from seatrial.trials.layouts.build.registry import check
-from seatrial.trials.layouts.study.layout import LayoutSpec, assigned
 
 PLANNED_RUN: Final = "RUN"
 """Stands in shown commands for the run, which has no name before it begins."""

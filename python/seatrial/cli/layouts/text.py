@@ -13,14 +13,14 @@ from seatrial.cli.layouts.plan import PLANNED_RUN
 from seatrial.errors import SeatrialError
 from seatrial.report.table import NO_FIGURE, Table, as_text
 from seatrial.stats.wording import format_duration_s, format_plural, format_size, moment
+from seatrial.study.layouts.drives import DriveInfo
+from seatrial.study.layouts.layout import Assigned, LayoutSpec, assigned
+from seatrial.study.layouts.targets import usable_bytes
+from seatrial.study.layouts.text import layout_text
 from seatrial.trials.layouts.build import registry
 from seatrial.trials.layouts.build.build import commands_of
 from seatrial.trials.layouts.build.names import array_name
 from seatrial.trials.layouts.build.standing import Standing
-from seatrial.trials.layouts.study.drives import DriveInfo
-from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec, assigned
-from seatrial.trials.layouts.study.targets import usable_bytes
-from seatrial.trials.layouts.study.text import layout_text
 
 WIDTH: Final = 100
 _INDENT_MIN: Final = 13

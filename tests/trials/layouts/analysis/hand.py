@@ -6,7 +6,7 @@ import msgspec
 
 from seatrial.findings.summary import summarise, summarise_cell
 from seatrial.results.model import ArrayEvent, LayoutRecord, Outcome, Series, Verification
-from seatrial.trials.layouts.study.layout import LayoutSpec
+from seatrial.study.layouts.layout import LayoutSpec
 from stats.builders import cell_of as plain_cell
 from stats.builders import run_of
 from stats.builders import sample_of as builders_sample

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec, assigned
+from seatrial.study.layouts.layout import Assigned, LayoutSpec, assigned
 
 NAME = "seatrial-20261121-074500-3fa2-1"
 DRIVES = [f"/dev/sd{letter}" for letter in "abcdefgh"]

@@ -13,13 +13,13 @@ from machine.conftest import MIB, need_command
 from machine.loops import loops_over
 from seatrial.errors import TargetError
 from seatrial.machine.undo import UndoJournal
+from seatrial.study.layouts.layout import Drives, LayoutSpec, assigned
 from seatrial.trials.layouts.build import build
 from seatrial.trials.layouts.build.backends.btrfs import BACKEND, read_fsid, undo_btrfs
 from seatrial.trials.layouts.build.deeds import can_fail, fail_drive
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.registry import require
 from seatrial.trials.layouts.measure.spoil import choose_blocks, rot
-from seatrial.trials.layouts.study.layout import Drives, LayoutSpec, assigned
 
 DRIVE = "192M"
 

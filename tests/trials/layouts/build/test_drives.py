@@ -11,10 +11,10 @@ from machine.loops import loops_over
 from seatrial.errors import RefusedError, SpaceError, StudyError, TargetError
 from seatrial.machine import guard, uses
 from seatrial.machine.undo import UndoJournal
+from seatrial.study.layouts.layout import Drives
 from seatrial.trials.layouts.build import drives as drives_module
 from seatrial.trials.layouts.build.deeds import can_fail, fail_drive
 from seatrial.trials.layouts.build.drives import OpenDrives, looked_at
-from seatrial.trials.layouts.study.layout import Drives
 
 
 @pytest.fixture

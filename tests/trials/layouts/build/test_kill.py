@@ -10,10 +10,10 @@ import pytest
 
 from machine.conftest import need_command
 from seatrial.machine.undo import UndoJournal, clean
+from seatrial.study.layouts.layout import Drives, LayoutSpec, assigned
 from seatrial.trials.layouts.build.backends.btrfs import BACKEND
 from seatrial.trials.layouts.build.build import build
 from seatrial.trials.layouts.build.drives import OpenDrives
-from seatrial.trials.layouts.study.layout import Drives, LayoutSpec, assigned
 from trials.layouts.build.killing import kills, kills_on_the_way
 
 pytestmark = pytest.mark.root

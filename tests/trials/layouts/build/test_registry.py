@@ -8,10 +8,10 @@ import pytest
 
 from seatrial.errors import StudyError, TargetError
 from seatrial.machine.undoers import UNDOERS
+from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.trials.layouts.build import registry
 from seatrial.trials.layouts.build.backend import Program
 from seatrial.trials.layouts.build.backends import __path__ as backends_path
-from seatrial.trials.layouts.study.layout import LayoutSpec
 
 
 def spec_of(backend="btrfs", level="raid1", drives=2, **more):

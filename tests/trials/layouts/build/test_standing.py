@@ -10,9 +10,9 @@ from seatrial.errors import RefusedError, UsageError
 from seatrial.machine.fingerprint.tree import SystemTree
 from seatrial.machine.marker import write_marker
 from seatrial.machine.undo import Kept, UndoJournal, clean
+from seatrial.study.layouts.layout import Layout, assigned, variants
 from seatrial.trials.layouts.build.backend import Built, Construction
 from seatrial.trials.layouts.build.standing import all_standing, destroy, find_standing, keep
-from seatrial.trials.layouts.study.layout import Layout, assigned, variants
 
 DRIVES = ["/dev/loop1", "/dev/loop2", "/dev/loop3"]
 

@@ -11,13 +11,13 @@ import pytest
 from machine.conftest import MIB
 from machine.zfs_daemon import answering_zfs
 from seatrial.machine.undo import UndoJournal
+from seatrial.study.layouts.layout import Drives, LayoutSpec, assigned
 from seatrial.trials.layouts.build import build
 from seatrial.trials.layouts.build.backends.zfs import BACKEND, undo_zfs
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.registry import check, require
 from seatrial.trials.layouts.build.zfs_status import parse_status
 from seatrial.trials.layouts.measure.spoil import choose_blocks, rot
-from seatrial.trials.layouts.study.layout import Drives, LayoutSpec, assigned
 
 OLD_SPARE = """\
   pool: seatrial-x

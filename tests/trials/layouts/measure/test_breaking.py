@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import pytest
 
 from seatrial.errors import TargetError
+from seatrial.study.layouts.failure import Failure
 from seatrial.trials.layouts.build.backend import ArrayState
 from seatrial.trials.layouts.measure import breaking as breaking_module
 from seatrial.trials.layouts.measure.breaking import Breaking
 from seatrial.trials.layouts.measure.watch import Watch
-from seatrial.trials.layouts.study.failure import Failure
 
 SOON = Failure(after_s=0.1)
 LATER = Failure(after_s=0.3, deed="scrub")

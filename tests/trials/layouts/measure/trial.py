@@ -12,10 +12,10 @@ from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
 from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
+from seatrial.study.layouts.drives import planned_drives
 from seatrial.study.load import parse_study
 from seatrial.study.model import Plan
 from seatrial.study.plan import make_plan
-from seatrial.trials.layouts.study.drives import planned_drives
 
 
 class Stages(Silent):

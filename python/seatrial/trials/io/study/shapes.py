@@ -10,11 +10,11 @@ from typing import Any, Final
 import msgspec
 
 from seatrial import _core
+from seatrial.study.access import CLASSIC, AccessLine, AccessSpecification
 from seatrial.study.cell import FactorValue
 from seatrial.study.model import COPY_FILE, LOG_FILE, TRIAL_FILE, PlannedTarget
 from seatrial.study.schema import Study
 from seatrial.study.values import many
-from seatrial.trials.io.study.access import CLASSIC, AccessLine, AccessSpecification
 from seatrial.trials.io.study.workloads import (
     Commit,
     Concurrent,

@@ -19,12 +19,12 @@ from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import counted, estimate_of_rounds
 from seatrial.stats.model import CellSummary
 from seatrial.study.cell import Cell
+from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.trials.database.study.workloads import is_of_database
 from seatrial.trials.layouts.analysis.model import Accounting, MemberWork, Rule
 from seatrial.trials.layouts.analysis.phases import Span, spans_within
 from seatrial.trials.layouts.analysis.rules import full_stripe_bytes, read_rule, write_rule
 from seatrial.trials.layouts.analysis.samples import layout_of, leg_of, variant
-from seatrial.trials.layouts.study.layout import LayoutSpec
 
 COMPLETED_MIN: Final = 100
 """Fewer operations of a round say little beside what the array writes of its own accord."""

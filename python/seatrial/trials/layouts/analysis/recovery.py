@@ -13,12 +13,12 @@ from seatrial.stats.estimates import counted, estimate_of_rounds
 from seatrial.stats.model import CellSummary
 from seatrial.stats.timeline import NS_PER_S
 from seatrial.stats.wording import format_duration_s
+from seatrial.study.layouts.layout import FILESYSTEMS, LayoutSpec
 from seatrial.study.sampled import REBUILD_LIMIT
 from seatrial.trials.layouts.analysis.course import course_of, lowest_shares, phase_figures
 from seatrial.trials.layouts.analysis.model import LimitRow, LimitTable, Recovery
 from seatrial.trials.layouts.analysis.phases import DEEDS, missing_at_end, missing_max, spans_of
 from seatrial.trials.layouts.analysis.samples import is_breaking_summary, layout_of, variant
-from seatrial.trials.layouts.study.layout import FILESYSTEMS, LayoutSpec
 
 INVARIANT: Final = "invariant_holds"
 """What a database's driver tells of the sums of pgbench's tables: 1 where they agree."""

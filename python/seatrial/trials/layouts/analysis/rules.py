@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.trials.layouts.analysis.model import Rule
-from seatrial.trials.layouts.study.layout import LayoutSpec
 
 PAGE_BYTES: Final = 4096
 """Height of a row of a parity array (``STRIPE_SIZE``)."""

@@ -11,8 +11,8 @@ from seatrial.results.model import LayoutRecord
 from seatrial.stats.broken import is_breaking, is_broken
 from seatrial.stats.model import CellSummary
 from seatrial.study.cell import FactorValue
+from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.trials.layouts.analysis.model import Variant
-from seatrial.trials.layouts.study.layout import LayoutSpec
 
 BESIDE_FACTORS: Final = (
     *("stripe_kib", "mkfs_options", "mount_options", "logs", "caches", "size_bytes"),

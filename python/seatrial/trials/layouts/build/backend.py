@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 from seatrial.errors import TargetError
 from seatrial.machine.undoer import Undoer
-from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
+from seatrial.study.layouts.layout import Assigned, LayoutSpec
 
 COMMAND_PATIENCE_S: Final = 300.0
 

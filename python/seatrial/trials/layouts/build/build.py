@@ -19,13 +19,13 @@ from seatrial.machine.marker import write_marker
 from seatrial.machine.sysblock import node_by_number
 from seatrial.machine.undo import UndoJournal, Undone
 from seatrial.machine.undoer import Outcome
+from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build import filesystems, tuning
 from seatrial.trials.layouts.build.backend import ArrayState, Built, Construction, Step
 from seatrial.trials.layouts.build.names import mount_folder, run_of
 from seatrial.trials.layouts.build.registry import backend as backend_of
 from seatrial.trials.layouts.build.running import require_program, run_step
 from seatrial.trials.layouts.build.wrapping import rewired, wrapping_commands
-from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
 
 SYNC_PATIENCE_S: Final = 48 * 3600.0
 """Longest wait for a first synchronisation; a drive of 20 TB takes about a day and a half."""

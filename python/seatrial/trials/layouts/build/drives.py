@@ -20,9 +20,9 @@ from seatrial.machine.guard import DeviceState, bearing, inspect, require_permit
 from seatrial.machine.loop import LoopDevice, attach, detach, truncate_backing
 from seatrial.machine.undo import UndoJournal, Undone
 from seatrial.machine.uses import Survey, exclusive_use, uses_of_device
+from seatrial.study.layouts.drives import DriveInfo, parse_drives
+from seatrial.study.layouts.layout import Drives
 from seatrial.trials.layouts.build.running import run_checked
-from seatrial.trials.layouts.study.drives import DriveInfo, parse_drives
-from seatrial.trials.layouts.study.layout import Drives
 
 _USES_SHOWN_MAX: Final = 2
 

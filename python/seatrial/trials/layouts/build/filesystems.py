@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.machine.undoer import Result, Undoer, failed, foreign, gone, undone
+from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.study.units import format_size
 from seatrial.trials.layouts.build.backend import Program, Step
 from seatrial.trials.layouts.build.names import LABEL_MAX, identity, shortened
 from seatrial.trials.layouts.build.running import attempt, run_checked
-from seatrial.trials.layouts.study.layout import LayoutSpec
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB

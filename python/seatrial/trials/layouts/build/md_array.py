@@ -15,13 +15,13 @@ from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.layers import sectors_bytes
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.undoer import Result, Undoer, comes_true, failed, gone, undone
+from seatrial.study.layouts.levels import LEVELS
 from seatrial.trials.layouts.build.backend import ArrayState, Program, Step
 from seatrial.trials.layouts.build.failing import answers
 from seatrial.trials.layouts.build.md_superblock import array_uuid
 from seatrial.trials.layouts.build.names import MD_NAME_MAX, identity, shortened
 from seatrial.trials.layouts.build.running import attempt, run_checked
 from seatrial.trials.layouts.build.tuning import setting_step
-from seatrial.trials.layouts.study.levels import LEVELS
 
 PROGRAM: Final = Program(name="mdadm", package="mdadm")
 LEVELS_OF_MD: Final = ("raid0", "raid1", "raid10", "raid5", "raid6")

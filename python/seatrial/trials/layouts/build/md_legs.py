@@ -6,11 +6,11 @@ from typing import Final
 
 from seatrial.errors import TargetError
 from seatrial.machine.undoer import comes_true
+from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build import md_array
 from seatrial.trials.layouts.build.backend import ArrayState, Built, Step
 from seatrial.trials.layouts.build.deeds import fail_drive
 from seatrial.trials.layouts.build.failing import answers
-from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
 
 _SPARE_PATIENCE_S: Final = 10.0
 

@@ -18,10 +18,10 @@ from seatrial.errors import StudyError, TargetError
 from seatrial.machine.fingerprint.tree import program_path
 from seatrial.machine.undoer import Undoer
 from seatrial.program import with_root
+from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.trials.layouts.build import backends as _folder
 from seatrial.trials.layouts.build.backend import Backend
 from seatrial.trials.layouts.build.wrapping import wrapping_obstacle
-from seatrial.trials.layouts.study.layout import LayoutSpec
 
 
 @functools.cache

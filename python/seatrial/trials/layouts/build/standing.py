@@ -17,6 +17,7 @@ from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.guard import inspect
 from seatrial.machine.marker import new_run_id
 from seatrial.machine.undo import Kept, UndoJournal, Undone, kept_journals
+from seatrial.study.layouts.layout import Assigned, Drives, LayoutSpec, assigned
 from seatrial.trials.layouts.build import registry
 from seatrial.trials.layouts.build.alignment import check_alignment
 from seatrial.trials.layouts.build.backend import Built
@@ -24,7 +25,6 @@ from seatrial.trials.layouts.build.build import build, wait_synced
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.names import array_name
 from seatrial.trials.layouts.build.wrapping import rewired, wrap
-from seatrial.trials.layouts.study.layout import Assigned, Drives, LayoutSpec, assigned
 
 _KIND = "layout"
 

@@ -14,8 +14,8 @@ from seatrial.machine.fingerprint.layers import selected
 from seatrial.machine.fingerprint.mounts import btrfs_folder
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.sysblock import BlockNode, node_by_number
+from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build.backend import Construction, Step
-from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
 
 _STACK_DEPTH_MAX = 16
 

@@ -19,12 +19,12 @@ import msgspec
 from seatrial.errors import TargetError
 from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.undoer import Result, Undoer, comes_true, failed, foreign, gone, undone
+from seatrial.study.layouts.levels import LEVELS
 from seatrial.trials.layouts.build.backend import ArrayState, Program, Step
 from seatrial.trials.layouts.build.failing import can_be_read
 from seatrial.trials.layouts.build.names import identity
 from seatrial.trials.layouts.build.running import attempt, run_checked
 from seatrial.trials.layouts.build.tuning import setting_step
-from seatrial.trials.layouts.study.levels import LEVELS
 
 PROGRAMS: Final = (
     Program(name="lvm", package="lvm2"),

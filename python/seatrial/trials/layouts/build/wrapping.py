@@ -22,6 +22,7 @@ from seatrial.machine.fingerprint.medium import number_text
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.sysblock import node_by_name, node_by_number
 from seatrial.machine.undo import UndoJournal
+from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build.mapper import (
     NAME_PREFIX,
     SECTOR_BYTES,
@@ -32,7 +33,6 @@ from seatrial.trials.layouts.build.mapper import (
     reload,
     reload_over_below,
 )
-from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
 
 BLOCK_BYTES: Final = 4096
 """A sector that fails: what drives of today read and write at once."""

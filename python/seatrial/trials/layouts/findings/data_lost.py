@@ -5,9 +5,9 @@ from __future__ import annotations
 from seatrial.findings.context import Context
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell
+from seatrial.study.layouts.layout import FILESYSTEMS
 from seatrial.trials.layouts.analysis.model import Recovery
 from seatrial.trials.layouts.analysis.telling import checked_words, lost_words
-from seatrial.trials.layouts.study.layout import FILESYSTEMS
 
 
 def data_lost(context: Context) -> list[Finding]:

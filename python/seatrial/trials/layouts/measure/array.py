@@ -12,6 +12,7 @@ from seatrial.machine.undo import UndoJournal, Undone
 from seatrial.machine.undoer import Outcome
 from seatrial.measure.progress import Watcher
 from seatrial.results.model import LayoutRecord
+from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.study.model import PlannedTarget
 from seatrial.trials.layouts.build.alignment import check_alignment
 from seatrial.trials.layouts.build.backend import Backend, Built
@@ -21,7 +22,6 @@ from seatrial.trials.layouts.build.names import array_name
 from seatrial.trials.layouts.build.registry import backend as backend_of
 from seatrial.trials.layouts.build.wrapping import rewired, wrap, wrapping_notes
 from seatrial.trials.layouts.measure.members import roles
-from seatrial.trials.layouts.study.layout import LayoutSpec, assigned
 
 
 @dataclass(kw_only=True)

@@ -14,8 +14,8 @@ from typing import Final, Protocol, Self
 
 from seatrial.errors import SeatrialError
 from seatrial.measure.progress import Watcher
+from seatrial.study.layouts.failure import Failure
 from seatrial.trials.layouts.measure.watch import Watch
-from seatrial.trials.layouts.study.failure import Failure
 
 LOOK_EVERY_S: Final = 0.2
 REPAIR_S_MAX: Final = 900.0

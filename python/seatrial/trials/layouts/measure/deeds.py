@@ -9,11 +9,11 @@ from typing import Final
 
 from seatrial.errors import SeatrialError, TargetError
 from seatrial.machine.undo import UndoJournal
+from seatrial.study.layouts.failure import Failure
 from seatrial.trials.layouts.build.backend import Backend, Built
 from seatrial.trials.layouts.build.wrapping import make_bad, make_flaky, mark_bad
 from seatrial.trials.layouts.measure import spoil
 from seatrial.trials.layouts.measure.watch import Happened, Watch
-from seatrial.trials.layouts.study.failure import Failure
 
 ON_SECTORS: Final = ("bad_sectors", "rot")
 

@@ -21,13 +21,13 @@ from seatrial.measure.progress import Watcher
 from seatrial.measure.stage import Found, Stage
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
+from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.study.model import Plan
 from seatrial.trials.database.measure.stage import Databases, has_databases
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.registry import require
 from seatrial.trials.layouts.measure.array import Array, not_taken_apart
 from seatrial.trials.layouts.measure.trial import Trial
-from seatrial.trials.layouts.study.layout import LayoutSpec
 
 PLAIN: Final = ""
 """The group of targets that are there already."""

@@ -18,6 +18,7 @@ from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import INTERRUPTED
 from seatrial.results.model import LayoutRecord, Sample
 from seatrial.study.cell import Cell
+from seatrial.study.layouts.failure import Failure
 from seatrial.study.sampled import REBUILD_LIMIT
 from seatrial.trials.layouts.build.build import run_steps
 from seatrial.trials.layouts.measure import verify
@@ -26,7 +27,6 @@ from seatrial.trials.layouts.measure.breaking import Breaking, telling
 from seatrial.trials.layouts.measure.deeds import ArrayDeeds
 from seatrial.trials.layouts.measure.members import Members
 from seatrial.trials.layouts.measure.watch import Watch, joined, series_of
-from seatrial.trials.layouts.study.failure import Failure
 
 SETTLED: Final = "drives_settled_s"
 """Counter: how long the drives were waited for after the load, until they came to rest."""

@@ -15,8 +15,8 @@ from seatrial.stats.estimates import estimate_of_rounds
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_identity, format_plural, format_size, format_value
 from seatrial.study.cell import Cell
+from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.trials.layouts.analysis.samples import spec_of
-from seatrial.trials.layouts.study.layout import LayoutSpec
 
 KIB: Final = 1024
 CHUNKED: Final = ("raid0", "raid10", "raid5", "raid6")

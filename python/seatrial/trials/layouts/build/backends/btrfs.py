@@ -20,6 +20,7 @@ from seatrial.machine.fingerprint.mounts import mounts
 from seatrial.machine.fingerprint.tree import LIVE
 from seatrial.machine.undoer import Outcome, Result, Undoer, comes_true, failed, gone, undone
 from seatrial.machine.unmounting import unmount
+from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build.backend import (
     ArrayState,
     Backend,
@@ -32,7 +33,6 @@ from seatrial.trials.layouts.build.btrfs_scrubs import BtrfsScrubs, begin
 from seatrial.trials.layouts.build.deeds import fail_drive
 from seatrial.trials.layouts.build.names import LABEL_MAX, identity, mount_folder, shortened
 from seatrial.trials.layouts.build.running import attempt, run_checked
-from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
 
 _METADATA: Final = {"raid5": "raid1", "raid6": "raid1c3"}
 _COPIES_LOST: Final = 1

@@ -6,6 +6,7 @@ from typing import ClassVar, Final
 
 from seatrial.errors import TargetError
 from seatrial.machine.undoer import Undoer
+from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build import volume_group
 from seatrial.trials.layouts.build.backend import (
     ArrayState,
@@ -18,7 +19,6 @@ from seatrial.trials.layouts.build.backend import (
 from seatrial.trials.layouts.build.deeds import fail_drive
 from seatrial.trials.layouts.build.md_legs import leg_name
 from seatrial.trials.layouts.build.volume_group import Member
-from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
 
 
 class Lvm(Backend):

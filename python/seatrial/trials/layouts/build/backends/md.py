@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from seatrial.machine.undoer import Undoer
+from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build import md_array, md_legs
 from seatrial.trials.layouts.build.backend import Construction, Program
 from seatrial.trials.layouts.build.over_md import OverMd
-from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
 
 
 class Md(OverMd):

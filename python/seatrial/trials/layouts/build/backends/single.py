@@ -6,10 +6,10 @@ from typing import ClassVar, Final
 
 from seatrial.errors import TargetError
 from seatrial.machine.undoer import Undoer
+from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build import md_legs
 from seatrial.trials.layouts.build.backend import ArrayState, Backend, Built, Construction, Program
 from seatrial.trials.layouts.build.filesystems import FILESYSTEM_UNDOERS
-from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
 
 
 class Single(Backend):

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from seatrial.machine.undoer import Undoer
+from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build import md_array, md_legs, volume_group
 from seatrial.trials.layouts.build.backend import Built, Construction, Program, Step
 from seatrial.trials.layouts.build.filesystems import FILESYSTEM_UNDOERS
 from seatrial.trials.layouts.build.over_md import OverMd
 from seatrial.trials.layouts.build.volume_group import Member
-from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
 
 
 class Striped(OverMd):

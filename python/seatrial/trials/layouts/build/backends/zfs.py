@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 
 from seatrial.errors import TargetError
 from seatrial.machine.undoer import POLL_S, Outcome, Result, Undoer, failed, foreign, gone, undone
+from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build.backend import (
     ArrayState,
     Backend,
@@ -24,7 +25,6 @@ from seatrial.trials.layouts.build.names import NAME_PREFIX, mount_folder
 from seatrial.trials.layouts.build.running import attempt, run_checked
 from seatrial.trials.layouts.build.zfs_labels import wipe_labels
 from seatrial.trials.layouts.build.zfs_status import PoolStatus, read_status
-from seatrial.trials.layouts.study.layout import Assigned, LayoutSpec
 
 _DESTROY_PATIENCE_S: Final = 10.0
 """zfs-fuse keeps a pool busy for a while after a resilvering or an unmount."""

@@ -13,13 +13,13 @@ from seatrial.study.estimate import (
     require_write_budget,
     target_write_bytes,
 )
+from seatrial.study.layouts import cost as layout_cost
+from seatrial.study.layouts.drives import DriveInfo
+from seatrial.study.layouts.layout import Drives
 from seatrial.study.model import Plan
 from seatrial.study.override import override
 from seatrial.study.plan import make_plan
 from seatrial.study.render import render_plan
-from seatrial.trials.layouts.study import cost as layout_cost
-from seatrial.trials.layouts.study.drives import DriveInfo
-from seatrial.trials.layouts.study.layout import Drives
 from study.builders import study_of
 
 GIB = 1 << 30

@@ -8,14 +8,14 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import StudyError
+from seatrial.study.layouts.drives import DriveInfo, planned_drives
+from seatrial.study.layouts.layout import Layout, LayoutSpec, assigned, variants
+from seatrial.study.layouts.text import layout_text
 from seatrial.study.model import PlannedTarget
 from seatrial.study.schema import DEFAULT_SIZE_BYTES, Study
 from seatrial.study.selection import all_variants
 from seatrial.study.units import format_size
 from seatrial.trials.io.study.workloads import Copy
-from seatrial.trials.layouts.study.drives import DriveInfo, planned_drives
-from seatrial.trials.layouts.study.layout import Layout, LayoutSpec, assigned, variants
-from seatrial.trials.layouts.study.text import layout_text
 
 USED_SHARE: Final = 0.5
 """Of an array that is smaller than twice the usual trial file, so that a file system and what it

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import StudyError
+from seatrial.study.layouts.layout import Drives
 from seatrial.study.units import parse_size_bytes
-from seatrial.trials.layouts.study.layout import Drives
 
 COUNT_MAX: Final = 64
 _WRITTEN: Final = re.compile(r"(?P<count>[0-9]{1,3})x(?P<size>.+)")

@@ -11,12 +11,12 @@ from typing import Final
 
 from seatrial.errors import SpaceError
 from seatrial.study.cell import Cell
+from seatrial.study.layouts.layout import FILESYSTEMS, LayoutSpec
 from seatrial.study.model import Plan, PlannedTarget, TrialFile
 from seatrial.study.sampled import REBUILD_LIMIT
 from seatrial.study.units import format_size
 from seatrial.trials.database.study import cost as database_cost
 from seatrial.trials.database.study.workloads import spec_of
-from seatrial.trials.layouts.study.layout import FILESYSTEMS, LayoutSpec
 
 ASSUMED_SYNC_BYTES_PER_S: Final = 200_000 << 10
 """Of each drive: md's own upper limit (dev.raid.speed_limit_max, md(4)), unless a study sets one.

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Meta, field
 
 from seatrial.study.cell import FactorValue
+from seatrial.study.layouts.levels import Level, level_facts
 from seatrial.study.values import ONE, Size, many
-from seatrial.trials.layouts.study.levels import Level, level_facts
 
 OfRaid = Literal["single", "raid0", "raid1", "raid10", "raid5", "raid6"]
 OfZfs = Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from seatrial.study.layouts.failure import Failure
+from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.study.problems import MisfitError
 from seatrial.study.sampled import Sampled
 from seatrial.study.schema import Study
 from seatrial.study.selection import labels_of, variants_of
 from seatrial.trials.database.study.workloads import Crash
 from seatrial.trials.io.study.workloads import Fill, Loadline, Matrix
-from seatrial.trials.layouts.study.failure import Failure
-from seatrial.trials.layouts.study.layout import LayoutSpec
 
 AFTERMATH_S: Final = 1.0
 """Shortest time for which a sample goes on after the last deed."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from seatrial.errors import UsageError
+from seatrial.study.layouts.layout import Drives, Layout
 from seatrial.study.values import Size
-from seatrial.trials.layouts.study.layout import Drives, Layout
 
 
 def given_drives(drives: Drives, devices: str = "", loop: str = "", folder: str = "") -> Drives:

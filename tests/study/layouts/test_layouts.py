@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from seatrial.errors import StudyError
+from seatrial.study.layouts.drives import DriveInfo
+from seatrial.study.layouts.layout import Layout, assigned, variants
+from seatrial.study.layouts.text import layout_text
 from seatrial.study.load import study_from_mapping, study_to_mapping
 from seatrial.study.plan import is_done_once, make_plan, order
-from seatrial.trials.layouts.study.drives import DriveInfo
-from seatrial.trials.layouts.study.layout import Layout, assigned, variants
-from seatrial.trials.layouts.study.text import layout_text
 from study.builders import said, study_of
 
 MIB = 1 << 20

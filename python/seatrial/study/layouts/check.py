@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from seatrial.errors import StudyError
+from seatrial.study.layouts.drives import parse_drives
+from seatrial.study.layouts.layout import FILESYSTEMS, Drives, Layout, LayoutSpec, variants
 from seatrial.study.names import NAME, NAME_RULE
 from seatrial.study.problems import MisfitError
 from seatrial.study.schema import Study
 from seatrial.study.values import many
 from seatrial.trials.database.study.workloads import Crash, OnDatabase
-from seatrial.trials.layouts.study.drives import parse_drives
-from seatrial.trials.layouts.study.layout import FILESYSTEMS, Drives, Layout, LayoutSpec, variants
 
 NO_FILESYSTEM: Final = "none"
 

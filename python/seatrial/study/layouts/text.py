@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
+from seatrial.study.layouts.drives import DriveInfo, parse_drives
+from seatrial.study.layouts.layout import FILESYSTEMS, Drives, LayoutSpec
 from seatrial.study.units import format_size
-from seatrial.trials.layouts.study.drives import DriveInfo, parse_drives
-from seatrial.trials.layouts.study.layout import FILESYSTEMS, Drives, LayoutSpec
 
 
 def layout_text(spec: LayoutSpec) -> str:

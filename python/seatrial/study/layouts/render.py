@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
+from seatrial.study.layouts.cost import ASSUMED_BUILDS, groups, member_bytes, sync_members
+from seatrial.study.layouts.text import drives_text, layout_parts
 from seatrial.study.model import Plan, PlanEstimate
 from seatrial.study.units import format_seconds, format_size
-from seatrial.trials.layouts.study.cost import ASSUMED_BUILDS, groups, member_bytes, sync_members
-from seatrial.trials.layouts.study.text import drives_text, layout_parts
 
 COLUMNS = 100
 

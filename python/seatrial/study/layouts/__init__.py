@@ -1,0 +1,1 @@
+"""Layouts in a study: targets that are built, of what drives, broken how, at what cost."""

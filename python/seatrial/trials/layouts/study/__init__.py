@@ -1,1 +1,0 @@
-"""Arrays: its part of the study file, its cells and their cost."""

@@ -12,11 +12,18 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType, UnionType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from seatrial.machine.undoer import Undoer
+    from seatrial.study.cell import Cell, FactorValue
+    from seatrial.study.files import Finder
+    from seatrial.study.model import Plan, PlannedTarget, TargetInfo, TrialFile
+    from seatrial.study.problems import MisfitError
+    from seatrial.study.sampled import Sampled
+    from seatrial.study.schema import Study
 
 TOPICS: Final = ("io", "loadline", "database", "replay", "layouts", "audit")
 """Folders below ``trials/``, in the order in which a page shows them."""
@@ -29,9 +36,175 @@ class Topic:
 
     Attributes:
         name: That of its folder.
+        in_rounds: Whether its cells are measured in the rounds; else each goes its own way after.
+        apart_samples_max: Of a cell that goes its own way, the most samples.
+        comes_last: Whether its cells come after all others in a round, for what they leave behind
+            in caches and write-back is not to fall into short samples.
+        says_operation: Whether what a cell does is one of read, write, commit and the like.
+        own_quantities: Quantities of thresholds that workloads of no other topic have, each with
+            what is said where one of those is held to it.
     """
 
     name: str = ""
+    in_rounds: bool = True
+    apart_samples_max: int = 0
+    comes_last: bool = False
+    says_operation: bool = True
+    own_quantities: Mapping[str, str] = MappingProxyType({})
+
+    # The study: what may be written in its file, and the cells that come of it.
+
+    def workloads(self) -> tuple[type[Sampled], ...]:
+        """Return the kinds of ``[[workload]]``, each a structure with the kind as its tag."""
+        return ()
+
+    def check(self, study: Study) -> Iterator[MisfitError]:
+        """Yield what does not hold between the keys of a study, with paths from its top."""
+        yield from ()
+
+    def without_quantity(self, quantity: str, workload: Sampled) -> str:
+        """Return what a workload has in place of a threshold's quantity; empty where it has it."""
+        del workload
+        others = (each.own_quantities.get(quantity, "") for each in topics() if each is not self)
+        return next(filter(None, others), "")
+
+    def with_files(self, workload: Sampled, files: Finder) -> Sampled:
+        """Return a workload with the files that it names as paths from the root.
+
+        Raises:
+            MisfitError: when a file is not there or cannot be used.
+        """
+        del files
+        return workload
+
+    def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
+        """Return why a workload cannot run on a target; empty where it can."""
+        del workload, target
+        return ""
+
+    def cells(
+        self, workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str
+    ) -> Iterator[Cell]:
+        """Yield the cells of a workload on a target, in the order of the study.
+
+        Args:
+            workload: One of the topic's.
+            target: A target on which nothing stands in its way.
+            study: The whole study.
+            prefix: What every key begins with.
+        """
+        del workload, target, study, prefix
+        yield from ()
+
+    def is_possible(self, cell: Cell, workload: Sampled, target: PlannedTarget) -> bool:
+        """Return whether a target can do a cell; False where it may be left out, else raise."""
+        del cell, workload, target
+        return True
+
+    def usual_factors(self, cell: Cell) -> dict[str, FactorValue]:
+        """Return the factors that a cell leaves out where they have these values."""
+        del cell
+        return {}
+
+    def files(self, target: PlannedTarget, cells: Sequence[Cell]) -> Iterator[TrialFile]:
+        """Yield the files that the cells of a target need there."""
+        del target, cells
+        yield from ()
+
+    def check_plan(
+        self, targets: Sequence[PlannedTarget], cells: Sequence[Cell], files: Sequence[TrialFile]
+    ) -> None:
+        """Raise what is wrong with the cells of a plan as a whole."""
+
+    def left_out(
+        self,
+        study: Study,
+        target: PlannedTarget,
+        info: TargetInfo,
+        cells: Sequence[Cell],
+        used_bytes: int,
+    ) -> Iterator[tuple[Sampled, str]]:
+        """Yield optional workloads that a target cannot do, each with the reason.
+
+        Args:
+            study: The study.
+            target: The target.
+            info: What is known of it.
+            cells: Those of the target.
+            used_bytes: What trial files take there.
+        """
+        del study, target, info, cells, used_bytes
+        yield from ()
+
+    def notes(
+        self, study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
+    ) -> Iterator[str]:
+        """Yield what is worth knowing of a plan before it is measured, as sentences."""
+        del study, targets, cells
+        yield from ()
+
+    # The plan: what the cells take.
+
+    def comes_first(self, cell: Cell) -> bool:
+        """Return whether a cell comes before the others of a round, as one that fills does."""
+        del cell
+        return False
+
+    def sample_s(self, cell: Cell) -> float:
+        """Return the seconds that one sample of a cell is expected to take."""
+        return float(cell.spec["limit"]["duration_s"])
+
+    def sample_write_bytes(self, cell: Cell) -> int:
+        """Return the most bytes that one sample of a cell writes to storage."""
+        del cell
+        return 0
+
+    def apart_s(self, plan: Plan, cell: Cell) -> float:
+        """Return what a cell that goes its own way after the rounds may take (s)."""
+        del plan, cell
+        return 0.0
+
+    def preparing_s(self, cells: Sequence[Cell]) -> float:
+        """Return what is done once before the first round of these cells (s)."""
+        del cells
+        return 0.0
+
+    def preparing_write_bytes(self, cells: Sequence[Cell]) -> int:
+        """Return what is written once before the first round of these cells."""
+        del cells
+        return 0
+
+    def space_bytes(self, cells: Sequence[Cell]) -> int:
+        """Return what the cells of one target keep there, beside trial files."""
+        del cells
+        return 0
+
+    def worker_of(self, cell: Cell) -> str:
+        """Return what a cell has several of at once."""
+        del cell
+        return "thread"
+
+    def sample_words(self, cells: Sequence[Cell]) -> str:
+        """Return how long a sample of a workload lasts, where that is no number of seconds."""
+        del cells
+        return ""
+
+    def plan_words(self, cell: Cell) -> list[str]:
+        """Return what a plan says of a workload beside its factors, by its first cell."""
+        del cell
+        return []
+
+    def assumed_words(self, cells: Sequence[Cell]) -> str:
+        """Return what a plan assumes of the bytes that these cells write; empty for nothing."""
+        del cells
+        return ""
+
+    def names_plainly(self, cell: Cell, factor: str) -> bool:
+        """Return whether a plan writes a factor as it is called, as settings of a server are."""
+        del cell, factor
+        return False
+
+    # The machine.
 
     def undoers(self) -> Mapping[str, Undoer]:
         """Return how each kind of change that its trials make to the system is undone."""
@@ -45,3 +218,25 @@ def topics() -> tuple[Topic, ...]:
 
     own = [importlib.import_module(f"seatrial.trials.{name}.topic").TOPIC for name in TOPICS]
     return (*own, *(each.load() for each in entry_points(group=ENTRY_POINTS)))
+
+
+@functools.cache
+def _topics_by_kind() -> Mapping[str, Topic]:
+    return {kind.__struct_config__.tag: each for each in topics() for kind in each.workloads()}  # type: ignore[misc]
+
+
+def topic_of(what: Cell | Sampled) -> Topic:
+    """Return the topic of a cell or a workload, by its kind; one that does nothing if unknown.
+
+    What was imported may be of a kind that no study has.
+    """
+    return _topics_by_kind().get(what.kind, _UNKNOWN)
+
+
+def kinds_of_workload() -> UnionType:
+    """Return the union of every kind of workload, for the reader of study files."""
+    kinds = [kind for each in topics() for kind in each.workloads()]
+    return functools.reduce(lambda one, other: one | other, kinds)  # type: ignore[arg-type, return-value]
+
+
+_UNKNOWN: Final = Topic()

@@ -83,20 +83,6 @@ STILL_KNOW_TOPICS = {
     "results/model.py",
     "results/rows.py",
     "stats/compare/replays.py",
-    "study/cells.py",
-    "study/check.py",
-    "study/estimate.py",
-    "study/files.py",
-    "study/load.py",
-    "study/model.py",
-    "study/notes.py",
-    "study/optional.py",
-    "study/override.py",
-    "study/plan.py",
-    "study/render.py",
-    "study/sampled.py",
-    "study/schema.py",
-    "study/selection.py",
 }
 TOP_ROOM = "cli"
 # The way in for notebooks; and what a topic implements, which names types of every room.

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from seatrial.errors import UsageError
-from seatrial.trials.database.study.server_address import SCHEMES, holds_password
+from seatrial.study.server_address import SCHEMES, holds_password
 
 PASSWORD_VARIABLE: Final = "PGPASSWORD"  # noqa: S105 - its name, not its value
 

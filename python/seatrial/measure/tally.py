@@ -13,7 +13,7 @@ from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import Recorder
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
-from seatrial.study.estimate import cell_time_s, cell_write_bytes, load_line_s, prefill_bytes
+from seatrial.study.estimate import apart_s, cell_time_s, cell_write_bytes, prefill_bytes
 from seatrial.study.layouts import cost as layout_cost
 from seatrial.trials.database.study.workloads import is_of_database
 
@@ -70,7 +70,7 @@ class Tally:
 
     def load_lines_s(self) -> float:
         """Return what the load lines of the plan may take, which follow all rounds (s)."""
-        return sum(load_line_s(self.plan, cell) for cell in self.plan.cells)
+        return sum(apart_s(self.plan, cell) for cell in self.plan.cells)
 
     @property
     def next_round(self) -> int:

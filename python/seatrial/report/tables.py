@@ -227,7 +227,7 @@ def _factor_header(name: str, like: CellSummary) -> str:
 
 
 def _values(summary: CellSummary, names: Sequence[str]) -> tuple[FactorValue | None, ...]:
-    known = usual_factors(summary.cell.kind) | summary.cell.identity()
+    known = usual_factors(summary.cell) | summary.cell.identity()
     return tuple(known.get(name) for name in names)
 
 

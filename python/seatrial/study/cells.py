@@ -1,25 +1,18 @@
-"""From a workload to its cells: one for every combination of its factors' values."""
+"""From a workload to its cells, by the topic of the workload."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from typing import Any, Final
 
-from seatrial.study.cell import Cell
-from seatrial.study.model import LOG_FILE, PlannedTarget
-from seatrial.study.sampled import REBUILD_LIMIT, breaking
+from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.model import PlannedTarget
+from seatrial.study.sampled import Sampled
 from seatrial.study.schema import Study
-from seatrial.study.units import format_factor
-from seatrial.study.values import many
-from seatrial.trials.database.study.cells import database_cells_of
-from seatrial.trials.database.study.workloads import OnDatabase
-from seatrial.trials.io.study.shapes import Factors, Shape, shapes_of
-from seatrial.trials.io.study.workloads import Loadline, Workload, WorkloadBase
+from seatrial.topic import topic_of
 
 
 def cells_of(
-    workload: Workload, target: PlannedTarget, study: Study, *, prefix: str = ""
+    workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str = ""
 ) -> Iterator[Cell]:
     """Yield the cells of a workload on a target.
 
@@ -29,144 +22,9 @@ def cells_of(
         study: The study, for its access specifications.
         prefix: What every key begins with; the target's label where there are several.
     """
-    if isinstance(workload, OnDatabase):
-        yield from database_cells_of(workload, target, prefix=prefix)
-        return
-    for shape in shapes_of(workload, target, study):
-        for variation in _variations(workload):
-            factors = shape.factors | _unusual(workload, variation)
-            said = {k: v for k, v in factors.items() if shape.implied.get(k) != v}
-            yield Cell(
-                key=prefix + _key(workload.label, shape, said),
-                target=target.label,
-                workload=workload.label,
-                kind=workload.kind,
-                operation=shape.operation,
-                block_size_bytes=shape.block_size_bytes,
-                threads=shape.threads,
-                depth=shape.depth,
-                factors=factors,
-                spec=_spec(workload, shape, variation, target),
-            )
+    yield from topic_of(workload).cells(workload, target, study, prefix=prefix)
 
 
-def _key(label: str, shape: Shape, factors: Factors) -> str:
-    """Return the key of a cell without its prefix; values that are not unusual are not in it."""
-    size = f"{shape.block_size_bytes}B" if shape.block_size_bytes else "various"
-    parts = [label, shape.operation, size, f"{shape.threads}t", f"{shape.depth}d"]
-    return "/".join(
-        [*parts, *(f"{name}={format_factor(value)}" for name, value in factors.items())]
-    )
-
-
-_DRIVING: Final = (
-    ("direct", "direct"),
-    ("engine", "engine"),
-    ("data", "data"),
-    ("compressible_share", "compressible_share"),
-    ("arrival", "arrival"),
-    ("rate_per_s", "rate"),
-    ("burst", "burst"),
-    ("sync_every", "sync_every"),
-    (REBUILD_LIMIT, REBUILD_LIMIT),
-)
-"""Attribute and name of the factors that are the same for every kind, in the order of the key."""
-
-
-def _variations(workload: WorkloadBase) -> list[Factors]:
-    """Return every combination of the driving factors, without those that another one mutes."""
-    names, values = [], []
-    for attribute, name in _DRIVING:
-        value = getattr(workload, attribute, None)
-        if attribute == "arrival" and isinstance(workload, Loadline):
-            value = "closed"  # for scale; the schedule comes with the rates that are sought
-        if value is not None:
-            names.append(name)
-            values.append(many(value))
-    combinations: list[Factors] = []
-    for chosen in itertools.product(*values):
-        factors = dict(zip(names, chosen, strict=True))
-        if factors["data"] != "compressible":
-            del factors["compressible_share"]
-        if factors.get("arrival") != "bursts":
-            factors.pop("burst", None)
-        if factors.get("arrival") == "closed":
-            factors.pop("rate", None)
-        if not workload.failures:
-            del factors[REBUILD_LIMIT]
-        if factors not in combinations:
-            combinations.append(factors)
-    return combinations
-
-
-def usual_factors(kind: str) -> Factors:
-    """Return the defaults of the driving factors of a workload's kind: what a cell leaves out."""
-    return {
-        "engine": "auto",
-        "data": "random",
-        "arrival": "closed",
-        "sync_every": 0,
-        "direct": kind != "commit",
-        REBUILD_LIMIT: 0,
-    }
-
-
-def _unusual(workload: WorkloadBase, variation: Factors) -> Factors:
-    """Return the driving factors that differ from the defaults of the workload's kind."""
-    usual = usual_factors(workload.kind)
-    return {name: value for name, value in variation.items() if usual.get(name) != value}
-
-
-def _spec(
-    workload: WorkloadBase, shape: Shape, variation: Factors, target: PlannedTarget
-) -> dict[str, Any]:
-    """Return the engine's specification (docs/engine.md), all but paths and seed.
-
-    What is broken meanwhile stands beside it and is not for the engine. ``target.file`` and
-    ``target.copy_to`` are names of ``Plan.files``; ``limit.duration_s`` is what the study asks
-    for.
-    """
-    kind = target.kind if not target.is_storage else "file"
-    spec_target: dict[str, Any] = {
-        "kind": kind,
-        "file": shape.file,
-        "size_bytes": shape.length_bytes if shape.file == LOG_FILE else target.size_bytes,
-        "direct": variation["direct"],
-        "dsync": shape.dsync,
-        "copy_to": shape.copy_to,
-        "create": shape.create,
-    }
-    if target.kind == "simulated":
-        spec_target["model"] = target.model
-    data: dict[str, Any] = {"kind": variation["data"]}
-    if "compressible_share" in variation:
-        data["share"] = variation["compressible_share"]
-    arrival: dict[str, Any] = {"kind": variation.get("arrival", "closed")}
-    if "rate" in variation:
-        arrival["rate_per_s"] = variation["rate"]
-    if "burst" in variation:
-        arrival["burst"] = variation["burst"]
-    return {
-        "seed": 0,
-        "target": spec_target,
-        "range": {"start_bytes": shape.start_bytes, "length_bytes": shape.length_bytes},
-        "accesses": shape.accesses,
-        "threads": shape.threads,
-        "depth": shape.depth,
-        "engine": variation["engine"],
-        "arrival": arrival,
-        "sync_every": variation.get("sync_every", 0),
-        "sync_kind": getattr(workload, "sync_kind", "fdatasync"),
-        "data": data,
-        "verify": workload.verify,
-        "ledger_path": None,
-        "limit": {
-            "duration_s": workload.duration_s,
-            "bytes": shape.limit_bytes,
-            "operations": None,
-        },
-        "slice_ms": workload.slice_ms,
-        "stall_threshold_ms": workload.stall_threshold_ms,
-        "iopoll": workload.iopoll,
-        **breaking(workload, int(variation.get(REBUILD_LIMIT, 0))),
-    }
+def usual_factors(cell: Cell) -> dict[str, FactorValue]:
+    """Return the factors that a cell leaves out where they have these values."""
+    return topic_of(cell).usual_factors(cell)

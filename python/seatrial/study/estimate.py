@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -11,15 +12,11 @@ from seatrial.study.cell import Cell
 from seatrial.study.layouts import cost as layout_cost
 from seatrial.study.layouts.drives import parse_drives
 from seatrial.study.model import Plan, PlanEstimate
-from seatrial.study.plan import is_done_once, writes
+from seatrial.study.plan import is_done_once
 from seatrial.study.units import format_size
-from seatrial.trials.database.study import cost as database_cost
-from seatrial.trials.database.study.workloads import DatabaseSpec, is_of_database, spec_of
-from seatrial.trials.io.study.workloads import Loadline
-from seatrial.trials.loadline.study import LOADLINE, SAMPLES_MAX
+from seatrial.topic import topic_of, topics
 
 OVERHEAD_S: Final = 0.05  # opening, starting threads, draining, and committing the sample
-FILL_BYTES_PER_S: Final = database_cost.ASSUMED_BYTES_PER_S  # where a file is written whole
 
 
 def estimate(plan: Plan) -> PlanEstimate:
@@ -27,8 +24,8 @@ def estimate(plan: Plan) -> PlanEstimate:
 
     Time is what the cells ask for and a small overhead of each; a file that is written whole is
     assumed to take 250 MB/s. The bytes written are upper bounds: the engine offers no byte beyond
-    a cell's limit. What a database writes is assumed (database_cost.py), and so is what building
-    layouts takes in each round (layout_cost.py).
+    a cell's limit. What a database writes is assumed, and so is what building layouts takes in
+    each round (layouts/cost.py).
     """
     rounds, budget = plan.study.rounds, plan.study.budget
     there = plan.of_group("", {})
@@ -47,8 +44,9 @@ def estimate(plan: Plan) -> PlanEstimate:
             file.size_bytes for file in there.files if there.target(file.target).holds_files
         ),
         database_bytes=sum(
-            database_cost.space_bytes(_specs_on(plan, target.label))
+            topic.space_bytes(there.cells_on(target.label))
             for target in there.targets
+            for topic in topics()
             if target.holds_files
         ),
         builds=sum(layout_cost.builds(plan, group) for group in layout_cost.groups(plan)),
@@ -86,28 +84,29 @@ def prefill_bytes(plan: Plan) -> int:
     """
     there = plan.of_group("", {})
     files_bytes = sum(file.size_bytes for file in there.files if file.prefill)
-    return files_bytes + database_cost.preparing_write_bytes(there.cells)
+    return files_bytes + preparing_write_bytes(there.cells)
 
 
 def cell_time_s(cell: Cell) -> float:
     """Return the seconds that one sample of a cell is expected to take."""
     if cell.spec["target"]["kind"] == "simulated":
         return OVERHEAD_S  # its clock is virtual
-    if is_of_database(cell):
-        return database_cost.sample_s(cell)
-    duration_s = float(cell.spec["limit"]["duration_s"])
-    if cell.kind == "fill":
-        duration_s = min(duration_s, cell.spec["limit"]["bytes"] / FILL_BYTES_PER_S)
-    return duration_s + OVERHEAD_S
+    return topic_of(cell).sample_s(cell)
 
 
 def cell_write_bytes(cell: Cell) -> int:
     """Return the most bytes that one sample of a cell writes to storage; of a database, assumed."""
-    if is_of_database(cell):
-        return database_cost.sample_write_bytes(cell)
-    if not writes(cell) or cell.spec["target"]["kind"] != "file":
-        return 0
-    return int(cell.spec["limit"]["bytes"])
+    return topic_of(cell).sample_write_bytes(cell)
+
+
+def preparing_s(cells: Sequence[Cell]) -> float:
+    """Return what is done once before the first round of these cells (s)."""
+    return sum(topic.preparing_s(cells) for topic in topics())
+
+
+def preparing_write_bytes(cells: Sequence[Cell]) -> int:
+    """Return what is written once before the first round of these cells."""
+    return sum(topic.preparing_write_bytes(cells) for topic in topics())
 
 
 def target_write_bytes(plan: Plan, label: str, rounds: int) -> int:
@@ -144,34 +143,27 @@ def _loop_bytes(plan: Plan) -> int:
     return count * size_bytes
 
 
-def _specs_on(plan: Plan, label: str) -> list[DatabaseSpec]:
-    own = (cell for cell in plan.cells if cell.target == label)
-    return [spec_of(cell.spec) for cell in database_cost.database_cells(own)]
-
-
 def _prepare_s(plan: Plan) -> float:
     there = plan.of_group("", {})
     filled_bytes = sum(file.size_bytes for file in there.files if file.prefill)
-    return filled_bytes / FILL_BYTES_PER_S + database_cost.preparing_s(there.cells)
+    return filled_bytes / layout_cost.ASSUMED_BYTES_PER_S + preparing_s(there.cells)
 
 
 def _rounds_s(plan: Plan, rounds: int) -> float:
-    in_rounds = [cell for cell in plan.cells if cell.kind != LOADLINE]
+    in_rounds = [cell for cell in plan.cells if topic_of(cell).in_rounds]
     in_rounds_s = sum(cell_time_s(cell) * _times(plan, cell, rounds) for cell in in_rounds)
     in_rounds_s += rounds * building_s(plan)
-    return in_rounds_s + sum(load_line_s(plan, cell) for cell in plan.cells)
+    return in_rounds_s + sum(apart_s(plan, cell) for cell in plan.cells)
 
 
-def load_line_s(plan: Plan, cell: Cell) -> float:
-    """Return what a load line may take, which its first cell stands for; 0 for other cells."""
+def apart_s(plan: Plan, cell: Cell) -> float:
+    """Return what a cell that goes its own way after the rounds may take (s); else 0."""
+    topic = topic_of(cell)
+    if topic.in_rounds:
+        return 0.0
     if cell.spec["target"]["kind"] == "simulated":
-        return OVERHEAD_S * SAMPLES_MAX if cell.kind == LOADLINE else 0.0
-    budgets_s = (
-        workload.budget_s
-        for workload in plan.study.workloads
-        if isinstance(workload, Loadline) and workload.label == cell.workload
-    )
-    return sum(budgets_s)
+        return OVERHEAD_S * topic.apart_samples_max
+    return topic.apart_s(plan, cell)
 
 
 def _rounds_bytes(plan: Plan, rounds: int) -> int:
@@ -180,7 +172,7 @@ def _rounds_bytes(plan: Plan, rounds: int) -> int:
 
 
 def _times(plan: Plan, cell: Cell, rounds: int) -> int:
-    """Return how often so many rounds measure a cell; of a load line, its most samples."""
-    if cell.kind == LOADLINE:
-        return SAMPLES_MAX
+    """Return how often so many rounds measure a cell; of one that goes its own way, at most."""
+    if not topic_of(cell).in_rounds:
+        return topic_of(cell).apart_samples_max
     return 1 if is_done_once(plan, cell) else rounds

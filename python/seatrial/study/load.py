@@ -14,8 +14,8 @@ from seatrial.study.check import check
 from seatrial.study.files import with_files
 from seatrial.study.problems import CommandLine, MisfitError, Source, explain, nearest
 from seatrial.study.schema import Study
+from seatrial.study.server_address import with_addresses
 from seatrial.study.values import decode
-from seatrial.trials.database.study.server_address import with_addresses
 
 BUILTIN: Final = Path(__file__).parent / "builtin"
 """Where the shipped studies lie, in a checkout and in an installed package alike."""

@@ -165,6 +165,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             files=[file for file in self.files if file.target in labels],
         )
 
+    def cells_on(self, label: str) -> list[Cell]:
+        """Return the cells of the target of a label."""
+        return [cell for cell in self.cells if cell.target == label]
+
     def target(self, label: str) -> PlannedTarget:
         """Return the target of a label; raises KeyError when there is none."""
         for target in self.targets:

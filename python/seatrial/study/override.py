@@ -12,18 +12,9 @@ from seatrial.study.layouts.override_drives import given_drives, sized_layouts
 from seatrial.study.load import recheck
 from seatrial.study.override_targets import placed
 from seatrial.study.schema import Budget, Rounds, Study, Target
+from seatrial.study.server_address import is_server_address
 from seatrial.study.units import parse_size_bytes
-from seatrial.study.values import BlockSizes, Size
-from seatrial.trials.database.study.server_address import is_server_address
-from seatrial.trials.database.study.workloads import Batch, Replay
-from seatrial.trials.io.study.workloads import (
-    ARTICLE_THREADS,
-    WHOLE_SWEEP,
-    Fill,
-    Matrix,
-    Workload,
-    WorkloadBase,
-)
+from seatrial.study.values import Size
 
 WrittenSize = str | int
 """Bytes, or text with a unit, such as ``4GiB``."""
@@ -71,7 +62,9 @@ def override(
         StudyError: when an option is out of bounds, or there is no one target to give the path.
         UsageError: when options of drives do not go together.
     """
-    workloads = [_workload(each, seconds, buffered, full) for each in study.workloads]
+    workloads = [
+        each.with_options(seconds, buffered=buffered, full=full) for each in study.workloads
+    ]
     budget_time_s = budget_s if budget_s is not None else None if full else study.budget.time_s
     write_bytes = study.budget.write_bytes
     if write_budget is not None:
@@ -91,18 +84,6 @@ def override(
     if seed is not None:
         changes["seed"] = seed
     return recheck(msgspec.structs.replace(study, **changes))
-
-
-def _workload(workload: Workload, seconds: float | None, buffered: bool, full: bool) -> Workload:
-    """Return a workload with what the options change of it."""
-    changes: dict[str, Any] = {}
-    if seconds is not None and not isinstance(workload, Fill | Batch | Replay):
-        changes["duration_s"] = seconds
-    if buffered and isinstance(workload, WorkloadBase):
-        changes["direct"] = False
-    if full and isinstance(workload, Matrix):
-        changes |= {"block_sizes": BlockSizes(WHOLE_SWEEP), "threads": list(ARTICLE_THREADS)}
-    return msgspec.structs.replace(workload, **changes)
 
 
 def _sized(targets: list[Target], size_bytes: Size | None) -> list[Target]:

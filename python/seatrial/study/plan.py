@@ -5,35 +5,31 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from seatrial.errors import AlignmentError, DirectError, SpaceError, StudyError
+from seatrial.errors import AlignmentError, SpaceError, StudyError
 from seatrial.study.cell import Cell
 from seatrial.study.cells import cells_of
 from seatrial.study.layouts.cost import require_room_for_databases
 from seatrial.study.layouts.drives import DriveInfo
+from seatrial.study.layouts.notes import notes_on_failures
 from seatrial.study.layouts.targets import drives_of, layout_targets, notes_on_layouts
 from seatrial.study.model import (
-    COPY_FILE,
-    LOG_FILE,
-    TRIAL_FILE,
     Plan,
     PlannedTarget,
     TargetInfo,
     TrialFile,
 )
-from seatrial.study.notes import notes_on
 from seatrial.study.optional import left_out
 from seatrial.study.problems import DOCS, suggestion
+from seatrial.study.sampled import Sampled
 from seatrial.study.schema import DEFAULT_SIZE_BYTES, Study, Target
 from seatrial.study.selection import runs_on
 from seatrial.study.thresholds import selectable
 from seatrial.study.units import format_size
-from seatrial.trials.database.study.workloads import OnDatabase, is_of_database
-from seatrial.trials.io.study.workloads import Copy, Fill, IoWorkload, Loadline, Workload
-from seatrial.trials.loadline.study import LOADLINE
+from seatrial.topic import topic_of, topics
 
 CELLS_MAX: Final = 10_000
 DEVICE_GRANULE_BYTES: Final = 1 << 20
@@ -79,12 +75,15 @@ def make_plan(
             cells.append(cell)
             if len(cells) > CELLS_MAX:
                 raise _too_many(study)
-    files = [file for target in targets for file in _files(target, cells)]
+    files = [
+        file for target in targets for topic in topics() for file in topic.files(target, cells)
+    ]
     impossible = left_out(study, targets, infos, cells, files)
     cells = [cell for cell in cells if cell.key not in impossible.keys]
     notes += impossible.notes
     _check_cells(study, cells, notes)
-    _check_verified(targets, cells)
+    for topic in topics():
+        topic.check_plan(targets, cells, files)
     require_room_for_databases(targets, cells, files)
     return Plan(
         study=study,
@@ -93,8 +92,8 @@ def make_plan(
         files=files,
         notes=[
             *notes,
-            *_notes_on_reading(targets, cells),
-            *notes_on(study, targets, cells),
+            *(note for topic in topics() for note in topic.notes(study, targets, cells)),
+            *notes_on_failures(study, targets, cells),
         ],
         left_out=impossible.notes,
         drives=there,
@@ -126,9 +125,9 @@ def order(plan: Plan, round_number: int, pending_keys: Collection[str]) -> list[
     shuffled.sort(
         key=lambda cell: (
             turns[group_of[cell.target]],
-            cell.kind != "fill",
+            not topic_of(cell).comes_first(cell),
             bool(cell.spec.get("fail")),
-            is_of_database(cell),
+            topic_of(cell).comes_last,
         )
     )
     pending = set(pending_keys)
@@ -140,7 +139,7 @@ def is_due(plan: Plan, cell: Cell, round_number: int) -> bool:
 
     Load lines are no part of the rounds: each goes its own way after them.
     """
-    if cell.kind == LOADLINE:
+    if not topic_of(cell).in_rounds:
         return False
     return round_number == 0 or not is_done_once(plan, cell)
 
@@ -148,8 +147,7 @@ def is_due(plan: Plan, cell: Cell, round_number: int) -> bool:
 def is_done_once(plan: Plan, cell: Cell) -> bool:
     """Return whether only the first round measures a cell: never so on what each round builds."""
     return not plan.target(cell.target).layout and any(
-        isinstance(workload, Fill) and workload.once and workload.label == cell.workload
-        for workload in plan.study.workloads
+        workload.is_once and workload.label == cell.workload for workload in plan.study.workloads
     )
 
 
@@ -186,7 +184,7 @@ def _planned(target: Target, info: TargetInfo) -> PlannedTarget:
         pg_bin=target.pg_bin,
     )
     if size_bytes % info.logical_block_bytes:
-        raise _misaligned(planned, f"The size of target {target.label!r}", size_bytes)
+        raise misaligned(planned, f"The size of target {target.label!r}", size_bytes)
     return planned
 
 
@@ -217,6 +215,15 @@ def _too_small(target: Target, kind: str, info: TargetInfo) -> SpaceError:
     )
 
 
+def _obstacle(workload: Sampled, target: PlannedTarget) -> str:
+    """Return why a workload cannot run on a target of this kind; empty where it can."""
+    if obstacle := topic_of(workload).obstacle(workload, target):
+        return obstacle
+    if workload.failures and not target.layout:
+        return "only what is built for the trial can be broken, and it is there already"
+    return ""
+
+
 def _cells_on(target: PlannedTarget, study: Study, prefix: str, notes: list[str]) -> Iterator[Cell]:
     """Yield the cells of a target; what must be left out is told in the notes."""
     for workload in study.workloads:
@@ -227,8 +234,9 @@ def _cells_on(target: PlannedTarget, study: Study, prefix: str, notes: list[str]
             notes.append(f"{workload.label} is left out on {target.label}: {obstacle}")
             continue
         left_out: list[Cell] = []
+        topic = topic_of(workload)
         for cell in cells_of(workload, target, study, prefix=prefix):
-            if isinstance(workload, OnDatabase) or _is_possible(cell, workload, target):
+            if topic.is_possible(cell, workload, target):
                 yield cell
             else:
                 left_out.append(cell)
@@ -239,112 +247,7 @@ def _cells_on(target: PlannedTarget, study: Study, prefix: str, notes: list[str]
             )
 
 
-def _obstacle(workload: Workload, target: PlannedTarget) -> str:
-    """Return why a workload cannot run on a target of this kind; empty where it can.
-
-    A database needs a directory to lie in, or is there already; and an existing one takes no I/O.
-    """
-    kind = target.kind
-    if isinstance(workload, Copy) and kind in ("device", "file"):
-        return f"a copy needs a directory, to make a second file in, and the target is a {kind}"
-    if isinstance(workload, OnDatabase) and kind not in ("directory", "database"):
-        return f"a database needs a directory to lie in, and the target is a {kind}"
-    if not isinstance(workload, OnDatabase) and kind == "database":
-        return "it is an existing server, whose files are not ours to measure"
-    if workload.failures and not target.layout:
-        return "only what is built for the trial can be broken, and it is there already"
-    if isinstance(workload, Loadline) and target.layout:
-        return "a load line goes its own way after all rounds, when no layout is there any more"
-    return ""
-
-
-def _is_possible(cell: Cell, workload: IoWorkload, target: PlannedTarget) -> bool:
-    """Return whether a target can do a cell; False where it may be left out, else raise."""
-    spec = cell.spec
-    if spec["target"]["direct"] and not target.direct:
-        raise DirectError(
-            seen=f"Workload {workload.label!r} goes past the page cache (O_DIRECT), which target "
-            f"{target.label!r} does not support",
-            cause="Its file system, such as tmpfs, has no O_DIRECT",
-            next_step="Measure another directory, or through the page cache with --buffered",
-        )
-    _check_fit(cell, workload, target)
-    for block_bytes, what in _granules(spec, target):
-        odd_bytes = next((each for each in _positions_bytes(spec) if each % block_bytes), None)
-        if odd_bytes is None:
-            continue
-        if workload.skip_unaligned:
-            return False
-        raise _misaligned(target, f"In workload {workload.label!r} {what}", odd_bytes, block_bytes)
-    return True
-
-
-def _granules(spec: dict[str, Any], target: PlannedTarget) -> Iterator[tuple[int, str]]:
-    """Yield what sizes and positions must be multiples of (bytes), and what is said of a breach."""
-    if spec["target"]["direct"]:
-        yield target.logical_block_bytes, "a size or position past the page cache"
-    if spec["data"]["kind"] == "verifiable":
-        yield SECTOR_BYTES, "a size or position of verifiable data"
-
-
-def _positions_bytes(spec: dict[str, Any]) -> Iterator[int]:
-    """Yield every size, alignment and start that requests are made of, in bytes."""
-    yield spec["range"]["start_bytes"]
-    for access in spec["accesses"]:
-        yield from (size["bytes"] for size in access["sizes"])
-        if access["address"]["kind"] != "sequential":
-            yield access["align_bytes"]
-
-
-def _check_fit(cell: Cell, workload: IoWorkload, target: PlannedTarget) -> None:
-    """Raise StudyError when a cell could not make a single request."""
-    spec = cell.spec
-    block_bytes = max(size["bytes"] for access in spec["accesses"] for size in access["sizes"])
-    length_bytes = spec["range"]["length_bytes"]
-    limit_bytes = spec["limit"]["bytes"]
-    name = f"Workload {workload.label!r}"
-    if _needed_bytes(cell, block_bytes) > _room_bytes(spec):
-        raise StudyError(
-            seen=f"{name} asks for blocks of {format_size(block_bytes)} within "
-            f"{format_size(length_bytes)} of target {target.label!r}, where they do not fit",
-            cause=f"The trial file is {format_size(target.size_bytes)} long, or the part of it "
-            "that the workload uses is too short",
-            next_step="Make the trial file larger (of an array: its drives), or the blocks smaller",
-        )
-    if limit_bytes is not None and limit_bytes < block_bytes:
-        raise StudyError(
-            seen=f"{name} may write {format_size(limit_bytes)} a sample, less than one block of "
-            f"{format_size(block_bytes)}",
-            cause="'limit_bytes' is below the largest of the block sizes",
-            next_step=f"Give limit_bytes of at least {block_bytes}",
-        )
-    if cell.kind == "fill" and length_bytes % block_bytes:
-        raise AlignmentError(
-            seen=f"The size of target {target.label!r}, {length_bytes} bytes, is not a multiple of "
-            f"the {block_bytes} bytes that {name.lower()} writes at once",
-            cause="The end of the trial file would stay empty, and reads of it would not reach "
-            "the medium",
-            next_step=f"Give --size {max(1, length_bytes // block_bytes) * block_bytes}",
-        )
-
-
-def _needed_bytes(cell: Cell, block_bytes: int) -> int:
-    """Return the shortest range in which a cell can run."""
-    strides = (access["address"].get("stride_bytes", 0) for access in cell.spec["accesses"])
-    owners = cell.threads if cell.spec["data"]["kind"] == "verifiable" else 1
-    return int(max(block_bytes * owners, *strides))
-
-
-def _room_bytes(spec: dict[str, Any]) -> int:
-    """Return the length of the range from its first aligned position; negative if past the end."""
-    start_bytes, length_bytes = spec["range"]["start_bytes"], spec["range"]["length_bytes"]
-    if start_bytes + length_bytes > spec["target"]["size_bytes"]:
-        return -1
-    align_bytes = max(access["align_bytes"] for access in spec["accesses"])
-    return int(length_bytes - (-start_bytes) % align_bytes)
-
-
-def _misaligned(
+def misaligned(
     target: PlannedTarget, what: str, odd_bytes: int, block_bytes: int | None = None
 ) -> AlignmentError:
     """Return the error for a size or position that is not a multiple of the logical block."""
@@ -400,65 +303,6 @@ def _check_keys(study: Study, cells: list[Cell]) -> None:
                 next_step="Give each value once, and numbers with at most six digits",
             )
         seen.add(cell.key)
-
-
-def _check_verified(targets: list[PlannedTarget], cells: list[Cell]) -> None:
-    """Raise StudyError where a check would compare with what nobody has written."""
-    for target in targets:
-        own = [cell for cell in cells if cell.target == target.label]
-        if _read_as_is(target, own) and any(cell.spec["verify"] for cell in own):
-            raise StudyError(
-                seen=f"Target {target.label!r} is to be verified, but nothing is written to it",
-                cause=f"Only what this run has written can be checked, and the {target.kind} is "
-                "only read",
-                next_step="Write it as well (--operation mixed, or a workload 'fill'), or verify "
-                "in a directory",
-            )
-
-
-def _files(target: PlannedTarget, cells: list[Cell]) -> Iterator[TrialFile]:
-    """Yield the files that the cells of a target need."""
-    own = [cell for cell in cells if cell.target == target.label]
-    if not own or not target.is_storage:
-        return
-    on_trial_file = [cell for cell in own if cell.spec["target"]["file"] == TRIAL_FILE]
-    if on_trial_file:
-        verified = any(cell.spec["verify"] for cell in on_trial_file)
-        filled = any(cell.kind == "fill" for cell in own)
-        yield TrialFile(
-            target=target.label,
-            name=TRIAL_FILE,
-            size_bytes=target.size_bytes,
-            prefill=not filled and not _read_as_is(target, cells),
-            data={"kind": "verifiable" if verified else "random"},
-        )
-    others = ((COPY_FILE, "copy_to"), (LOG_FILE, "file"))
-    for name, key in others:
-        using = [cell for cell in own if cell.spec["target"][key] == name]
-        if using:
-            yield TrialFile(
-                target=target.label,
-                name=name,
-                size_bytes=max(cell.spec["range"]["length_bytes"] for cell in using),
-                prefill=True,
-                data={"kind": "random"},
-            )
-
-
-def _read_as_is(target: PlannedTarget, cells: list[Cell]) -> bool:
-    """Return whether a device or file is only read, so that nothing may be written there."""
-    return target.kind in ("device", "file") and not any(
-        writes(cell) for cell in cells if cell.target == target.label
-    )
-
-
-def _notes_on_reading(targets: list[PlannedTarget], cells: list[Cell]) -> list[str]:
-    """Return a note on each device or file that is read as it is."""
-    return [
-        f"{target.label} is only read, as it is: parts that were never written read too fast"
-        for target in targets
-        if _read_as_is(target, cells)
-    ]
 
 
 def _hash(

@@ -18,11 +18,7 @@ from seatrial.study.layouts.render import (
 from seatrial.study.model import Plan, PlanEstimate, PlannedTarget
 from seatrial.study.sampled import REBUILD_LIMIT
 from seatrial.study.units import format_factor, format_seconds, format_size
-from seatrial.trials.database.study.cells import OWN_FACTORS, usual_database_factors
-from seatrial.trials.database.study.cost import ASSUMED_WRITES, database_cells
-from seatrial.trials.database.study.workloads import is_of_database, spec_of
-from seatrial.trials.io.study.shapes import Factors
-from seatrial.trials.replay.study.render import replay_sample, trace_words
+from seatrial.topic import topic_of, topics
 
 _HEADINGS: tuple[str, ...] = ("workload", "cells", "a sample", "a round", "writes at most", "what")
 
@@ -101,12 +97,7 @@ def _row(label: str, cells: list[Cell], what: str) -> tuple[str, ...]:
     """Return one row of the table."""
     samples_s = sorted({float(cell.spec["limit"]["duration_s"]) for cell in cells})
     sample = format_seconds(samples_s[0]) if len(samples_s) == 1 else ""
-    if cells[0].kind == "fill" and sample:
-        sample = "until full"
-    if cells[0].kind == "batch" and sample:
-        sample = "until done"
-    if cells[0].kind == "replay":
-        sample = replay_sample(cells)
+    sample = topic_of(cells[0]).sample_words(cells) or sample
     written_bytes = sum(cell_write_bytes(cell) for cell in cells)
     return (
         label,
@@ -120,47 +111,26 @@ def _row(label: str, cells: list[Cell], what: str) -> tuple[str, ...]:
 
 def _factors(cells: list[Cell]) -> str:
     """Return what varies within a workload, such as ``read, write; 8 KiB; 1, 10 threads``."""
-    served = is_of_database(cells[0])
-    parts = [] if served else [_listed(cell.operation for cell in cells)]
+    topic = topic_of(cells[0])
+    parts = [_listed(cell.operation for cell in cells)] if topic.says_operation else []
     sizes = sorted({cell.block_size_bytes for cell in cells if cell.block_size_bytes})
     if len(sizes) > 4:
         parts.append(f"{len(sizes)} sizes, {format_size(sizes[0])} to {format_size(sizes[-1])}")
     elif sizes:
         parts.append(", ".join(format_size(size) for size in sizes))
     threads = _listed(str(cell.threads) for cell in cells)
-    worker = _worker(cells[0])
+    worker = topic.worker_of(cells[0])
     parts.append(f"1 {worker}" if threads == "1" else f"{threads} {worker}s")
     depths = _listed(str(cell.depth) for cell in cells)
     if depths != "1":
         parts.append(f"depth {depths}")
     names = dict.fromkeys(name for cell in cells for name in cell.factors)
     for name in names:
-        known = (_usual(cell) | cell.factors for cell in cells)
+        known = (usual_factors(cell) | cell.factors for cell in cells)
         used = list(dict.fromkeys(factors[name] for factors in known if name in factors))
-        is_setting = served and name not in OWN_FACTORS
-        parts.append(f"{name} {_listed(map(str, used))}" if is_setting else _factor(name, used))
-    parts += trace_words(cells[0])
-    return "; ".join(parts + (_fixed_settings(cells[0]) if served else []))
-
-
-def _worker(cell: Cell) -> str:
-    """Return what is there several times at once."""
-    if cell.kind == "replay":
-        return "session"
-    return "client" if is_of_database(cell) else "thread"
-
-
-def _fixed_settings(cell: Cell) -> list[str]:
-    """Return the server's settings that the cells of a workload have in common."""
-    settings = spec_of(cell.spec).settings
-    return [f"{name} {value}" for name, value in settings.items() if name not in cell.factors]
-
-
-def _usual(cell: Cell) -> Factors:
-    """Return the factors that a cell leaves out where they are the usual."""
-    if is_of_database(cell):
-        return usual_database_factors(server_is_ours=spec_of(cell.spec).start != "as_is")
-    return usual_factors(cell.kind)
+        is_plain = topic.names_plainly(cells[0], name)
+        parts.append(f"{name} {_listed(map(str, used))}" if is_plain else _factor(name, used))
+    return "; ".join([*parts, *topic.plan_words(cells[0])])
 
 
 def _factor(name: str, used: list[FactorValue]) -> str:
@@ -203,7 +173,9 @@ def _totals(plan: Plan, took: PlanEstimate) -> Iterator[str]:
         there = plan.of_group("", {}).targets
         wears = "".join(_drive_writes(plan, target) for target in there)
         bound = f", ends at {format_size(budget.write_bytes)}" if budget.write_bytes else ""
-        assumed = f"; {ASSUMED_WRITES}" if database_cells(plan.cells) else ""
+        assumed = "".join(
+            f"; {words}" for topic in topics() if (words := topic.assumed_words(plan.cells))
+        )
         yield _hanging("Writes  ", f"at most {_span(least, most)}{bound}{wears}{assumed}")
     else:
         yield "Writes  nothing"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final, Self
 
 import msgspec
 from msgspec import Meta, field
@@ -30,6 +30,11 @@ class Sampled(
         rebuild_limit_kib_per_s: How fast an array may rebuild, a factor; 0 is the kernel's own.
     """
 
+    ENDS_BY_ITSELF: ClassVar[bool] = False
+    """Whether a sample ends when its work is done, however long that takes."""
+    SEEKS_RATE: ClassVar[bool] = False
+    """Whether its rate is found while it runs, so that none can be given."""
+
     name: str = ""
     targets: list[str] = []
     duration_s: Seconds = field(default=1.0, name="seconds")
@@ -53,6 +58,34 @@ class Sampled(
     def label(self) -> str:
         """The name, or the kind where none is given."""
         return self.name or self.kind
+
+    @property
+    def can_break_meanwhile(self) -> bool:
+        """Whether something may be broken while a sample lasts."""
+        return True
+
+    @property
+    def is_once(self) -> bool:
+        """Whether only the first round measures it."""
+        return False
+
+    @property
+    def copied_share(self) -> float:
+        """The share of the trial file that is copied to a second file."""
+        return 0.0
+
+    def with_options(self, seconds: float | None, *, buffered: bool, full: bool) -> Self:
+        """Return the workload with what the command line changes of it.
+
+        Args:
+            seconds: Length of a sample; None leaves it.
+            buffered: Go through the page cache, where requests are the engine's.
+            full: Measure all of the article's block sizes and threads, in a matrix.
+        """
+        del buffered, full
+        if seconds is None or self.ENDS_BY_ITSELF:
+            return self
+        return msgspec.structs.replace(self, duration_s=seconds)
 
 
 def breaking(workload: Sampled, rebuild_limit_kib_per_s: int) -> dict[str, Any]:

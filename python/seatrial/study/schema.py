@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, field
 
 from seatrial.study.access import AccessSpecification
 from seatrial.study.layouts.layout import Drives, Layout
+from seatrial.study.sampled import Sampled
 from seatrial.study.simulated import DeviceModel
 from seatrial.study.thresholds import Thresholds
 from seatrial.study.values import Seconds, Size
-from seatrial.trials.io.study.workloads import Workload
+from seatrial.topic import kinds_of_workload
+
+if TYPE_CHECKING:
+    Workload = Sampled
+else:
+    Workload = kinds_of_workload()
+"""Any kind of workload that a topic has."""
 
 DEFAULT_SEED: Final = 20090220  # the day on which "One DVD per second" appeared
 DEFAULT_LABEL: Final = "trial"

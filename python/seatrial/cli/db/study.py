@@ -104,7 +104,7 @@ def places_of(
     """
     from seatrial.cli.server_urls import servers_of  # noqa: PLC0415 - not for --help
     from seatrial.machine.resolve import resolve_directory  # noqa: PLC0415
-    from seatrial.trials.database.study.server_address import is_server_address  # noqa: PLC0415
+    from seatrial.study.server_address import is_server_address  # noqa: PLC0415
 
     told = [_label(word) for word in (*directories, *urls)]
     if not told:

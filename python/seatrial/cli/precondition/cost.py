@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from seatrial.stats.wording import format_share
-from seatrial.study.estimate import FILL_BYTES_PER_S, OVERHEAD_S
+from seatrial.study.estimate import OVERHEAD_S
+from seatrial.study.layouts.cost import ASSUMED_BYTES_PER_S
 from seatrial.study.model import Plan
 from seatrial.study.units import format_seconds, format_size
 from seatrial.trials.io.measure.precondition import ROUNDS_MIN
@@ -88,7 +89,7 @@ def cost_of(plan: Plan, method: str, health: Mapping[str, Any]) -> Cost:
         proof_rounds_max=rounds,
         drive_writes=fill_bytes / drive_bytes if drive_bytes else None,
         drive_writes_max=most_bytes / drive_bytes if drive_bytes else None,
-        fill_s=0.0 if is_virtual else fill_bytes / FILL_BYTES_PER_S,
+        fill_s=0.0 if is_virtual else fill_bytes / ASSUMED_BYTES_PER_S,
         proof_s_min=ROUNDS_MIN * round_s,
         proof_s_max=rounds * round_s,
         used_percent=used_percent,

@@ -168,7 +168,7 @@ Deed = tuple[tuple[str, str], ...]
 
 def _deed(cell: Cell) -> Deed:
     """Return what a cell does, without its names and its usual factors."""
-    usual = usual_factors(cell.kind)
+    usual = usual_factors(cell)
     factors = identity_without_target(cell)
     return tuple(
         sorted(
@@ -235,7 +235,7 @@ def _targets_count(entrant: Entrant) -> int:
 
 def _telling(first: Cell, second: Cell) -> str:
     """Say in which of the telling factors two cells differ."""
-    usual_a, usual_b = usual_factors(first.kind), usual_factors(second.kind)
+    usual_a, usual_b = usual_factors(first), usual_factors(second)
     words = []
     for name in TELLING_FACTORS:
         value_a = first.factors.get(name, usual_a.get(name))

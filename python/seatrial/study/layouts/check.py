@@ -16,7 +16,6 @@ from seatrial.study.names import NAME, NAME_RULE
 from seatrial.study.problems import MisfitError
 from seatrial.study.schema import Study
 from seatrial.study.values import many
-from seatrial.trials.database.study.workloads import Crash, OnDatabase
 
 NO_FILESYSTEM: Final = "none"
 
@@ -155,18 +154,3 @@ def _of_variant(spec: LayoutSpec) -> Iterator[MisfitError]:
             "expose = 'legs'",
             "legs",
         )
-
-
-def databases_on_layouts(study: Study) -> Iterator[MisfitError]:
-    """Yield workloads of databases that ask of a layout what only a server there already has."""
-    if not study.layouts or study.plain_targets:
-        return
-    for index, workload in enumerate(study.workloads):
-        if not isinstance(workload, OnDatabase) or isinstance(workload, Crash):
-            continue
-        if "as_is" in many(workload.start):
-            yield MisfitError(
-                "is 'as_is', but the targets are layouts",
-                "Expected cold, warm or prewarmed: the server there is made for the trial",
-                *("workload", index, "start"),
-            )

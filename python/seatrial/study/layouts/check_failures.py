@@ -11,8 +11,6 @@ from seatrial.study.problems import MisfitError
 from seatrial.study.sampled import Sampled
 from seatrial.study.schema import Study
 from seatrial.study.selection import labels_of, variants_of
-from seatrial.trials.database.study.workloads import Crash
-from seatrial.trials.io.study.workloads import Fill, Loadline, Matrix
 
 AFTERMATH_S: Final = 1.0
 """Shortest time for which a sample goes on after the last deed."""
@@ -39,11 +37,10 @@ def failures(study: Study) -> Iterator[MisfitError]:
 
 
 def _of_workload(workload: Sampled) -> Iterator[MisfitError]:
-    is_adaptive = isinstance(workload, Matrix) and workload.adaptive
-    if isinstance(workload, Fill | Loadline | Crash) or is_adaptive:
-        kind = "an adaptive matrix" if is_adaptive else f"a {workload.kind}"
+    if not workload.can_break_meanwhile:
+        adaptive = "n adaptive" if getattr(workload, "adaptive", False) else ""
         yield MisfitError(
-            f"is given for {kind}",
+            f"is given for a{adaptive} {workload.kind}",
             "Expected a workload that lasts as long as it is told, such as io or pgbench",
             "fail",
         )

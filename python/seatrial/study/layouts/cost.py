@@ -15,9 +15,10 @@ from seatrial.study.layouts.layout import FILESYSTEMS, LayoutSpec
 from seatrial.study.model import Plan, PlannedTarget, TrialFile
 from seatrial.study.sampled import REBUILD_LIMIT
 from seatrial.study.units import format_size
-from seatrial.trials.database.study import cost as database_cost
-from seatrial.trials.database.study.workloads import spec_of
+from seatrial.topic import topics
 
+ASSUMED_BYTES_PER_S: Final = 250_000_000
+"""Where a file is written whole, or read."""
 ASSUMED_SYNC_BYTES_PER_S: Final = 200_000 << 10
 """Of each drive: md's own upper limit (dev.raid.speed_limit_max, md(4)), unless a study sets one.
 """
@@ -46,15 +47,15 @@ def build_s(plan: Plan, group: str) -> float:
     """Return how long one building takes (s): with synchronisation, and filling and loading."""
     cells = _cells(plan, group)
     target = _targets(plan, group)[0]
-    filled_s = _filled_bytes(plan, group) / database_cost.ASSUMED_BYTES_PER_S
-    return BUILD_S + sync_s(target) + filled_s + database_cost.preparing_s(cells)
+    filled_s = _filled_bytes(plan, group) / ASSUMED_BYTES_PER_S
+    return BUILD_S + sync_s(target) + filled_s + sum(topic.preparing_s(cells) for topic in topics())
 
 
 def build_write_bytes(plan: Plan, group: str) -> int:
     """Return what one building writes: parity or copies, files, and the data of databases."""
     target = _targets(plan, group)[0]
     own_bytes = sync_write_bytes(target) + _filled_bytes(plan, group)
-    return own_bytes + database_cost.preparing_write_bytes(_cells(plan, group))
+    return own_bytes + sum(topic.preparing_write_bytes(_cells(plan, group)) for topic in topics())
 
 
 def round_s(plan: Plan, group: str) -> float:
@@ -63,7 +64,7 @@ def round_s(plan: Plan, group: str) -> float:
     cells = _cells(plan, group)
     waited_s = len(cells) * RESTING_S
     waited_s += sum(aftermath_s(plan.target(cell.target), cell) for cell in cells)
-    refilled_s = _refilled_bytes(plan, group) / database_cost.ASSUMED_BYTES_PER_S
+    refilled_s = _refilled_bytes(plan, group) / ASSUMED_BYTES_PER_S
     return times * build_s(plan, group) + (times - 1) * refilled_s + waited_s
 
 
@@ -96,13 +97,12 @@ def require_room_for_databases(
     for target in targets:
         used_bytes = member_bytes(target) if target.layout else None
         own = [cell for cell in cells if cell.target == target.label]
-        databases = database_cost.database_cells(own)
-        if target.layout is None or used_bytes is None or not databases:
+        database_bytes = sum(topic.space_bytes(own) for topic in topics())
+        if target.layout is None or used_bytes is None or not database_bytes:
             continue
         legs = target.layout.legs if target.leg else 1
         holds_bytes = int(used_bytes * target.layout.data_members / legs)
         file_bytes = sum(file.size_bytes for file in files if file.target == target.label)
-        database_bytes = database_cost.space_bytes(spec_of(cell.spec) for cell in databases)
         if file_bytes + database_bytes > holds_bytes:
             raise SpaceError(
                 seen=f"Layout {target.label!r} holds {format_size(holds_bytes)} at most, and its "
@@ -137,7 +137,7 @@ def aftermath_s(target: PlannedTarget, cell: Cell) -> float:
     rebuilt_by_s = last_s + (member_bytes(target) or 0) / per_s
     waited_s = max(0.0, rebuilt_by_s - float(cell.spec["limit"]["duration_s"]))
     read_bytes = target.size_bytes if cell.spec["verify"] else 0
-    return waited_s + read_bytes / database_cost.ASSUMED_BYTES_PER_S
+    return waited_s + read_bytes / ASSUMED_BYTES_PER_S
 
 
 def rebuilt_write_bytes(target: PlannedTarget, cell: Cell) -> int:

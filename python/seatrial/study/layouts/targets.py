@@ -15,7 +15,6 @@ from seatrial.study.model import PlannedTarget
 from seatrial.study.schema import DEFAULT_SIZE_BYTES, Study
 from seatrial.study.selection import all_variants
 from seatrial.study.units import format_size
-from seatrial.trials.io.study.workloads import Copy
 
 USED_SHARE: Final = 0.5
 """Of an array that is smaller than twice the usual trial file, so that a file system and what it
@@ -113,9 +112,7 @@ def _usual_size_bytes(study: Study, placed: Sequence[_Placed]) -> int:
     So that layouts differ in nothing else, it fits the smallest, with a copy beside it where the
     study makes one.
     """
-    copied_share = max(
-        (each.share for each in study.workloads if isinstance(each, Copy)), default=0
-    )
+    copied_share = max((each.copied_share for each in study.workloads), default=0)
     holds = [usable_bytes(spec, used) for spec, used in placed if spec.size_bytes is None]
     least_bytes = min((size for size in holds if size is not None), default=None)
     if least_bytes is None:

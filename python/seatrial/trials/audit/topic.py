@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
 from seatrial.topic import Topic
+
+if TYPE_CHECKING:
+    from seatrial.study.cell import Cell
+    from seatrial.study.model import PlannedTarget
+    from seatrial.study.schema import Study
+
+# ruff: noqa: PLC0415 - a topic is imported by every command, and most need nothing of it
 
 
 class AuditTopic(Topic):
-    """Audits."""
+    """Audits: what a table of block sizes and concurrency says of the storage under it."""
 
     name = "audit"
+
+    def notes(
+        self, study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
+    ) -> Iterator[str]:
+        """Yield a note on each matrix of which as few cells are measured as predict the others."""
+        from seatrial.trials.io.study.workloads import Matrix
+
+        del targets, cells
+        for each in study.workloads:
+            if isinstance(each, Matrix) and each.adaptive:
+                yield (
+                    f"{each.label} is adaptive: as few of its cells are measured as predict the "
+                    f"others within {100 * each.predicted_within:g} %"
+                )
 
 
 TOPIC = AuditTopic()

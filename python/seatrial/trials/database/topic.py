@@ -2,23 +2,184 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
 
 from seatrial.topic import Topic
 
 if TYPE_CHECKING:
     from seatrial.machine.undoer import Undoer
+    from seatrial.study.cell import Cell, FactorValue
+    from seatrial.study.files import Finder
+    from seatrial.study.model import PlannedTarget, TargetInfo
+    from seatrial.study.problems import MisfitError
+    from seatrial.study.sampled import Sampled
+    from seatrial.study.schema import Study
+
+# ruff: noqa: PLC0415 - a topic is imported by every command, and most need nothing of it
 
 
 class DatabaseTopic(Topic):
-    """Databases."""
+    """Databases: a server under a load, its limits, and what a crash leaves of it."""
 
     name = "database"
+    comes_last = True
+    says_operation = False
+    own_quantities = MappingProxyType(
+        {
+            "real": "Only a batch has a real time; others have p99_ms and the like",
+            "tps": "Only a database has tps; others have iops",
+        }
+    )
+
+    def workloads(self) -> tuple[type[Sampled], ...]:
+        """Return ``pgbench``, ``telemetry``, ``batch``, ``crash`` and ``replay``."""
+        from seatrial.trials.database.study.workloads import (
+            Batch,
+            Crash,
+            Pgbench,
+            Replay,
+            Telemetry,
+        )
+
+        return (Pgbench, Telemetry, Batch, Crash, Replay)
+
+    def check(self, study: Study) -> Iterator[MisfitError]:
+        """Yield what does not hold between the keys of databases."""
+        from seatrial.trials.database.study.check import check_databases
+
+        return check_databases(study)
+
+    def without_quantity(self, quantity: str, workload: Sampled) -> str:
+        """Return what a batch, or a database, keeps to in place of a quantity."""
+        if workload.kind == "batch":
+            wanted = quantity in ("real", "stalls", "stall_max", "errors")
+            return "" if wanted else "A batch keeps to real_s, or to errors"
+        if quantity in ("iops", "bandwidth"):
+            return "A database has tps, and response times such as p99_ms"
+        if quantity == "real":
+            return self.own_quantities["real"]
+        return super().without_quantity(quantity, workload)
+
+    def with_files(self, workload: Sampled, files: Finder) -> Sampled:
+        """Return a workload with its scripts, traces and snapshots as paths from the root."""
+        from seatrial.trials.database.study.files import with_database_files
+
+        return with_database_files(workload, files)
+
+    def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
+        """Return why a workload cannot run on a target: a database lies in a directory."""
+        del workload
+        if target.kind not in ("directory", "database"):
+            return f"a database needs a directory to lie in, and the target is a {target.kind}"
+        return ""
+
+    def cells(
+        self, workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str
+    ) -> Iterator[Cell]:
+        """Yield the cells of a workload: every combination of its factors' values."""
+        from seatrial.trials.database.study.cells import database_cells_of
+        from seatrial.trials.database.study.workloads import OnDatabase
+
+        del study
+        return database_cells_of(cast(OnDatabase, workload), target, prefix=prefix)
+
+    def usual_factors(self, cell: Cell) -> dict[str, FactorValue]:
+        """Return what a database's cell leaves out."""
+        from seatrial.trials.database.study.cells import usual_factors_of
+
+        return usual_factors_of(cell)
+
+    def left_out(
+        self,
+        study: Study,
+        target: PlannedTarget,
+        info: TargetInfo,
+        cells: Sequence[Cell],
+        used_bytes: int,
+    ) -> Iterator[tuple[Sampled, str]]:
+        """Yield optional workloads for which there is no PostgreSQL, or no room."""
+        from seatrial.trials.database.study.optional import databases_left_out
+
+        return databases_left_out(study, target, info, cells, used_bytes)
+
+    def notes(
+        self, study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
+    ) -> Iterator[str]:
+        """Yield what is worth knowing of durability, batches and replays."""
+        from seatrial.trials.database.study.notes import notes_on_databases
+
+        del targets
+        return notes_on_databases(study, cells)
+
+    def sample_s(self, cell: Cell) -> float:
+        """Return what a sample takes, with starting the server and copying its data."""
+        from seatrial.trials.database.study.cost import sample_s
+
+        return sample_s(cell)
+
+    def sample_write_bytes(self, cell: Cell) -> int:
+        """Return what a sample is assumed to write: a server keeps no limit."""
+        from seatrial.trials.database.study.cost import sample_write_bytes
+
+        return sample_write_bytes(cell)
+
+    def preparing_s(self, cells: Sequence[Cell]) -> float:
+        """Return what loading the data takes, once (s)."""
+        from seatrial.trials.database.study.cost import preparing_s
+
+        return preparing_s(cells)
+
+    def preparing_write_bytes(self, cells: Sequence[Cell]) -> int:
+        """Return what loading the data writes, once."""
+        from seatrial.trials.database.study.cost import preparing_write_bytes
+
+        return preparing_write_bytes(cells)
+
+    def space_bytes(self, cells: Sequence[Cell]) -> int:
+        """Return what the databases of one target take there."""
+        from seatrial.trials.database.study.cost import database_cells, space_bytes
+        from seatrial.trials.database.study.workloads import spec_of
+
+        return space_bytes([spec_of(cell.spec) for cell in database_cells(cells)])
+
+    def worker_of(self, cell: Cell) -> str:
+        """Return ``client``, or ``session`` of what was captured."""
+        return "session" if cell.kind == "replay" else "client"
+
+    def sample_words(self, cells: Sequence[Cell]) -> str:
+        """Return how long a batch or a replay lasts."""
+        from seatrial.trials.replay.study.render import replay_sample
+
+        if cells[0].kind == "replay":
+            return replay_sample(cells)
+        lasts = {float(cell.spec["limit"]["duration_s"]) for cell in cells}
+        return "until done" if cells[0].kind == "batch" and len(lasts) == 1 else ""
+
+    def plan_words(self, cell: Cell) -> list[str]:
+        """Return how much is in a trace, and the settings that all cells have in common."""
+        from seatrial.trials.database.study.cells import fixed_settings
+        from seatrial.trials.replay.study.render import trace_words
+
+        return [*trace_words(cell), *fixed_settings(cell)]
+
+    def assumed_words(self, cells: Sequence[Cell]) -> str:
+        """Return what is assumed of a database's writes."""
+        from seatrial.trials.database.study.cost import ASSUMED_WRITES, database_cells
+
+        return ASSUMED_WRITES if database_cells(cells) else ""
+
+    def names_plainly(self, cell: Cell, factor: str) -> bool:
+        """Return whether a factor is a setting of the server."""
+        from seatrial.trials.database.study.cells import OWN_FACTORS
+
+        del cell
+        return factor not in OWN_FACTORS
 
     def undoers(self) -> Mapping[str, Undoer]:
-        """Return how servers are ended and their accounts and folders removed."""
-        from seatrial.postgres.undoing import POSTGRES_UNDOERS  # noqa: PLC0415
+        """Return how servers are ended, and their accounts and folders removed."""
+        from seatrial.postgres.undoing import POSTGRES_UNDOERS
 
         return POSTGRES_UNDOERS
 

@@ -2,13 +2,119 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, cast
+
 from seatrial.topic import Topic
+
+if TYPE_CHECKING:
+    from seatrial.study.cell import Cell, FactorValue
+    from seatrial.study.model import PlannedTarget, TrialFile
+    from seatrial.study.problems import MisfitError
+    from seatrial.study.sampled import Sampled
+    from seatrial.study.schema import Study
+
+# ruff: noqa: PLC0415 - a topic is imported by every command, and most need nothing of it
+
+_OF_OTHERS = "it is an existing server, whose files are not ours to measure"
 
 
 class IoTopic(Topic):
-    """Block I/O."""
+    """Block I/O: requests that the engine makes, as fio would."""
 
     name = "io"
+
+    def workloads(self) -> tuple[type[Sampled], ...]:
+        """Return ``fill``, ``matrix``, ``sequential`` and the like."""
+        from typing import get_args
+
+        from seatrial.trials.io.study.workloads import IoWorkload
+
+        return get_args(IoWorkload)
+
+    def check(self, study: Study) -> Iterator[MisfitError]:
+        """Yield what does not hold between the keys of block I/O."""
+        from seatrial.trials.io.study.check import check_io
+
+        return check_io(study)
+
+    def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
+        """Return why a workload cannot run on a target: a copy needs room for a second file."""
+        if target.kind == "database":
+            return _OF_OTHERS
+        if workload.copied_share and target.kind in ("device", "file"):
+            return (
+                "a copy needs a directory, to make a second file in, and the target is a "
+                f"{target.kind}"
+            )
+        return ""
+
+    def cells(
+        self, workload: Sampled, target: PlannedTarget, study: Study, *, prefix: str
+    ) -> Iterator[Cell]:
+        """Yield the cells of a workload: every combination of its factors' values."""
+        from seatrial.trials.io.study.cells import cells_of
+        from seatrial.trials.io.study.workloads import WorkloadBase
+
+        return cells_of(cast(WorkloadBase, workload), target, study, prefix=prefix)
+
+    def is_possible(self, cell: Cell, workload: Sampled, target: PlannedTarget) -> bool:
+        """Return whether blocks fit the target's own; False where the cell may be left out."""
+        from seatrial.trials.io.study.plan import is_possible
+        from seatrial.trials.io.study.workloads import WorkloadBase
+
+        return is_possible(cell, cast(WorkloadBase, workload), target)
+
+    def usual_factors(self, cell: Cell) -> dict[str, FactorValue]:
+        """Return the defaults of what drives requests."""
+        from seatrial.trials.io.study.cells import usual_factors
+
+        return usual_factors(cell.kind)
+
+    def files(self, target: PlannedTarget, cells: Sequence[Cell]) -> Iterator[TrialFile]:
+        """Yield the trial file, the log of commits and the copy, as far as cells need them."""
+        from seatrial.trials.io.study.plan import files
+
+        return files(target, cells)
+
+    def check_plan(
+        self, targets: Sequence[PlannedTarget], cells: Sequence[Cell], files: Sequence[TrialFile]
+    ) -> None:
+        """Raise StudyError where a check would compare with what nobody has written."""
+        from seatrial.trials.io.study.plan import check_verified
+
+        del files
+        check_verified(targets, cells)
+
+    def notes(
+        self, study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
+    ) -> Iterator[str]:
+        """Yield a note on each device or file that is read as it is."""
+        from seatrial.trials.io.study.plan import notes_on_reading
+
+        del study
+        yield from notes_on_reading(targets, cells)
+
+    def comes_first(self, cell: Cell) -> bool:
+        """Return whether a cell fills the trial file."""
+        return cell.kind == "fill"
+
+    def sample_s(self, cell: Cell) -> float:
+        """Return what the cell asks for; of a fill what writing the file is assumed to take."""
+        from seatrial.trials.io.study.cost import sample_s
+
+        return sample_s(cell)
+
+    def sample_write_bytes(self, cell: Cell) -> int:
+        """Return the bytes of the cell's limit: the engine offers none beyond."""
+        from seatrial.trials.io.study.cost import sample_write_bytes
+
+        return sample_write_bytes(cell)
+
+    def sample_words(self, cells: Sequence[Cell]) -> str:
+        """Return that a fill lasts until the file is full."""
+        lasts = {float(cell.spec["limit"]["duration_s"]) for cell in cells}
+        return "until full" if cells[0].kind == "fill" and len(lasts) == 1 else ""
 
 
 TOPIC = IoTopic()

@@ -10,17 +10,19 @@ from seatrial.topic import Topic
 if TYPE_CHECKING:
     from seatrial.machine.undoer import Undoer
 
+# ruff: noqa: PLC0415 - a topic is imported by every command, and most need nothing of it
+
 
 class LayoutsTopic(Topic):
-    """Arrays."""
+    """Arrays: built, measured, broken and taken apart."""
 
     name = "layouts"
 
     def undoers(self) -> Mapping[str, Undoer]:
         """Return how arrays are taken apart, by every backend, and the lab's machines ended."""
-        from seatrial.lab.undoing import LAB_UNDOERS  # noqa: PLC0415
-        from seatrial.trials.layouts.build import registry  # noqa: PLC0415 - loads every backend
-        from seatrial.trials.layouts.build.mapper import MAPPER_UNDOERS  # noqa: PLC0415
+        from seatrial.lab.undoing import LAB_UNDOERS
+        from seatrial.trials.layouts.build import registry
+        from seatrial.trials.layouts.build.mapper import MAPPER_UNDOERS
 
         return {**LAB_UNDOERS, **MAPPER_UNDOERS, **registry.undoers()}
 

@@ -11,12 +11,12 @@ from seatrial.measure.recorder import COMPLETE, Conductor, Recorder, RoundsEnd
 from seatrial.measure.tally import Tally
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
-from seatrial.study.estimate import load_line_s
-from seatrial.trials.io.study.workloads import Loadline
+from seatrial.study.estimate import apart_s
 from seatrial.trials.loadline.study import (
     LOADLINE,
     SAMPLES_MAX,
     Done,
+    Loadline,
     NextStep,
     Offer,
     at_rate,
@@ -57,7 +57,7 @@ def _all_lines(recorder: Recorder, decider: Decider) -> list[str]:
     for number, template in enumerate(templates, start=1):
         workload = workloads[template.workload]
         if isinstance(workload, Loadline):
-            later_s = sum(load_line_s(plan, each) for each in templates[number:])
+            later_s = sum(apart_s(plan, each) for each in templates[number:])
             line = _Line(recorder, tally, template, workload, later_s=later_s)
             reason = line.measure(decider(workload, plan.study.seed))
             reasons.append(reason if len(templates) == 1 else f"{template.key}: {reason}")

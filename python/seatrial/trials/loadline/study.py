@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
+from msgspec import field
 
 from seatrial.study.cell import Cell
 from seatrial.study.units import format_factor
+from seatrial.study.values import Depths, ManyThreads, Operations, Percentile, Schedule, Seconds
+from seatrial.trials.io.study.workloads import Patterned
 
 LOADLINE: Final = "loadline"
 """The kind of workload whose cells are measured at rates that are found on the way."""
@@ -22,6 +25,42 @@ LATENCY_EXPECTED: Final = "a time with its unit: ns, us, ms or s, such as 5ms or
 _NS: Final = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _LATENCY: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) *(ns|us|µs|ms|s)")
 _BARE: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+
+
+class Loadline(Patterned, frozen=True, kw_only=True, tag="loadline"):
+    """The highest rate at which a percentile of the response times keeps within a limit.
+
+    Its rates are sought while it runs, so neither ``rate`` nor ``burst`` can be given; its cells
+    in the plan are the closed loop that it begins with. Each combination of factors is a load
+    line of its own.
+
+    Attributes:
+        duration_s: How long one sample lasts at least (``seconds``); longer at rates at which the
+            percentile needs more time to have enough requests.
+        arrival: ``poisson`` or ``fixed``: when requests are due.
+        percentile: ``p50``, ``p90``, ``p99`` or ``p99.9``; what must keep within the limit.
+        limit: The limit, a time with its unit, such as ``5ms``.
+        budget_s: Seconds that each load line may take (``budget_seconds``).
+        threads: Concurrent workers; with ``depths``, how many requests can be in flight.
+        depths: Requests that each worker has in flight at most.
+    """
+
+    ENDS_BY_ITSELF: ClassVar[bool] = False
+    SEEKS_RATE: ClassVar[bool] = True
+
+    operations: Operations = "read"
+    duration_s: Seconds = field(default=2.0, name="seconds")
+    arrival: Schedule = "poisson"
+    percentile: Percentile = "p99"
+    limit: str
+    budget_s: Seconds = field(default=90.0, name="budget_seconds")
+    threads: ManyThreads = 4
+    depths: Depths = 32
+
+    @property
+    def can_break_meanwhile(self) -> bool:
+        """Never: it takes as many samples as its search needs."""
+        return False
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):

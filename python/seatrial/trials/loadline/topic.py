@@ -2,13 +2,102 @@
 
 from __future__ import annotations
 
-from seatrial.topic import Topic
+from collections.abc import Iterator, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from seatrial.trials.io.topic import IoTopic
+
+if TYPE_CHECKING:
+    from seatrial.study.cell import Cell
+    from seatrial.study.model import Plan, PlannedTarget, TrialFile
+    from seatrial.study.problems import MisfitError
+    from seatrial.study.sampled import Sampled
+    from seatrial.study.schema import Study
+
+# ruff: noqa: PLC0415 - a topic is imported by every command, and most need nothing of it
+
+_COUNTED = ("stalls", "stall_max", "errors")
 
 
-class LoadlineTopic(Topic):
-    """Load lines."""
+class LoadlineTopic(IoTopic):
+    """Load lines: block I/O at rates that are sought while the cell runs."""
 
     name = "loadline"
+    in_rounds = False
+    own_quantities = MappingProxyType(
+        {"sustained": "Only a load line is asked for it; no other workload has sustained_per_s"}
+    )
+
+    @property
+    def apart_samples_max(self) -> int:  # type: ignore[override]
+        """The most samples of one load line."""
+        from seatrial.trials.loadline.study import SAMPLES_MAX
+
+        return SAMPLES_MAX
+
+    def workloads(self) -> tuple[type[Sampled], ...]:
+        """Return ``loadline``."""
+        from seatrial.trials.loadline.study import Loadline
+
+        return (Loadline,)
+
+    def check(self, study: Study) -> Iterator[MisfitError]:
+        """Yield what a load line cannot have, and limits that are none."""
+        from seatrial.trials.loadline.check import check_load_lines
+
+        return check_load_lines(study)
+
+    def without_quantity(self, quantity: str, workload: Sampled) -> str:
+        """Return what a load line keeps to: its samples break the limit of latency on purpose."""
+        del workload
+        wanted = quantity in ("sustained", *_COUNTED)
+        return "" if wanted else "A load line keeps to sustained_per_s, stalls or errors"
+
+    def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
+        """Return why a load line cannot run on a target: it comes when no layout is there."""
+        if obstacle := super().obstacle(workload, target):
+            return obstacle
+        if target.layout:
+            return "a load line goes its own way after all rounds, when no layout is there any more"
+        return ""
+
+    def files(self, target: PlannedTarget, cells: Sequence[Cell]) -> Iterator[TrialFile]:
+        """Yield nothing: its files are among those of block I/O."""
+        del target, cells
+        yield from ()
+
+    def check_plan(
+        self, targets: Sequence[PlannedTarget], cells: Sequence[Cell], files: Sequence[TrialFile]
+    ) -> None:
+        """Do nothing: its cells are checked among those of block I/O."""
+
+    def notes(
+        self, study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
+    ) -> Iterator[str]:
+        """Yield a note on each load line, of which the plan knows the beginning only."""
+        from seatrial.study.units import format_seconds
+        from seatrial.trials.loadline.study import SAMPLES_MAX, Loadline
+
+        del targets
+        for cell in cells:
+            for workload in study.workloads:
+                if isinstance(workload, Loadline) and workload.label == cell.workload:
+                    yield (
+                        f"{cell.key} is where a load line begins; it seeks the rate for "
+                        f"{workload.percentile} <= {workload.limit} in at most {SAMPLES_MAX} "
+                        f"samples and {format_seconds(workload.budget_s)}"
+                    )
+
+    def apart_s(self, plan: Plan, cell: Cell) -> float:
+        """Return the budget of the load line that a cell begins (s)."""
+        from seatrial.trials.loadline.study import Loadline
+
+        return sum(
+            workload.budget_s
+            for workload in plan.study.workloads
+            if isinstance(workload, Loadline) and workload.label == cell.workload
+        )
 
 
 TOPIC = LoadlineTopic()

@@ -7,7 +7,7 @@ import pytest
 from seatrial.errors import StudyError
 from seatrial.study.load import parse_study, study_from_options
 from seatrial.study.plan import make_plan
-from seatrial.trials.database.study.server_address import holds_password
+from seatrial.study.server_address import holds_password
 
 HEAD = 'name = "s"\n'
 PGBENCH = HEAD + '[[workload]]\nkind = "pgbench"\n'

@@ -10,12 +10,11 @@ import numpy as np
 
 from seatrial._core import Histogram
 from seatrial.results.model import OperationResult, Outcome, Sample, Slice, Timeline
-from seatrial.trials.io.study.workloads import Loadline
 from seatrial.trials.loadline.analysis.asked import asked_by
 from seatrial.trials.loadline.analysis.decider import decider
 from seatrial.trials.loadline.analysis.lines import load_line
 from seatrial.trials.loadline.analysis.model import LoadLine
-from seatrial.trials.loadline.study import Done, at_rate
+from seatrial.trials.loadline.study import Done, Loadline, at_rate
 from stats.builders import MS_NS, cell_of
 
 THREADS, DEPTH = 4, 32

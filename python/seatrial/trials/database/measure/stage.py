@@ -19,7 +19,6 @@ from seatrial.postgres.row_file import load_content
 from seatrial.postgres.socket_folder import SocketFolder, make_own_socket_folder
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
-from seatrial.study.files import is_archive_folder
 from seatrial.study.model import Plan
 from seatrial.trials.database.measure import crash_sample
 from seatrial.trials.database.measure.crash_sample import CrashTrials
@@ -31,6 +30,7 @@ from seatrial.trials.database.measure.logs import choose_place
 from seatrial.trials.database.measure.ready import Host, Ready
 from seatrial.trials.database.measure.sample import Parts, measured, sample_of
 from seatrial.trials.database.measure.standing import StandingDatabase
+from seatrial.trials.database.study.files import is_archive_folder
 from seatrial.trials.database.study.workloads import (
     BUILTIN_SCRIPTS,
     OnDatabase,

@@ -27,6 +27,7 @@ from seatrial.trials.database.study.workloads import (
     ReplaySpec,
     SettingValue,
     Telemetry,
+    spec_of,
 )
 from seatrial.trials.replay.study.cells import played
 
@@ -309,3 +310,16 @@ def _cell_spec(
         "stall_threshold_ms": workload.stall_threshold_ms,
         "database": told,
     }
+
+
+def usual_factors_of(cell: Cell) -> Factors:
+    """Return the factors that a cell leaves out where they are the usual."""
+    is_measured = "database" in cell.spec  # an imported cell says nothing of its server
+    server_is_ours = not is_measured or spec_of(cell.spec).start != "as_is"
+    return usual_database_factors(server_is_ours=server_is_ours)
+
+
+def fixed_settings(cell: Cell) -> list[str]:
+    """Return the server's settings that the cells of a workload have in common."""
+    settings = spec_of(cell.spec).settings
+    return [f"{name} {value}" for name, value in settings.items() if name not in cell.factors]

@@ -10,13 +10,13 @@ from typing import Final
 
 from seatrial.study.problems import MisfitError
 from seatrial.study.schema import Study, Target
-from seatrial.study.values import many
-from seatrial.trials.database.study.cells import OWN_FACTORS, setting_text
-from seatrial.trials.database.study.server_address import (
+from seatrial.study.server_address import (
     ADDRESS_EXPECTED,
     holds_password,
     is_server_address,
 )
+from seatrial.study.values import many
+from seatrial.trials.database.study.cells import OWN_FACTORS, setting_text
 from seatrial.trials.database.study.workloads import (
     OURS_TO_SET,
     Batch,
@@ -33,6 +33,12 @@ SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0
 DATABASE_NAME_BYTES_MAX: Final = 63  # PostgreSQL cuts longer identifiers off
 
 _STARTED_BY_US: Final = "Only a server that Seatrial starts itself, in a directory, can have that"
+
+
+def check_databases(study: Study) -> Iterator[MisfitError]:
+    """Yield everything that does not hold between the keys that belong to databases."""
+    for each in (database_targets, database_workloads, databases_on_layouts):
+        yield from each(study)
 
 
 def database_targets(study: Study) -> Iterator[MisfitError]:
@@ -296,3 +302,18 @@ def _on_server(workload: OnDatabase, target: Target) -> Iterator[MisfitError]:
             "A copy would be another one: expected reuse, or leave out 'database'",
             "clone",
         )
+
+
+def databases_on_layouts(study: Study) -> Iterator[MisfitError]:
+    """Yield workloads of databases that ask of a layout what only a server there already has."""
+    if not study.layouts or study.plain_targets:
+        return
+    for index, workload in enumerate(study.workloads):
+        if not isinstance(workload, OnDatabase) or isinstance(workload, Crash):
+            continue
+        if "as_is" in many(workload.start):
+            yield MisfitError(
+                "is 'as_is', but the targets are layouts",
+                "Expected cold, warm or prewarmed: the server there is made for the trial",
+                *("workload", index, "start"),
+            )

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.study.cell import Cell
+from seatrial.study.layouts.cost import ASSUMED_BYTES_PER_S
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec, is_of_database, spec_of
 
-ASSUMED_BYTES_PER_S: Final = 250_000_000
-"""At which storage is filled, loaded, and copied on; and the most that a server writes."""
 CLUSTER_BYTES: Final = 40 << 20
 """A server without data."""
 SCALE_BYTES: Final = 15 << 20

@@ -5,7 +5,7 @@ docs/study-file.md explains every key with an example.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta, field
@@ -174,6 +174,8 @@ class Batch(OnDatabase, frozen=True, kw_only=True, tag="batch"):
     prepare: str = ""
     scale: Counts = 10
 
+    ENDS_BY_ITSELF: ClassVar[bool] = True
+
 
 class Crash(OnDatabase, frozen=True, kw_only=True, tag="crash"):
     """A server of our own is killed in mid-load and held to what it acknowledged.
@@ -196,6 +198,11 @@ class Crash(OnDatabase, frozen=True, kw_only=True, tag="crash"):
     clients: ManyThreads = 4
     scale: Counts | None = None
     power_cut: PowerCuts = "none"
+
+    @property
+    def can_break_meanwhile(self) -> bool:
+        """Never: it ends at a moment of chance."""
+        return False
 
 
 RESTORE_S_MAX: Final = 3600.0
@@ -272,6 +279,8 @@ class Replay(OnDatabase, frozen=True, kw_only=True, tag="replay"):
     restore_s_max: Seconds = field(default=RESTORE_S_MAX, name="restore_seconds")
     compare_rows: str = ""
     schema: list[SchemaVariant] = field(default_factory=list)
+
+    ENDS_BY_ITSELF: ClassVar[bool] = True
 
     @property
     def usual_ids(self) -> Ids:

@@ -21,7 +21,6 @@ from seatrial.trials.io.study.workloads import (
     Copy,
     Fill,
     Four,
-    IoWorkload,
     Map,
     Mix,
     Patterned,
@@ -74,7 +73,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     limit_bytes: int | None
 
 
-def shapes_of(workload: IoWorkload, target: PlannedTarget, study: Study) -> Iterator[Shape]:
+def shapes_of(workload: WorkloadBase, target: PlannedTarget, study: Study) -> Iterator[Shape]:
     """Yield what the cells of a workload do on a target, before how they are driven.
 
     Raises:

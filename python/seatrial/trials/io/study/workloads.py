@@ -6,8 +6,9 @@ docstring. docs/study-file.md explains every key with an example.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal, Self
 
+import msgspec
 from msgspec import Meta, field
 
 from seatrial.study.sampled import Sampled
@@ -26,18 +27,15 @@ from seatrial.study.values import (
     Operations,
     OverProvisioning,
     Patterns,
-    Percentile,
     PositiveShare,
     Probes,
     Rates,
     ReadsOrWrites,
-    Schedule,
     Seconds,
     Shares,
     Size,
     Thetas,
 )
-from seatrial.trials.database.study.workloads import Batch, Crash, Pgbench, Replay, Telemetry
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -70,6 +68,11 @@ class WorkloadBase(Sampled, frozen=True, kw_only=True):
     verify: bool = False
     skip_unaligned: bool = False
     iopoll: bool = False
+
+    def with_options(self, seconds: float | None, *, buffered: bool, full: bool) -> Self:
+        """Return the workload with what the command line changes of it (``Sampled``)."""
+        changed = super().with_options(seconds, buffered=buffered, full=full)
+        return msgspec.structs.replace(changed, direct=False) if buffered else changed
 
 
 class Concurrent(WorkloadBase, frozen=True, kw_only=True):
@@ -152,6 +155,18 @@ class Fill(Concurrent, frozen=True, kw_only=True, tag="fill"):
     over_provisioning_share: OverProvisioning = 0.07
     once: bool = False
 
+    ENDS_BY_ITSELF: ClassVar[bool] = True
+
+    @property
+    def can_break_meanwhile(self) -> bool:
+        """Never: it lasts until the file is full."""
+        return False
+
+    @property
+    def is_once(self) -> bool:
+        """Whether only the first round fills."""
+        return self.once
+
 
 class Matrix(Patterned, frozen=True, kw_only=True, tag="matrix"):
     """Block sizes against threads, read and write: the table of bm-flash.
@@ -169,6 +184,19 @@ class Matrix(Patterned, frozen=True, kw_only=True, tag="matrix"):
     threads: ManyThreads = field(default_factory=lambda: list(ARTICLE_THREADS))
     adaptive: bool = False
     predicted_within: PositiveShare = 0.1
+
+    @property
+    def can_break_meanwhile(self) -> bool:
+        """Only where every cell is measured."""
+        return not self.adaptive
+
+    def with_options(self, seconds: float | None, *, buffered: bool, full: bool) -> Self:
+        """Return the matrix with what the command line changes of it (``Sampled``)."""
+        changed = super().with_options(seconds, buffered=buffered, full=full)
+        if not full:
+            return changed
+        whole = {"block_sizes": BlockSizes(WHOLE_SWEEP), "threads": list(ARTICLE_THREADS)}
+        return msgspec.structs.replace(changed, **whole)
 
 
 class Sequential(Driven, frozen=True, kw_only=True, tag="sequential"):
@@ -198,6 +226,11 @@ class Copy(Concurrent, frozen=True, kw_only=True, tag="copy"):
 
     block_sizes: BlockSizes = BlockSizes((128 * KIB,))
     share: PositiveShare = 1.0
+
+    @property
+    def copied_share(self) -> float:
+        """The share of the trial file that is copied."""
+        return self.share
 
 
 class Map(Concurrent, frozen=True, kw_only=True, tag="map"):
@@ -263,34 +296,4 @@ class Io(Patterned, frozen=True, kw_only=True, tag="io"):
     operations: Operations = "read"
 
 
-class Loadline(Patterned, frozen=True, kw_only=True, tag="loadline"):
-    """The highest rate at which a percentile of the response times keeps within a limit.
-
-    Its rates are sought while it runs, so neither ``rate`` nor ``burst`` can be given; its cells
-    in the plan are the closed loop that it begins with. Each combination of factors is a load
-    line of its own.
-
-    Attributes:
-        duration_s: How long one sample lasts at least (``seconds``); longer at rates at which the
-            percentile needs more time to have enough requests.
-        arrival: ``poisson`` or ``fixed``: when requests are due.
-        percentile: ``p50``, ``p90``, ``p99`` or ``p99.9``; what must keep within the limit.
-        limit: The limit, a time with its unit, such as ``5ms``.
-        budget_s: Seconds that each load line may take (``budget_seconds``).
-        threads: Concurrent workers; with ``depths``, how many requests can be in flight.
-        depths: Requests that each worker has in flight at most.
-    """
-
-    operations: Operations = "read"
-    duration_s: Seconds = field(default=2.0, name="seconds")
-    arrival: Schedule = "poisson"
-    percentile: Percentile = "p99"
-    limit: str
-    budget_s: Seconds = field(default=90.0, name="budget_seconds")
-    threads: ManyThreads = 4
-    depths: Depths = 32
-
-
-IoWorkload = Fill | Matrix | Sequential | Copy | Map | Commit | Four | Mix | Io | Loadline
-DatabaseWorkload = Pgbench | Telemetry | Batch | Crash | Replay
-Workload = IoWorkload | DatabaseWorkload
+IoWorkload = Fill | Matrix | Sequential | Copy | Map | Commit | Four | Mix | Io

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from seatrial.stats.estimates import PERCENTS, entries_needed
-from seatrial.trials.io.study.workloads import Loadline
-from seatrial.trials.loadline.study import parse_latency_ns
+from seatrial.trials.loadline.study import Loadline, parse_latency_ns
 
 REQUESTS_SPARE_FACTOR = 1.3
 """A sample is so much longer than the percentile needs, for arrivals come at random."""

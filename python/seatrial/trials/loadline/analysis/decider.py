@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from seatrial.results.model import Sample
-from seatrial.trials.io.study.workloads import Loadline
 from seatrial.trials.loadline.analysis.asked import asked_by
 from seatrial.trials.loadline.analysis.decide import next_step
 from seatrial.trials.loadline.analysis.judged import judge_all
 from seatrial.trials.loadline.analysis.measured import closed_loop, offered_per_s
 from seatrial.trials.loadline.analysis.tally import Tally, tally
-from seatrial.trials.loadline.study import NextStep
+from seatrial.trials.loadline.study import Loadline, NextStep
 
 Decide = Callable[[Sequence[Sample]], NextStep]
 """Tells from the samples of one load line, in the order of measurement, what comes next."""

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from seatrial.results.model import Sample
 from seatrial.stats.estimate import Estimate
 from seatrial.study.schema import Study
-from seatrial.trials.io.study.workloads import Loadline
 from seatrial.trials.loadline.analysis.asked import Asked, asked_by
 from seatrial.trials.loadline.analysis.breaks import generator_limit, how_it_breaks
 from seatrial.trials.loadline.analysis.capacity import Most, told_most
@@ -17,7 +16,7 @@ from seatrial.trials.loadline.analysis.knee import hinge
 from seatrial.trials.loadline.analysis.measured import MeasuredStep, closed_loop, measured_steps
 from seatrial.trials.loadline.analysis.model import LoadLine
 from seatrial.trials.loadline.analysis.telling import Outcome, cause, sentence
-from seatrial.trials.loadline.study import LOADLINE, template_key
+from seatrial.trials.loadline.study import LOADLINE, Loadline, template_key
 
 CROSSING_FACTOR_MAX = 100.0
 """A share that is none is taken for this part of what is allowed."""

@@ -1,4 +1,4 @@
-"""What is worth knowing of a plan before it is measured, as sentences."""
+"""What is worth knowing of the databases of a plan before they are measured, as sentences."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from seatrial.study.cell import Cell
-from seatrial.study.layouts.failure import Failure
-from seatrial.study.model import PlannedTarget
 from seatrial.study.schema import Study
 from seatrial.study.units import format_seconds
 from seatrial.study.values import many
 from seatrial.trials.database.study.workloads import MAX, Batch, Replay, is_of_database, spec_of
-from seatrial.trials.io.study.workloads import Loadline, Matrix
-from seatrial.trials.loadline.study import SAMPLES_MAX
 from seatrial.trials.replay.study.cells import ASSUMED_STATEMENTS_PER_S
 from seatrial.trials.replay.study.trace_facts import trace_facts
 
@@ -30,38 +26,11 @@ _COSTS: Final = {
 """What is given up where a setting is off."""
 
 
-def notes_on(study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]) -> list[str]:
-    """Return what is worth knowing of the cells of a study on its targets."""
-    return [
-        *_on_load_lines(study, cells),
-        *_on_adaptive(study),
-        *_on_durability(study, cells),
-        *_on_batches(study, cells),
-        *_on_replays(study, cells),
-        *_on_failures(study, targets, cells),
-    ]
-
-
-def _on_load_lines(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
-    """Yield a note on each load line, of which the plan knows the beginning only."""
-    for cell in cells:
-        for workload in study.workloads:
-            if isinstance(workload, Loadline) and workload.label == cell.workload:
-                yield (
-                    f"{cell.key} is where a load line begins; it seeks the rate for "
-                    f"{workload.percentile} <= {workload.limit} in at most {SAMPLES_MAX} samples "
-                    f"and {format_seconds(workload.budget_s)}"
-                )
-
-
-def _on_adaptive(study: Study) -> Iterator[str]:
-    """Yield a note on each matrix of which as few cells are measured as predict the others."""
-    for each in study.workloads:
-        if isinstance(each, Matrix) and each.adaptive:
-            yield (
-                f"{each.label} is adaptive: as few of its cells are measured as predict the others "
-                f"within {100 * each.predicted_within:g} %"
-            )
+def notes_on_databases(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield what is worth knowing of the databases of a plan."""
+    yield from _on_durability(study, cells)
+    yield from _on_batches(study, cells)
+    yield from _on_replays(study, cells)
 
 
 def _on_durability(study: Study, cells: Sequence[Cell]) -> Iterator[str]:
@@ -140,31 +109,3 @@ def _is_played_again(study: Study, workload: Replay, cells: Sequence[Cell]) -> b
     begins_anew = bool(workload.restore) or workload.clone == "template"
     is_again = len(standing) * study.rounds.max > 1
     return bool(standing) and is_again and not workload.read_only and not begins_anew
-
-
-def _on_failures(
-    study: Study, targets: Sequence[PlannedTarget], cells: Sequence[Cell]
-) -> Iterator[str]:
-    """Yield a note on each workload that breaks more of a layout than its level survives."""
-    for workload in study.workloads:
-        run_on = {cell.target for cell in cells if cell.workload == workload.label}
-        for target in targets:
-            if not (workload.failures and target.layout and target.label in run_on):
-                continue
-            layout = target.layout
-            survived = layout.facts.losses_survived(layout.drives)
-            failing = _most_failures(workload.failures)
-            if failing <= survived:
-                continue
-            bound = f"{layout.level} on {layout.drives} drives survives {survived}"
-            hope = " unless a rebuild is through by then" if survived else ""
-            yield (
-                f"{workload.label} on {target.label}: of a leg {failing} fail, and {bound}: "
-                f"all its data are lost{hope}"
-            )
-
-
-def _most_failures(deeds: Sequence[Failure]) -> int:
-    """Return how many drives of one leg fail, of that leg of which the most do."""
-    failing = [deed.leg for deed in deeds if deed.deed == "fail"]
-    return max(map(failing.count, failing), default=0)

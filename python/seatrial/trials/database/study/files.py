@@ -1,0 +1,86 @@
+"""Files that workloads of a database name: scripts, batches, traces, snapshots, migrations."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from seatrial.study.files import Finder
+from seatrial.study.sampled import Sampled
+from seatrial.trials.database.study.workloads import (
+    BUILTIN_SCRIPTS,
+    Batch,
+    Pgbench,
+    Replay,
+    SchemaVariant,
+)
+
+SQL_SUFFIX: Final = ".sql"
+"""By it a batch's file is known to be SQL; any other is a program."""
+
+
+def with_database_files(workload: Sampled, files: Finder) -> Sampled:
+    """Return a workload of a database with every file that it names as a path from the root.
+
+    Raises:
+        MisfitError: when a file is not there or cannot be used.
+    """
+    if isinstance(workload, Pgbench):
+        return msgspec.structs.replace(workload, scripts=_scripts(workload, files))
+    if isinstance(workload, Replay):
+        return _with_trace(workload, files)
+    if not isinstance(workload, Batch):
+        return workload
+    changes: dict[str, Any] = {"file": files.found(workload.file, "file")}
+    if not workload.file.endswith(SQL_SUFFIX) and not os.access(changes["file"], os.X_OK):
+        raise files.misfit(
+            f"is {workload.file!r}, which may not be run",
+            f"What does not end in {SQL_SUFFIX} is run as a program: `chmod +x` makes it one",
+            "file",
+        )
+    if workload.prepare:
+        changes["prepare"] = files.found(workload.prepare, "prepare")
+    return msgspec.structs.replace(workload, **changes)
+
+
+def _with_trace(workload: Replay, files: Finder) -> Replay:
+    """Return a replay with its trace, what is loaded before it, and migrations, from the root."""
+    changes = {"trace": files.found_or_named(workload.trace, "trace")}
+    if workload.compare_rows:
+        changes["compare_rows"] = files.found_or_named(workload.compare_rows, "compare_rows")
+    if workload.prepare:
+        dumped = (path for path in files.candidates(workload.prepare) if is_archive_folder(path))
+        folder = next(dumped, None)
+        changes["prepare"] = (
+            str(folder) if folder else files.found_or_named(workload.prepare, "prepare")
+        )
+    schema = [_with_migration(each, files, nth) for nth, each in enumerate(workload.schema)]
+    return msgspec.structs.replace(workload, **changes, schema=schema)
+
+
+def _with_migration(schema: SchemaVariant, files: Finder, nth: int) -> SchemaVariant:
+    if not schema.migrate:
+        return schema
+    migrate = files.found(schema.migrate, "schema", nth, "migrate")
+    return msgspec.structs.replace(schema, migrate=migrate)
+
+
+def is_archive_folder(path: Path) -> bool:
+    """Tell whether a folder is an archive of pg_dump in its format ``directory``."""
+    return (path / "toc.dat").is_file()
+
+
+def _scripts(workload: Pgbench, files: Finder) -> str | list[str]:
+    """Return the scripts, those that are files as paths; a name of pgbench's own goes first."""
+    if isinstance(workload.scripts, str):
+        return _script(workload.scripts, files, "scripts")
+    return [_script(script, files, "scripts", nth) for nth, script in enumerate(workload.scripts)]
+
+
+def _script(script: str, files: Finder, *key: str | int) -> str:
+    if script in BUILTIN_SCRIPTS:
+        return script
+    return files.found(script, *key, or_else=BUILTIN_SCRIPTS)

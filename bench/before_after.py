@@ -39,10 +39,10 @@ from seatrial.cli.sql.compare.replays import measured_of
 from seatrial.errors import SeatrialError
 from seatrial.postgres.connection import connect
 from seatrial.postgres.server import Server
+from seatrial.results.replay import ReplayRecord
 from seatrial.trials.replay.compare.entered import Entrant, Named, Unit
 from seatrial.trials.replay.compare.model import Answer, Table
 from seatrial.trials.replay.compare.table import compared
-from seatrial.trials.replay.record import ReplayRecord
 
 SECTION: Final = "before-after"
 KINDS: Final = 8

@@ -14,10 +14,20 @@ import functools
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType, UnionType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from seatrial.errors import UsageError
+    from seatrial.machine.undo import UndoJournal
     from seatrial.machine.undoer import Undoer
+    from seatrial.measure.descriptors import DescriptorNeed
+    from seatrial.measure.driver import Driver, Occasion
+    from seatrial.measure.stage import AnyStage, StageRequest
+    from seatrial.results.model import Sample
+    from seatrial.stats.compare.model import Entrant
+    from seatrial.stats.compare.pairing import Matched
     from seatrial.study.cell import Cell, FactorValue
     from seatrial.study.files import Finder
     from seatrial.study.model import Plan, PlannedTarget, TargetInfo, TrialFile
@@ -40,6 +50,8 @@ class Topic:
         apart_samples_max: Of a cell that goes its own way, the most samples.
         comes_last: Whether its cells come after all others in a round, for what they leave behind
             in caches and write-back is not to fall into short samples.
+        loads_storage: Whether its cells are loads of ours on storage, so that what others write
+            there meanwhile disturbs them.
         says_operation: Whether what a cell does is one of read, write, commit and the like.
         own_quantities: Quantities of thresholds that workloads of no other topic have, each with
             what is said where one of those is held to it.
@@ -49,6 +61,7 @@ class Topic:
     in_rounds: bool = True
     apart_samples_max: int = 0
     comes_last: bool = False
+    loads_storage: bool = False
     says_operation: bool = True
     own_quantities: Mapping[str, str] = MappingProxyType({})
 
@@ -145,6 +158,11 @@ class Topic:
 
     # The plan: what the cells take.
 
+    def ends_by_itself(self, cell: Cell) -> bool:
+        """Return whether a sample is shorter on a faster target, as its work is given."""
+        del cell
+        return False
+
     def comes_first(self, cell: Cell) -> bool:
         """Return whether a cell comes before the others of a round, as one that fills does."""
         del cell
@@ -203,6 +221,57 @@ class Topic:
         """Return whether a plan writes a factor as it is called, as settings of a server are."""
         del cell, factor
         return False
+
+    # Comparison of two sides.
+
+    def unlike(self, a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
+        """Yield why two sides are not one load, which forbids to compare them."""
+        del a, b, matched
+        yield from ()
+
+    def weakened(self, a: Entrant, b: Entrant, matched: Matched) -> Iterator[str]:
+        """Yield what weakens a comparison of two sides, the gravest first."""
+        del a, b, matched
+        yield from ()
+
+    # Measuring.
+
+    def stage(self, request: StageRequest) -> AnyStage | None:
+        """Return where the cells of a plan go, where the topic builds that; else None."""
+        del request
+        return None
+
+    def driver(self, plan: Plan, journal: UndoJournal, side: Path | None) -> Driver | None:
+        """Return what makes ready and measures the topic's cells; None where each is for itself.
+
+        Args:
+            plan: What the run measures.
+            journal: Where everything is recorded before it is made.
+            side: The first choice of a place for logs; the journal's folder unless given.
+        """
+        del plan, journal, side
+        return None
+
+    def measure(self, cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -> Sample:
+        """Measure one cell once; of topics without a driver.
+
+        Args:
+            cell: What the sample is of.
+            spec: The cell's specification with paths, seed and duration.
+            occasion: Round and position, who watches, and what goes on meanwhile.
+
+        Raises:
+            TargetError: when the target goes away.
+            EngineError: when the engine refuses or fails.
+        """
+        raise NotImplementedError(f"{self.name} measures nothing")
+
+    def descriptors(self, cell: Cell) -> DescriptorNeed:
+        """Return what file descriptors a cell takes at once."""
+        from seatrial.measure.descriptors import DescriptorNeed  # noqa: PLC0415
+
+        del cell
+        return DescriptorNeed()
 
     # The machine.
 

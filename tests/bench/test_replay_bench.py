@@ -6,7 +6,7 @@ import replay_page
 from replay_page import AGAIN, MODES, PGBENCH, SEATRIAL
 from replay_server import Spent
 
-from seatrial.trials.replay.record import ReplayLag
+from seatrial.results.replay import ReplayLag
 
 DRIFT = [1.0, 1.5, 0.7, 1.2, 1.1] * 2
 LAG = {"late_by_order": 0, "late_by_connections": 10, "late_by_driver": 5}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from results.replay_records import WELL, error, with_errors
 from seatrial.cli.sql.replay.text import verdict_text
 from seatrial.stats.estimate import Estimate
 from seatrial.study.cell import Cell
 from seatrial.trials.replay.analysis.judgement import judge
 from seatrial.trials.replay.analysis.model import Bottleneck, ReplayCell
-from trials.replay.records import WELL, error, with_errors
 
 ONCE = Estimate(value=8198.0, low=None, high=None, rounds=1, unit="statements/s")
 OFTEN = Estimate(value=8198.0, low=8010.0, high=8350.0, rounds=5, unit="statements/s")

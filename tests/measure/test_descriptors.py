@@ -12,8 +12,8 @@ import pytest
 from cli.command import Ended, seatrial
 from postgres.programs import installed_programs
 from seatrial import _core
-from seatrial.measure import descriptors
 from seatrial.results.store import ResultsFile
+from seatrial.trials.database.measure.descriptors import SERVER_MIN
 
 FORTY = ("--threads", "40", "--depth", "2", "--seconds", "0.2", "--size", "1MiB")
 needs_io_uring = pytest.mark.skipif(
@@ -77,7 +77,7 @@ def test_clients_of_a_database_are_refused_with_the_number_that_suffices(tmp_pat
 def test_a_server_of_ours_needs_some_itself(tmp_path):
     installed_programs()
     asked = ("db", "target", "--scale", "1", "--clients", "1", "--seconds", "1")
-    assert assert_refused(limited(tmp_path, 40, 40, *asked), tmp_path) == descriptors.SERVER_MIN
+    assert assert_refused(limited(tmp_path, 40, 40, *asked), tmp_path) == SERVER_MIN
 
 
 def test_what_cannot_be_opened_is_told_by_the_limits_name(tmp_path):

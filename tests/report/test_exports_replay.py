@@ -9,9 +9,9 @@ import msgspec
 from database_hand import database_summary
 from exports_hand import make_cell, make_sample, summarised
 
+from results.replay_records import make_replay_record
 from seatrial.report.exports import export
-from seatrial.trials.replay.record import ReplayRecord
-from trials.replay.records import make_replay_record
+from seatrial.results.replay import ReplayRecord
 
 
 def test_json_holds_the_record_as_published():

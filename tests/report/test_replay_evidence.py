@@ -6,19 +6,19 @@ import msgspec
 from page_reader import Node, read
 from replay_hand import TROUBLED
 
+from results.replay_records import FULL, IDS
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.report.page import render
-from seatrial.trials.database.start import StartRecord
+from seatrial.results.replay_content import CAPTURE, ReplayContent, TableDifference
+from seatrial.results.replay_ids import ReplayIdClass, ReplayIds
+from seatrial.results.start import StartRecord
 from seatrial.trials.replay.analysis.ids import ids_sentence
-from seatrial.trials.replay.record_content import CAPTURE, ReplayContent, TableDifference
-from seatrial.trials.replay.record_ids import ReplayIdClass, ReplayIds
 from seatrial.trials.replay.report.evidence_tables import ids_table, sequences_table
 from seatrial.trials.replay.report.tables import replay_tables
 from stats.builders import run_of
 from trials.database.analysis.hand import MACHINE
 from trials.replay.analysis.hand import sample_of
-from trials.replay.records import FULL, IDS
 
 START = StartRecord(
     lsn="0/3000148",

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from results.builders import make_cell, make_database_sample, make_record, make_run, make_sample
+from results.replay_records import make_replay_record
 from seatrial._core import Histogram
 from seatrial.errors import ResultsFileError, UsageError
 from seatrial.results.model import (
@@ -30,10 +31,9 @@ from seatrial.results.model import (
     Timeline,
     Verification,
 )
+from seatrial.results.replay import STATEMENTS, ReplayAccount
 from seatrial.results.store import ResultsFile
 from seatrial.study.cell import Cell
-from seatrial.trials.replay.record import STATEMENTS, ReplayAccount
-from trials.replay.records import make_replay_record
 
 RUN_ID = "20261121-074500-3fa2"
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)

@@ -15,10 +15,10 @@ from results.builders import (
     make_sample,
     make_series,
 )
+from results.replay_records import make_replay_record, make_replay_sample
 from seatrial.errors import ResultsFileError
 from seatrial.results import rows, schema
 from seatrial.results.store import ResultsFile
-from trials.replay.records import make_replay_record, make_replay_sample
 
 RUN_ID = "20261121-074500-3fa2"
 LATER = ("ALTER TABLE run ADD COLUMN host TEXT NOT NULL DEFAULT 'unknown'",)

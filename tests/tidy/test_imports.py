@@ -63,13 +63,6 @@ STILL_KNOW_TOPICS = {
     "findings/summary.py",
     "findings/thresholds.py",
     "findings/verdict.py",
-    "importers/pgbench_log.py",
-    "measure/descriptors.py",
-    "measure/recorder.py",
-    "measure/run.py",
-    "measure/stage.py",
-    "measure/tally.py",
-    "postgres/settings.py",
     "report/exports/csv_table.py",
     "report/exports/json_document.py",
     "report/exports/markdown.py",
@@ -80,9 +73,6 @@ STILL_KNOW_TOPICS = {
     "report/page.py",
     "report/sections/head.py",
     "report/tables.py",
-    "results/model.py",
-    "results/rows.py",
-    "stats/compare/replays.py",
 }
 TOP_ROOM = "cli"
 # The way in for notebooks; and what a topic implements, which names types of every room.

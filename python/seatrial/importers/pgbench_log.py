@@ -23,7 +23,7 @@ from seatrial.importers.document import Document
 from seatrial.importers.model import Imported
 from seatrial.results.model import ErrorSample, OperationResult, Stall, Timeline
 from seatrial.results.origin import Origin
-from seatrial.trials.database.study.workloads import STALL_THRESHOLD_MS
+from seatrial.study.sampled import DATABASE_STALL_THRESHOLD_MS
 
 UNKNOWN: Final = "unknown"
 OPERATION: Final = "transaction"
@@ -236,7 +236,7 @@ def _read(group: Sequence[Process], form: Form) -> dict[str, Any]:
         "has_lag": form.has_lag,
         "has_retries": form.has_retries,
         "slice_ms": SLICE_NS // 1_000_000,
-        "stall_threshold_ms": STALL_THRESHOLD_MS,
+        "stall_threshold_ms": DATABASE_STALL_THRESHOLD_MS,
     }
     try:
         return _core.read_pgbench_logs(msgspec.json.encode(spec).decode())

@@ -13,6 +13,7 @@ import msgspec
 
 from seatrial.errors import SpaceError, TargetError
 from seatrial.machine.space import FULL_NAMES, free_text, no_space
+from seatrial.measure.limits import OwnLimits
 from seatrial.measure.neighbours import Neighbours
 from seatrial.measure.progress import Silent, TimeLeft, Watcher
 from seatrial.measure.quiet import rest
@@ -21,9 +22,7 @@ from seatrial.results.model import Run, Sample
 from seatrial.results.store import ResultsFile
 from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
-from seatrial.trials.database.study.workloads import is_of_database
-from seatrial.trials.io.measure.limits import OwnLimits
-from seatrial.trials.loadline.study import LOADLINE
+from seatrial.topic import topic_of
 
 COMPLETE: Final = "complete"
 INTERRUPTED: Final = "interrupted"
@@ -119,7 +118,7 @@ class Recorder:
                 cell, spec, round_number=round_number, position=position, watcher=self.watcher
             )
             others = looks.after() if looks else {}
-        is_only_cell = len(self.plan.cells) == 1 and cell.kind != LOADLINE
+        is_only_cell = len(self.plan.cells) == 1 and topic_of(cell).in_rounds
         if sample.status == INTERRUPTED and not is_only_cell:
             raise Interrupted
         full = self._full(sample)
@@ -260,7 +259,7 @@ class Recorder:
 
 def is_on_storage(cell: Cell) -> bool:
     """Tell whether a cell is a load on storage, and neither on a database nor on a model."""
-    return not is_of_database(cell) and cell.spec.get("target", {}).get("kind") == "file"
+    return topic_of(cell).loads_storage and cell.spec.get("target", {}).get("kind") == "file"
 
 
 def _write_back(path: Path) -> None:

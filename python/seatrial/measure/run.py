@@ -20,12 +20,12 @@ from seatrial.measure.neighbours import Neighbours
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import INTERRUPTED, Conductor, Interrupted, Recorder, RoundsEnd
 from seatrial.measure.same_targets import require_same_targets, storage_paths
-from seatrial.measure.stage import Found, Stage
+from seatrial.measure.stage import AnyStage, Found, Stage, StageRequest
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 from seatrial.study.load import study_to_mapping
 from seatrial.study.model import Plan
-from seatrial.trials.layouts.measure.stage import LayoutStage
+from seatrial.topic import topics
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,25 +118,24 @@ def _executed(
     return store.run(run.id), end
 
 
-def _stage(
-    request: RunRequest, run: Run, journal: UndoJournal, store: ResultsFile
-) -> Stage | LayoutStage:
+def _stage(request: RunRequest, run: Run, journal: UndoJournal, store: ResultsFile) -> AnyStage:
     """Return where the cells of a plan go: what is there already, or what is built for them."""
     found: Found = "new" if request.resume is None else "resumed"
-    if not request.plan.study.layouts:
-        return Stage(request.plan, run.id, journal, destroy=request.destroy, found=found)
-    return LayoutStage(
-        request.plan,
-        run.id,
-        journal,
+    wanted = StageRequest(
+        plan=request.plan,
+        run_id=run.id,
+        journal=journal,
         destroy=request.destroy,
         found=found,
         tell_target=lambda label, facts: store.note_target(run.id, label, facts),
     )
+    own = (stage for topic in topics() if (stage := topic.stage(wanted)))
+    ordinary = Stage(request.plan, run.id, journal, destroy=request.destroy, found=found)
+    return next(own, ordinary)
 
 
 def _measured(
-    stage: Stage | LayoutStage,
+    stage: AnyStage,
     store: ResultsFile,
     recorder: Recorder,
     conductor: Conductor,

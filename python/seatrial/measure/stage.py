@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Protocol, Self
@@ -23,16 +24,15 @@ from seatrial.machine.guard import Permit, inspect, permit_write
 from seatrial.machine.space import FULL_ERRNOS, FULL_NAMES, no_space
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.background import Beside
+from seatrial.measure.driver import Driver, Occasion
+from seatrial.measure.engine import measure_spec
 from seatrial.measure.progress import Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import target_write_bytes
 from seatrial.study.model import Plan, PlannedTarget, TrialFile
 from seatrial.study.units import format_size
-from seatrial.trials.database.measure.stage import Databases, has_databases
-from seatrial.trials.database.study.workloads import is_of_database
-from seatrial.trials.io.measure.engine import measure_spec
-from seatrial.trials.io.measure.io import measure_cell
+from seatrial.topic import topic_of
 
 PREFILL_BLOCK_BYTES: Final = 1 << 20
 PREFILL_DEPTH: Final = 4
@@ -46,9 +46,27 @@ earlier cells had written."""
 
 
 class AnyStage(Protocol):
-    """Where the cells of a plan go, be it there already or built for them."""
+    """Where the cells of a plan go, be it there already or built for them.
+
+    A context: entering checks and opens what can be, leaving puts everything away.
+    """
 
     plan: Plan
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def prepare(self, watcher: Watcher) -> None:
+        """Fill and load what is there already."""
+
+    def take_down(self) -> None:
+        """Take apart what was built and still stands."""
 
     def bring_up(self, label: str, watcher: Watcher, *, fills: bool = False) -> None:
         """Have a target there; of what shares its drives nothing is there after.
@@ -78,6 +96,27 @@ class AnyStage(Protocol):
 
     def discard(self, label: str) -> int:
         """Trim what the plan uses of a device that is there."""
+
+
+@dataclass(frozen=True)
+class StageRequest:
+    """What a stage is made for.
+
+    Attributes:
+        plan: What is measured.
+        run_id: The run.
+        journal: Where everything is recorded before it is made.
+        destroy: Serial numbers or exact paths of what may be overwritten, with commas.
+        found: Whether a killed run may have left something.
+        tell_target: Told of each target that is built: its label and its fingerprint.
+    """
+
+    plan: Plan
+    run_id: str
+    journal: UndoJournal
+    destroy: str | None
+    found: Found
+    tell_target: Callable[[str, dict[str, Any]], None]
 
 
 class Stage:
@@ -116,7 +155,10 @@ class Stage:
         self._permits: dict[str, Permit] = {}
         self._opened: dict[str, str] = {}
         self._ledgers: TrialFolder | None = None
-        self._databases = Databases(plan, journal, side) if has_databases(plan) else None
+        self._drivers: dict[str, Driver] = {}
+        for topic in dict.fromkeys(map(topic_of, plan.cells)):
+            if driver := topic.driver(plan, journal, side):
+                self._drivers[topic.name] = driver
 
     def open(self) -> Self:
         """Check and open every target.
@@ -128,8 +170,8 @@ class Stage:
             DirectError: when O_DIRECT is asked for and not supported.
             UsageError: when a server cannot have the settings of a cell.
         """
-        if self._databases:
-            self._databases.open()
+        for driver in self._drivers.values():
+            driver.open()
         for target in self.plan.targets:
             self._open_target(target)
         return self
@@ -143,8 +185,8 @@ class Stage:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._databases:
-            self._databases.close()
+        for driver in self._drivers.values():
+            driver.close()
         for device in self._devices.values():
             device.close()
         for permit in self._permits.values():
@@ -165,9 +207,10 @@ class Stage:
             folder = TrialFolder(target.path, self.run_id, self._journal)
             needed_bytes = sum(file.size_bytes for file in files)
             shrink_option = "--size"
-            if self._databases and (database_bytes := self._databases.needed_bytes(target.label)):
-                needed_bytes += database_bytes
-                shrink_option = "--scale"
+            for driver in self._drivers.values():
+                if driver_bytes := driver.needed_bytes(target.label):
+                    needed_bytes += driver_bytes
+                    shrink_option = driver.shrink_option
             folder.open(
                 needed_bytes,
                 direct=self._needs_direct(target),
@@ -177,8 +220,8 @@ class Stage:
             )
             self._folders[target.label] = folder
             self._check_blocks(target, folder)
-            if self._databases:
-                self._databases.use(target.label, folder)
+            for driver in self._drivers.values():
+                driver.use(target.label, folder)
         elif target.kind == "device":
             # An array holds nothing but what the run wrote there: its drives passed the guard.
             destroy = inspect(target.path).destroy_word if target.layout else self._destroy
@@ -251,8 +294,9 @@ class Stage:
                 self._allocate(file)
             if self._must_fill(file):
                 self._fill(file, watcher)
-        for label, error in self._databases.prepare(watcher).items() if self._databases else ():
-            self._leave_out(label, error, watcher)
+        for name, driver in self._drivers.items():
+            for label, error in driver.prepare(watcher).items():
+                self._leave_out(label, name, error, watcher)
 
     def _must_fill(self, file: TrialFile) -> bool:
         if self._found == "resumed":
@@ -260,12 +304,12 @@ class Stage:
             return self._held_bytes(file) < file.size_bytes
         return file.prefill or (self._found == "emptied" and file.target != self._filled_next)
 
-    def _leave_out(self, label: str, error: SeatrialError, watcher: Watcher) -> None:
-        """Go on without the optional databases of a target; raise where nothing else is left.
+    def _leave_out(self, label: str, topic: str, error: SeatrialError, watcher: Watcher) -> None:
+        """Go on without a topic's optional cells of a target; raise where nothing else is left.
 
         An array is built for its cells alone, and when others have been measured already.
         """
-        own = [c for c in self.plan.cells if c.target == label and is_of_database(c)]
+        own = [c for c in self.plan.cells_on(label) if topic_of(c).name == topic]
         if len(own) == len(self.plan.cells) or self.plan.target(label).layout:
             raise error
         names = ", ".join(dict.fromkeys(cell.workload for cell in own))
@@ -399,17 +443,11 @@ class Stage:
             TargetError: when the target goes away.
             EngineError: when the engine refuses or fails.
         """
-        if self._databases and is_of_database(cell):
-            return self._databases.measure(cell, round_number, position, watcher, beside)
-        return measure_cell(
-            cell,
-            spec,
-            round_number=round_number,
-            position=position,
-            watcher=watcher,
-            beside=beside,
-            opened=self._opened,
-        )
+        topic = topic_of(cell)
+        occasion = Occasion(round_number, position, watcher, beside, self._opened)
+        if driver := self._drivers.get(topic.name):
+            return driver.measure(cell, occasion)
+        return topic.measure(cell, spec, occasion)
 
     def _with_ledger(self, spec: dict[str, Any], label: str, name: str) -> dict[str, Any]:
         """Keep a ledger of a file that some cell verifies: then all its writers must keep it."""

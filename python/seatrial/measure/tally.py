@@ -15,11 +15,9 @@ from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import apart_s, cell_time_s, cell_write_bytes, prefill_bytes
 from seatrial.study.layouts import cost as layout_cost
-from seatrial.trials.database.study.workloads import is_of_database
+from seatrial.topic import topic_of
 
 NOTHING: Final[Mapping[str, float]] = {}
-AS_LONG_AS_IT_TAKES: Final = ("batch", "replay")
-"""The kind of cell of which a plan knows only after what time it is ended."""
 
 
 class Tally:
@@ -100,7 +98,7 @@ class Tally:
         if self.plan.target(cell.target).layout:
             planned_s += layout_cost.RESTING_S
         lasted_s = [sample.duration_s for sample in self._samples[cell.key]]
-        if cell.kind not in AS_LONG_AS_IT_TAKES or not lasted_s:
+        if not topic_of(cell).ends_by_itself(cell) or not lasted_s:
             return planned_s
         return planned_s - float(cell.spec["limit"]["duration_s"]) + max(lasted_s)
 
@@ -199,7 +197,7 @@ class Tally:
         return build_s, layout_cost.build_write_bytes(self.plan, group)
 
     def _count_written(self, sample: Sample) -> None:
-        if is_of_database(sample.cell):
+        if not topic_of(sample.cell).loads_storage:
             self._written_bytes += cell_write_bytes(sample.cell)  # what it wrote is not counted
         elif sample.cell.spec["target"]["kind"] == "file":
             self._written_bytes += sum(

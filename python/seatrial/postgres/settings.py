@@ -12,12 +12,21 @@ from pathlib import Path
 from typing import Final
 
 from seatrial.errors import UsageError
-from seatrial.trials.database.study.workloads import OURS_TO_SET
 
 SETTINGS_FILE: Final = "seatrial.conf"
 INCLUDE: Final = (
     f"\n# The settings of the trial; they come last and win.\ninclude '{SETTINGS_FILE}'\n"
 )
+
+OURS_TO_SET: Final = frozenset(
+    {
+        *("cluster_name", "config_file", "data_directory", "external_pid_file", "hba_file"),
+        *("ident_file", "lc_messages", "listen_addresses", "log_destination", "logging_collector"),
+        *("port", "unix_socket_directories", "unix_socket_group", "unix_socket_permissions"),
+    }
+)
+"""Settings that a trial keeps for itself: else the server could not be reached, read or contained.
+"""
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", re.ASCII)
 _PRELOADS: Final = (

@@ -12,9 +12,9 @@ import msgspec
 
 from seatrial import _core
 from seatrial.processes import Owner
+from seatrial.results.replay import STATEMENTS, ReplayRecord
+from seatrial.results.start import StartRecord
 from seatrial.study.cell import Cell
-from seatrial.trials.database.start import StartRecord
-from seatrial.trials.replay.record import STATEMENTS, ReplayRecord
 
 OPERATIONS = tuple(
     dict.fromkeys(

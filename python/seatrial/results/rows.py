@@ -27,8 +27,8 @@ from seatrial.results.model import (
     Timeline,
     Verification,
 )
+from seatrial.results.replay import ReplayRecord
 from seatrial.study.cell import Cell
-from seatrial.trials.replay.record import ReplayRecord
 
 Columns = dict[str, Any]
 RUNNING: Final = "running"

@@ -12,6 +12,9 @@ from seatrial.study.values import ONE, Seconds
 
 REBUILD_LIMIT: Final = "rebuild_limit_kib_per_s"
 """Key of a workload, factor of its cells, and key of their specification."""
+DATABASE_STALL_THRESHOLD_MS: Final = 500
+"""Without a transaction that ends: a disk's usual pace is no stall."""
+
 RebuildLimit = Annotated[int, Meta(ge=0, le=100_000_000)]
 
 

@@ -23,8 +23,8 @@ from seatrial.postgres.catalogue import read_catalogue
 from seatrial.postgres.cluster import Cluster, create_cluster
 from seatrial.postgres.connection import Address, connect
 from seatrial.postgres.server import Server
+from seatrial.results.replay import ReplayRecord
 from seatrial.results.store import ResultsFile
-from seatrial.trials.replay.record import ReplayRecord
 
 END_OF_LOGGING = 5
 """Statements of each log that a replay refuses: those that ended the logging."""

@@ -11,8 +11,8 @@ import pytest
 
 from seatrial.postgres.catalogue import read_catalogue
 from seatrial.postgres.connection import connect
-from seatrial.trials.replay.record import ReplayRecord
-from seatrial.trials.replay.record_ids import ReplayIdClass, ReplayIds
+from seatrial.results.replay import ReplayRecord
+from seatrial.results.replay_ids import ReplayIdClass, ReplayIds
 from trials.replay.capturing import capturing
 from trials.replay.ids_kinds import KINDS, TABLES, all_kinds
 from trials.replay.ids_load import (

@@ -13,8 +13,8 @@ import pytest
 
 from seatrial.postgres.connection import Address, connect
 from seatrial.postgres.row_content import read_content
+from seatrial.results.replay_content import CAPTURE
 from seatrial.trials.replay.measure.row_differences import compare_content
-from seatrial.trials.replay.record_content import CAPTURE
 from trials.replay.capturing import capturing
 from trials.replay.targets import catalogue_of, play
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from seatrial.postgres.connection import connect
-from seatrial.trials.replay.record import ReplayRecord
+from seatrial.results.replay import ReplayRecord
 from trials.replay.capturing import capturing
 from trials.replay.ids_hidden import FURTHER_ROWS, HELD, HIDDEN, TABLES, TOUCHED, TURNS, play_hidden
 from trials.replay.targets import catalogue_of, play

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.trials.replay.record import ReplayRecord
+from seatrial.results.replay import ReplayRecord
 from trials.replay.contended_load import SESSIONS, TABLES, contended_load
 from trials.replay.loads import Trace, read
 from trials.replay.logging_server import MODES, LoggingServer

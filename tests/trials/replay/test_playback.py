@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from seatrial.results.replay import ReplayRecord
 from seatrial.trials.replay.analysis.judgement import judge
-from seatrial.trials.replay.record import ReplayRecord
 from trials.replay.loads import Trace, read
 from trials.replay.logging_server import MODES, LoggingServer
 from trials.replay.mixed_load import ERRORS, RECONNECTS, SESSIONS, TABLES, TURNS, mixed_load

@@ -15,7 +15,7 @@ from cli.command import Ended, ended
 from postgres.programs import installed_programs
 from seatrial.cli.sql.reading import Wanted, read_logs
 from seatrial.postgres.connection import connect
-from seatrial.trials.replay.record import ReplayRecord
+from seatrial.results.replay import ReplayRecord
 from trials.replay.loads import read
 from trials.replay.logging_server import MODES
 from trials.replay.targets import (

@@ -10,8 +10,8 @@ from seatrial.errors import UsageError
 from seatrial.postgres.connection import connect
 from seatrial.postgres.row_content import Content, read_content
 from seatrial.postgres.row_file import load_content, packed
+from seatrial.results.replay_content import CAPTURE, ReplayContent
 from seatrial.trials.replay.measure.row_differences import compare_content
-from seatrial.trials.replay.record_content import CAPTURE, ReplayContent
 from trials.replay.targets import Target
 
 ROWS = 60

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from seatrial.errors import UsageError
 from seatrial.results.model import Sample
 from seatrial.results.origin import origin_of
 from seatrial.stats.compare.model import Entrant
 from seatrial.stats.compare.pairing import VIRTUAL_ENGINES, Matched
-from seatrial.stats.compare.replays import ANYWAY, unlike_replays
 from seatrial.stats.wording import format_size
+from seatrial.topic import topics
+
+ANYWAY: Final = "or compare them regardless with --anyway"
 
 
 def require_suited(a: Entrant, b: Entrant, matched: Matched, *, anyway: bool) -> list[str]:
@@ -30,7 +33,8 @@ def _reasons(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
     yield from _labs(a, b)
     yield from _sizes(a, b, matched)
     yield from _ways(a, b, matched)
-    yield from unlike_replays(a, b, matched)
+    for topic in topics():
+        yield from topic.unlike(a, b, matched)
 
 
 def _engines(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:

@@ -11,8 +11,8 @@ from seatrial.stats.compare.durability import unlike_servers
 from seatrial.stats.compare.figures import COMPLETED
 from seatrial.stats.compare.model import Comparand, Comparison, Entrant
 from seatrial.stats.compare.pairing import Matched, order_warning
-from seatrial.stats.compare.replays import is_played, unwell_replays
 from seatrial.stats.wording import format_duration_s, format_identity, format_plural, format_share
+from seatrial.topic import topic_of, topics
 
 LENGTH_RATIO_MAX = 1.5
 NAMED_MAX = 3
@@ -32,7 +32,7 @@ def warnings_of(
     """
     found = [
         *_zeros(a, b, matched),
-        *unwell_replays(a, b, matched),
+        *(words for topic in topics() for words in topic.weakened(a, b, matched)),
         *unlike_servers(a, b),
         "" if told.paired else order_warning(a, b),
         _unknown_surroundings(a),
@@ -105,7 +105,7 @@ def _unlike_lengths(a: Entrant, b: Entrant, matched: Matched) -> str:
         for cell in matched.cells
         if not cell.a[0].cell.spec.get("limit", {}).get("bytes")
         and _length_s(cell.a) > 0
-        and not is_played(cell.a)
+        and not topic_of(cell.a[0].cell).ends_by_itself(cell.a[0].cell)
     ]
     if not timed:
         return ""

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, cast
 from seatrial.topic import Topic
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from seatrial.machine.undo import UndoJournal
     from seatrial.machine.undoer import Undoer
+    from seatrial.measure.descriptors import DescriptorNeed
+    from seatrial.measure.driver import Driver
     from seatrial.study.cell import Cell, FactorValue
     from seatrial.study.files import Finder
-    from seatrial.study.model import PlannedTarget, TargetInfo
+    from seatrial.study.model import Plan, PlannedTarget, TargetInfo
     from seatrial.study.problems import MisfitError
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
@@ -176,6 +181,22 @@ class DatabaseTopic(Topic):
 
         del cell
         return factor not in OWN_FACTORS
+
+    def ends_by_itself(self, cell: Cell) -> bool:
+        """Return whether a cell is a batch or plays a trace."""
+        return cell.kind in ("batch", "replay")
+
+    def driver(self, plan: Plan, journal: UndoJournal, side: Path | None) -> Driver:
+        """Return what starts the servers of a plan."""
+        from seatrial.trials.database.measure.stage import Databases
+
+        return Databases(plan, journal, side)
+
+    def descriptors(self, cell: Cell) -> DescriptorNeed:
+        """Return the connections of the clients, and the files of a server."""
+        from seatrial.trials.database.measure.descriptors import descriptors
+
+        return descriptors(cell)
 
     def undoers(self) -> Mapping[str, Undoer]:
         """Return how servers are ended, and their accounts and folders removed."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from seatrial.topic import Topic
 
 if TYPE_CHECKING:
+    from seatrial.measure.descriptors import DescriptorNeed
+    from seatrial.measure.driver import Occasion
+    from seatrial.results.model import Sample
     from seatrial.study.cell import Cell, FactorValue
     from seatrial.study.model import PlannedTarget, TrialFile
     from seatrial.study.problems import MisfitError
@@ -23,6 +26,7 @@ class IoTopic(Topic):
     """Block I/O: requests that the engine makes, as fio would."""
 
     name = "io"
+    loads_storage = True
 
     def workloads(self) -> tuple[type[Sampled], ...]:
         """Return ``fill``, ``matrix``, ``sequential`` and the like."""
@@ -115,6 +119,18 @@ class IoTopic(Topic):
         """Return that a fill lasts until the file is full."""
         lasts = {float(cell.spec["limit"]["duration_s"]) for cell in cells}
         return "until full" if cells[0].kind == "fill" and len(lasts) == 1 else ""
+
+    def measure(self, cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -> Sample:
+        """Have the engine make the requests of a cell."""
+        from seatrial.trials.io.measure.io import measure_cell
+
+        return measure_cell(cell, spec, occasion)
+
+    def descriptors(self, cell: Cell) -> DescriptorNeed:
+        """Return the rings of io_uring."""
+        from seatrial.trials.io.measure.descriptors import descriptors
+
+        return descriptors(cell)
 
 
 TOPIC = IoTopic()

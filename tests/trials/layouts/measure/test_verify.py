@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from seatrial.measure.engine import measure_spec
 from seatrial.measure.progress import Silent
-from seatrial.trials.io.measure.engine import measure_spec
 from seatrial.trials.layouts.measure.verify import check_all
 
 SIZE_BYTES = 8 << 20

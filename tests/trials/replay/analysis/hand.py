@@ -12,8 +12,7 @@ from typing import Any
 
 from seatrial._core import Histogram
 from seatrial.results.model import OperationResult, Outcome, Sample, Series, Slice, Timeline
-from seatrial.study.cell import Cell
-from seatrial.trials.replay.record import (
+from seatrial.results.replay import (
     ReplayAccount,
     ReplayClient,
     ReplayCommits,
@@ -28,6 +27,7 @@ from seatrial.trials.replay.record import (
     ReplayRowsExample,
     ReplaySessions,
 )
+from seatrial.study.cell import Cell
 from trials.database.analysis.hand import COMMIT, columns_of, counters_of, record_of
 
 US_NS = 1_000

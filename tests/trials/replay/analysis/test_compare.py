@@ -8,8 +8,8 @@ import pytest
 from seatrial.errors import UsageError
 from seatrial.report.comparison_page import render
 from seatrial.report.comparison_tables import comparison_table
+from seatrial.results.start import StartRecord
 from seatrial.stats.compare.comparison import compare
-from seatrial.trials.database.start import StartRecord
 from stats.compare.sides import entrant_of
 
 from .hand import Play, changed, rounds_of

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from seatrial.findings.summary import summarise
+from seatrial.results.replay import ReplayClassRows
+from seatrial.results.replay_ids import ReplayIdClass, ReplayIdExample, ReplayIds
 from seatrial.trials.replay.analysis.judgement import judge
-from seatrial.trials.replay.record import ReplayClassRows
-from seatrial.trials.replay.record_ids import ReplayIdClass, ReplayIdExample, ReplayIds
 from stats.builders import run_of
 from trials.database.analysis.hand import MACHINE, kinds_of, only
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from results.replay_records import ROWS, SESSIONS, WELL, error, record_of, with_errors
+from seatrial.results.replay import ReplayAccount, ReplayCommits
+from seatrial.results.replay_content import CAPTURE, REPLAY, ReplayContent, TableDifference
+from seatrial.results.replay_ids import ReplayIds
 from seatrial.trials.replay.analysis.judgement import KINDS, errors_beyond, judge, judge_rounds
-from seatrial.trials.replay.record import ReplayAccount, ReplayCommits
-from seatrial.trials.replay.record_content import CAPTURE, REPLAY, ReplayContent, TableDifference
-from seatrial.trials.replay.record_ids import ReplayIds
-from trials.replay.records import ROWS, SESSIONS, WELL, error, record_of, with_errors
 
 ALL_SENT = "1,100 of 1,100 statements were sent, 0 new errors"
 

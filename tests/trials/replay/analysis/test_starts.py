@@ -9,11 +9,11 @@ import pytest
 
 from seatrial.cli.outcome import EXIT_PARTIAL, exit_code
 from seatrial.findings.summary import summarise
-from seatrial.trials.database.start import StartRecord
+from seatrial.results.replay import ReplayErrorExample
+from seatrial.results.start import StartRecord
 from seatrial.trials.replay.analysis.judgement import judge
 from seatrial.trials.replay.analysis.schemas import misfits
 from seatrial.trials.replay.analysis.starts import sides_differ, start_differences, told_start
-from seatrial.trials.replay.record import ReplayErrorExample
 from stats.builders import run_of
 from trials.database.analysis.hand import MACHINE, kinds_of, only
 

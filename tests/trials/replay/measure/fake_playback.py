@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from results.replay_records import make_replay_record
 from seatrial import _core
-from seatrial.trials.replay.record import ReplayAccount
-from trials.replay.records import make_replay_record
+from seatrial.results.replay import ReplayAccount
 
 WITHIN_NS = 50_000
 

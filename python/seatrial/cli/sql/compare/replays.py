@@ -14,16 +14,16 @@ from seatrial.cli.compare.comparing import of_targets
 from seatrial.cli.sources import Source, load_source
 from seatrial.errors import UsageError
 from seatrial.results.model import Run, Sample
+from seatrial.results.replay import ReplayRecord
 from seatrial.stats.compare.model import Entrant as Measurement
 from seatrial.stats.compare.model import Side
 from seatrial.stats.compare.pairing import CommonCell, Matched, identity_without_target, match
-from seatrial.stats.compare.replays import unlike_replays
 from seatrial.stats.wording import format_count, format_plural
+from seatrial.trials.replay.analysis.comparison import unlike_replays
 from seatrial.trials.replay.analysis.judgement import judge
 from seatrial.trials.replay.analysis.samples import is_of_replay, played
 from seatrial.trials.replay.compare.entered import Entrant, Named, Unit
 from seatrial.trials.replay.compare.model import Measured, ServerWork
-from seatrial.trials.replay.record import ReplayRecord
 
 NS_PER_S: Final = 1e9
 BOTH: Final = 2

@@ -10,12 +10,12 @@ import click
 from seatrial.cli.outcome import WIDTH, finding_text
 from seatrial.findings.model import Summary
 from seatrial.report.table import as_text
+from seatrial.results.replay_content import CAPTURE
 from seatrial.stats.wording import format_estimate, format_interval, format_iops, format_value
 from seatrial.trials.replay.analysis.content import content_sentence
 from seatrial.trials.replay.analysis.judgement import Judgement
 from seatrial.trials.replay.analysis.model import ReplayCell
 from seatrial.trials.replay.analysis.samples import played
-from seatrial.trials.replay.record_content import CAPTURE
 from seatrial.trials.replay.report.tables import replay_tables
 from seatrial.trials.replay.report.words import replayed, told_of
 

@@ -32,6 +32,7 @@ from seatrial.postgres.page_cache import drop_cached
 from seatrial.postgres.processes import end_server
 from seatrial.postgres.server import Server
 from seatrial.postgres.settings import check_settings
+from seatrial.results.start import StartRecord
 from seatrial.study.model import PlannedTarget
 from seatrial.trials.database.measure.asked import Asked, prewarm
 from seatrial.trials.database.measure.driven import Way
@@ -39,7 +40,6 @@ from seatrial.trials.database.measure.load import Loaded, fill, migrate
 from seatrial.trials.database.measure.memory_need import require_memory
 from seatrial.trials.database.measure.ready import Ready, Template, with_bases
 from seatrial.trials.database.measure.start_state import look_at_start
-from seatrial.trials.database.start import StartRecord
 from seatrial.trials.database.study.cost import space_bytes
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 

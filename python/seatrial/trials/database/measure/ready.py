@@ -11,9 +11,9 @@ from typing import Protocol
 from seatrial.errors import SeatrialError
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.binaries import Binaries
+from seatrial.results.start import StartRecord
 from seatrial.trials.database.measure.driven import Way
 from seatrial.trials.database.measure.load import Loaded
-from seatrial.trials.database.start import StartRecord
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 
 Template = tuple[LoadSpec, int]

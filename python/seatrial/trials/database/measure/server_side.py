@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from seatrial.results.replay import ReplayRecord, ReplayServerQuery
 from seatrial.trials.database.measure.driven import Way
 from seatrial.trials.database.measure.plans import plans_of
 from seatrial.trials.database.measure.statements import ServerCounts
-from seatrial.trials.replay.record import ReplayRecord, ReplayServerQuery
 
 
 class ServerSide:

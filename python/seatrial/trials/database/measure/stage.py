@@ -14,6 +14,7 @@ from seatrial.errors import SeatrialError, StudyError
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.background import Beside, Nothing
+from seatrial.measure.driver import Occasion
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.row_file import load_content
 from seatrial.postgres.socket_folder import SocketFolder, make_own_socket_folder
@@ -47,19 +48,16 @@ _Place = tuple[str, bool]
 """A target's label, and whether a database there is taken as it is."""
 
 
-def has_databases(plan: Plan) -> bool:
-    """Tell whether a plan has cells of a database."""
-    return any(is_of_database(cell) for cell in plan.cells)
-
-
 class Databases:
-    """Provides a server for every cell of a database and measures it there.
+    """Provides a server for every cell of a database and measures it there (``Driver``).
 
     Args:
         plan: What the run measures.
         journal: Where everything is recorded before it is made.
         side: The first choice of a place for the driver's logs; the journal's folder unless given.
     """
+
+    shrink_option = "--scale"
 
     def __init__(self, plan: Plan, journal: UndoJournal, side: Path | None = None) -> None:
         self._plan = plan
@@ -137,22 +135,12 @@ class Databases:
         workloads = [each for each in self._plan.study.workloads if each.label in own]
         return all(isinstance(each, OnDatabase) and each.optional for each in workloads)
 
-    def measure(
-        self,
-        cell: Cell,
-        round_number: int,
-        position: int,
-        watcher: Watcher,
-        beside: Beside | None = None,
-    ) -> Sample:
+    def measure(self, cell: Cell, occasion: Occasion) -> Sample:
         """Measure one cell once.
 
         Args:
             cell: Of a database.
-            round_number: The round, from 0.
-            position: The cell's place in the round's order, from 0.
-            watcher: Told of the progress.
-            beside: What goes on beside the load.
+            occasion: Round and position, who watches, and what goes on meanwhile.
 
         Returns:
             The sample, not stored yet; ``interrupted`` in its status if the user ended it.
@@ -161,6 +149,8 @@ class Databases:
             KeyboardInterrupt: when the user ended it before there was anything to keep.
             SeatrialError: when the server does not start or dies, or the driver gives up.
         """
+        round_number, position = occasion.round_number, occasion.position
+        watcher, background = occasion.watcher, occasion.background
         if cell.kind == crash_sample.KIND:
             return self._crashes.measure(cell, round_number, position, watcher)
         spec = spec_of(cell.spec)
@@ -175,9 +165,9 @@ class Databases:
                 folder=folder,
             )
             ready.notes += [*self._log_notes, *ceiling.notes]
-            parts = measured(ready, cell, spec, task, watcher, beside=beside or Nothing())
-            if beside and cell.spec.get("fail"):
-                parts = _after_failure(parts, ready, cell, beside)
+            parts = measured(ready, cell, spec, task, watcher, beside=background or Nothing())
+            if background and cell.spec.get("fail"):
+                parts = _after_failure(parts, ready, cell, background)
             if cell.kind == REPLAY:
                 begun, driven, observed, grown = parts
                 driven = self._rows.with_content(driven, cell, spec, ready.way, round_number)

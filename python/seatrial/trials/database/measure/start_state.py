@@ -6,9 +6,9 @@ import time
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from seatrial.postgres.sequences import read_sequences
+from seatrial.results.start import StartRecord
 from seatrial.trials.database.measure.asked import Asked
 from seatrial.trials.database.measure.driven import Way
-from seatrial.trials.database.start import StartRecord
 
 if TYPE_CHECKING:
     import psycopg

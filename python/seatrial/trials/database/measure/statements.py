@@ -16,8 +16,8 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import TargetError
 from seatrial.postgres.connection import Address, Secret, connect, parse_url
+from seatrial.results.replay import ReplayServerQuery
 from seatrial.trials.database.measure.driven import Way
-from seatrial.trials.replay.record import ReplayServerQuery
 
 if TYPE_CHECKING:
     import psycopg

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Final
 
+from seatrial.postgres.settings import OURS_TO_SET
 from seatrial.study.problems import MisfitError
 from seatrial.study.schema import Study, Target
 from seatrial.study.server_address import (
@@ -18,7 +19,6 @@ from seatrial.study.server_address import (
 from seatrial.study.values import many
 from seatrial.trials.database.study.cells import OWN_FACTORS, setting_text
 from seatrial.trials.database.study.workloads import (
-    OURS_TO_SET,
     Batch,
     Crash,
     OnDatabase,

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, field
 
 from seatrial.study.cell import Cell
-from seatrial.study.sampled import Sampled
+from seatrial.study.sampled import DATABASE_STALL_THRESHOLD_MS, Sampled
 from seatrial.study.values import (
     ONE,
     Counts,
@@ -25,19 +25,6 @@ from seatrial.study.values import (
 
 BUILTIN_SCRIPTS: Final = ("tpcb-like", "simple-update", "select-only")
 """pgbench's own, by the names that its option ``--builtin`` takes."""
-
-OURS_TO_SET: Final = frozenset(
-    {
-        *("cluster_name", "config_file", "data_directory", "external_pid_file", "hba_file"),
-        *("ident_file", "lc_messages", "listen_addresses", "log_destination", "logging_collector"),
-        *("port", "unix_socket_directories", "unix_socket_group", "unix_socket_permissions"),
-    }
-)
-"""Settings that a trial keeps for itself: else the server could not be reached, read or contained.
-"""
-
-STALL_THRESHOLD_MS: Final = 500
-"""Without a transaction that ends: a disk's usual pace is no stall."""
 
 Protocol = Literal["simple", "extended", "prepared"]
 StartState = Literal["cold", "warm", "prewarmed", "as_is"]
@@ -100,7 +87,7 @@ class OnDatabase(Sampled, frozen=True, kw_only=True):
     """
 
     duration_s: Seconds = field(default=10.0, name="seconds")
-    stall_threshold_ms: Annotated[int, Meta(ge=1, le=60_000)] = STALL_THRESHOLD_MS
+    stall_threshold_ms: Annotated[int, Meta(ge=1, le=60_000)] = DATABASE_STALL_THRESHOLD_MS
     clients: ManyThreads = 10
     processes: Processes = 1
     settings: Settings = field(default_factory=dict)

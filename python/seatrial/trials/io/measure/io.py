@@ -8,34 +8,21 @@ from typing import Any
 
 import msgspec
 
-from seatrial.measure.background import Beside, Nothing
-from seatrial.measure.progress import Watcher
+from seatrial.measure.background import Nothing
+from seatrial.measure.driver import Occasion
+from seatrial.measure.engine import measure_spec
 from seatrial.measure.surroundings import Surroundings
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
-from seatrial.trials.io.measure.engine import measure_spec
 
 
-def measure_cell(
-    cell: Cell,
-    spec: Mapping[str, Any],
-    *,
-    round_number: int,
-    position: int,
-    watcher: Watcher,
-    beside: Beside | None = None,
-    opened: Mapping[str, str] | None = None,
-) -> Sample:
+def measure_cell(cell: Cell, spec: Mapping[str, Any], occasion: Occasion) -> Sample:
     """Measure one cell once.
 
     Args:
         cell: What the sample is of.
         spec: The engine's whole specification (docs/engine.md), with paths, seed and duration.
-        round_number: The round, from 0.
-        position: The cell's place in the round's order, from 0.
-        watcher: Told of the progress.
-        beside: What goes on beside the load.
-        opened: As ``measure_spec`` takes it.
+        occasion: Round and position, who watches, and what goes on meanwhile.
 
     Returns:
         The sample, not stored yet; ``interrupted`` in its status if the user ended it.
@@ -46,16 +33,16 @@ def measure_cell(
     """
     path = spec["target"].get("path")
     place = Path(path) if path else None
-    with beside or Nothing():
+    with occasion.background or Nothing():
         surroundings = Surroundings(place)
-        measured = measure_spec(spec, watcher, opened)
+        measured = measure_spec(spec, occasion.watcher, occasion.opened)
         grown = surroundings.grown()
     parts = measured.parts
     return msgspec.convert(
         {
             "cell": cell,
-            "round": round_number,
-            "position": position,
+            "round": occasion.round_number,
+            "position": occasion.position,
             "started_at": parts["started_unix_s"],
             "duration_s": parts["duration_s"],
             "status": "interrupted" if measured.interrupted else parts["status"],

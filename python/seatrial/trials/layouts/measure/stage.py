@@ -23,7 +23,7 @@ from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.study.model import Plan
-from seatrial.trials.database.measure.stage import Databases, has_databases
+from seatrial.topic import topic_of
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.registry import require
 from seatrial.trials.layouts.measure.array import Array, not_taken_apart
@@ -97,8 +97,9 @@ class LayoutStage:
         for group, spec in self._specs.items():
             require(spec)
             part = self.plan.of_group(group, {})
-            if has_databases(part):
-                Databases(part, self._journal).check()
+            for topic in dict.fromkeys(map(topic_of, part.cells)):
+                if driver := topic.driver(part, self._journal, None):
+                    driver.check()
         self._drives.open()
         self._side.open(0, direct=False)
         self._side.file(SIDE).mkdir(exist_ok=True)

@@ -14,11 +14,11 @@ from typing import Any, Final
 import msgspec
 
 from seatrial.errors import TargetError
+from seatrial.measure.engine import measure_spec
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.page_cache import drop_cached
 from seatrial.results.model import Verification
 from seatrial.study.units import format_size
-from seatrial.trials.io.measure.engine import measure_spec
 
 COARSE_BYTES: Final = 1 << 20
 FINE_BYTES: Final = 4096

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from seatrial.results.replay_content import REPLAY, ReplayContent, TableDifference
 from seatrial.stats.wording import format_count, format_plural
-from seatrial.trials.replay.record_content import REPLAY, ReplayContent, TableDifference
 
 TABLES_MAX: Final = 3
 """That a sentence names."""

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
+from seatrial.results.replay_ids import ReplayIdClass, ReplayIds
 from seatrial.stats.wording import format_count, format_plural
-from seatrial.trials.replay.record_ids import ReplayIdClass, ReplayIds
 
 REASONS: Final = {
     "several_draws": "several draws can have given it",

@@ -16,10 +16,10 @@ from typing import Final
 
 import msgspec
 
+from seatrial.results.replay import ReplayErrors, ReplayRecord
+from seatrial.results.replay_content import CAPTURE
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.analysis.content import content_sentence
-from seatrial.trials.replay.record import ReplayErrors, ReplayRecord
-from seatrial.trials.replay.record_content import CAPTURE
 
 NO_CONNECTION: Final = "no_connection"
 """The one reason to skip a statement that is a fault."""

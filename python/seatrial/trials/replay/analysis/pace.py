@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from seatrial.results.model import Sample
+from seatrial.results.replay import ReplayMoment, ReplayRecord
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.estimates import estimate_of_rounds, rate_estimate
 from seatrial.trials.replay.analysis.model import Lateness
 from seatrial.trials.replay.analysis.samples import has_clock, played, replays
-from seatrial.trials.replay.record import ReplayMoment, ReplayRecord
 
 GROWS_RATIO_MIN: Final = 2.0
 GROWS_EXTRA_NS_MIN: Final = 10_000_000

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from seatrial.results.model import Sample
+from seatrial.results.replay import ReplayRecord
 from seatrial.study.cell import Cell
-from seatrial.trials.replay.record import ReplayRecord
 
 KIND: Final = "replay"
 ASKED_FOR: Final = frozenset(

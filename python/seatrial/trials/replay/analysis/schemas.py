@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from seatrial.results.replay import ReplayErrorExample, ReplayRecord
 from seatrial.stats.model import CellSummary
 from seatrial.trials.replay.analysis.judgement import is_migrated, is_misfit
 from seatrial.trials.replay.analysis.samples import played, replays
-from seatrial.trials.replay.record import ReplayErrorExample, ReplayRecord
 
 
 class Misfits(msgspec.Struct, frozen=True, kw_only=True):

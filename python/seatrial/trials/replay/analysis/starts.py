@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from seatrial.results.model import Sample
+from seatrial.results.start import StartRecord
 from seatrial.stats.wording import format_count, format_plural
-from seatrial.trials.database.start import StartRecord
 from seatrial.trials.replay.analysis.samples import played
 
 RESTORE_BYTES_MIN: Final = 512

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.results.replay import ReplayRecord
+from seatrial.results.replay_content import CAPTURE, ReplayContent
 from seatrial.stats.model import Finding
 from seatrial.trials.replay.analysis.content import content_sentence
 from seatrial.trials.replay.findings.replaying import lowered, opening, seen_where
-from seatrial.trials.replay.record import ReplayRecord
-from seatrial.trials.replay.record_content import CAPTURE, ReplayContent
 
 _CAUSE: Final = (
     "Statements met other rows than in the capture: an id was sent as captured, sessions met in "

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.results.replay import ReplayRecord
+from seatrial.results.replay_ids import ReplayIds
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_share
 from seatrial.trials.replay.analysis.ids import (
@@ -16,8 +18,6 @@ from seatrial.trials.replay.analysis.ids import (
     reason_words,
 )
 from seatrial.trials.replay.findings.replaying import opening, query_words, seen_where
-from seatrial.trials.replay.record import ReplayRecord
-from seatrial.trials.replay.record_ids import ReplayIds
 
 WARNING_SHARE: Final = 0.01
 """Of the ids that the captured server made."""

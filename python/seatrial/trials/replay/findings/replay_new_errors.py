@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.results.replay import ReplayErrorExample, ReplayErrors, ReplayRecord
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.analysis.judgement import errors_beyond, is_migrated
 from seatrial.trials.replay.analysis.schemas import misfit_count
 from seatrial.trials.replay.findings.replaying import Seen, opening, seen_where
-from seatrial.trials.replay.record import ReplayErrorExample, ReplayErrors, ReplayRecord
 
 CRITICAL_SHARE: Final = 0.01
 """Of the statements sent: more of them fail, and the load is another one."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities
+from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.findings.replaying import opening, seen_where
-from seatrial.trials.replay.record import ReplayRecord
 
 
 def replay_order_changed(context: Context) -> list[Finding]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.trials.replay.findings.replaying import opening, seen_where
-from seatrial.trials.replay.record import ReplayRecord
 
 CRITICAL_SHARE: Final = 0.01
 """Of the transactions that were committed in the capture."""

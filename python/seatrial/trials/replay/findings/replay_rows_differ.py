@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.findings.replaying import Seen, opening, seen_where
-from seatrial.trials.replay.record import ReplayRecord
 
 WARNING_SHARE: Final = 0.01
 """Of the statements whose rows the capture tells; fewer differ by how sessions meet."""

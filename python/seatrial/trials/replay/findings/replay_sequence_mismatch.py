@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities
+from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.trials.replay.analysis.ids import id_sums, mismatches
 from seatrial.trials.replay.findings.replaying import opening, seen_where
-from seatrial.trials.replay.record import ReplayRecord
 
 ELSEWHERE = "sequence_elsewhere"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.analysis.samples import UNTOLD, of_reasons
 from seatrial.trials.replay.findings.replaying import opening, seen_where
-from seatrial.trials.replay.record import ReplayRecord
 
 WARNING_SHARE: Final = 0.05
 """Of the captured statements: with more left out the load is another one."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from seatrial.findings.context import Context
+from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_count
 from seatrial.trials.replay.analysis.judgement import Fault, judge
 from seatrial.trials.replay.analysis.samples import replays
-from seatrial.trials.replay.record import ReplayRecord
 
 _QUERY_CHARACTERS_MAX: Final = 100
 

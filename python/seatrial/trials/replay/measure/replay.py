@@ -13,6 +13,7 @@ from seatrial.errors import SeatrialError, TargetError
 from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.postgres.catalogue import Catalogue, read_catalogue
 from seatrial.postgres.connection import driver_way
+from seatrial.results.replay import ReplayRecord
 from seatrial.trials.database.measure.asked import Asked
 from seatrial.trials.database.measure.driven import Driven, Task, Way
 from seatrial.trials.database.measure.preflight import (
@@ -23,7 +24,6 @@ from seatrial.trials.database.measure.preflight import (
 )
 from seatrial.trials.database.measure.server_side import ServerSide
 from seatrial.trials.database.study.workloads import DatabaseSpec, ReplaySpec
-from seatrial.trials.replay.record import ReplayRecord
 from seatrial.trials.replay.study.cells import OF_TARGETS
 from seatrial.trials.replay.study.trace_facts import TraceFacts, trace_facts
 

@@ -10,10 +10,10 @@ import msgspec
 
 from seatrial import _core
 from seatrial.measure.progress import Silent
+from seatrial.results.replay import ReplayRecord
 from seatrial.trials.database.study.workloads import ReplaySpec
 from seatrial.trials.replay.measure.null_server import SPARE_CONNECTIONS, null_server_folder
 from seatrial.trials.replay.measure.replay import engine_spec, play
-from seatrial.trials.replay.record import ReplayRecord
 
 USUAL_S: Final = 1.0
 STATEMENTS_MIN: Final = 1_000

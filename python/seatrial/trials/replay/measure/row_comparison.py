@@ -14,6 +14,8 @@ import msgspec
 from seatrial.errors import SeatrialError
 from seatrial.postgres.row_content import BYTES_MAX, Content, read_content
 from seatrial.postgres.row_file import SUFFIX, load_content
+from seatrial.results.replay import ReplayRecord
+from seatrial.results.replay_content import CAPTURE, REPLAY, ReplayContent
 from seatrial.study.cell import Cell
 from seatrial.trials.database.measure.asked import Asked
 from seatrial.trials.database.measure.driven import Driven, Way
@@ -21,8 +23,6 @@ from seatrial.trials.database.measure.start_state import COUNTED_BYTES_MAX
 from seatrial.trials.database.study.workloads import DatabaseSpec, ReplaySpec
 from seatrial.trials.replay.measure.replay import required
 from seatrial.trials.replay.measure.row_differences import compare_content
-from seatrial.trials.replay.record import ReplayRecord
-from seatrial.trials.replay.record_content import CAPTURE, REPLAY, ReplayContent
 
 COMPLETE = "complete"
 

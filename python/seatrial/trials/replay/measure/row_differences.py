@@ -23,7 +23,7 @@ from seatrial.postgres.row_content import (
     ContentColumn,
     TableContent,
 )
-from seatrial.trials.replay.record_content import ReplayContent, TableDifference
+from seatrial.results.replay_content import ReplayContent, TableDifference
 
 if TYPE_CHECKING:
     import numpy as np

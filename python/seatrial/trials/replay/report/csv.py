@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from seatrial.findings.model import Summary
 from seatrial.report.exports.csv_row import Field, interval_columns
+from seatrial.results.replay import ReplayRecord
 from seatrial.trials.replay.analysis.model import Lateness
-from seatrial.trials.replay.record import ReplayRecord
 from seatrial.trials.replay.report.words import replayed, told_of
 
 

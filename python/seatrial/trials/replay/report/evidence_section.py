@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from seatrial.report.markup import Markup, element, unbroken
 from seatrial.report.sections.tables import plain_table
 from seatrial.report.table import Table
+from seatrial.results.replay_content import ReplayContent
+from seatrial.results.replay_ids import ReplayIds
 from seatrial.stats.model import CellSummary
 from seatrial.trials.replay.analysis.content import content_sentence
 from seatrial.trials.replay.analysis.ids import ids_sentence, not_followed_sentence
 from seatrial.trials.replay.analysis.model import ReplayCell
-from seatrial.trials.replay.record_content import ReplayContent
-from seatrial.trials.replay.record_ids import ReplayIds
 from seatrial.trials.replay.report.evidence_tables import (
     columns_table,
     content_table,

@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from seatrial.report.table import NO_FIGURE, Group, Table
+from seatrial.results.replay import ReplayHeld, ReplayRecord
+from seatrial.results.replay_content import ReplayContent
+from seatrial.results.replay_ids import ReplayIdClass, ReplayIds
+from seatrial.results.start import StartRecord
 from seatrial.stats.wording import (
     UNKNOWN,
     format_count,
@@ -14,12 +18,8 @@ from seatrial.stats.wording import (
     format_plural,
     format_share,
 )
-from seatrial.trials.database.start import StartRecord
 from seatrial.trials.replay.analysis.content import whose
 from seatrial.trials.replay.analysis.ids import id_sums, mismatches, reason_words
-from seatrial.trials.replay.record import ReplayHeld, ReplayRecord
-from seatrial.trials.replay.record_content import ReplayContent
-from seatrial.trials.replay.record_ids import ReplayIdClass, ReplayIds
 from seatrial.trials.replay.report.words import shortened
 
 TEXT_MAX: Final = 2_000

@@ -9,6 +9,7 @@ from typing import Final
 from seatrial.report.figures.axes import linear_axis, log_axis, time_axis
 from seatrial.report.figures.latency import ladder_figure
 from seatrial.report.figures.model import Axis, Figure, Line, Panel, Point, Row, View
+from seatrial.results.replay import ReplayQuery, ReplayRecord
 from seatrial.stats.estimates import entries_needed
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
@@ -20,7 +21,6 @@ from seatrial.stats.wording import (
 )
 from seatrial.trials.replay.analysis.model import ReplayCell
 from seatrial.trials.replay.analysis.pace import answered
-from seatrial.trials.replay.record import ReplayQuery, ReplayRecord
 from seatrial.trials.replay.report.steps import Step, captured_steps, replayed_steps, step_length_s
 from seatrial.trials.replay.report.words import round_words, shortened, told_of
 

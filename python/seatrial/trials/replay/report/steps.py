@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from seatrial.results.replay import ReplayMoment, ReplayRecord
 from seatrial.trials.replay.analysis.samples import has_clock
-from seatrial.trials.replay.record import ReplayMoment, ReplayRecord
 
 STEPS_MAX: Final = 120
 

@@ -19,6 +19,7 @@ from seatrial.report.table import (
     latency_text,
     rate_text,
 )
+from seatrial.results.replay import ReplayAccount, ReplayErrors, ReplayQuery, ReplayRecord
 from seatrial.stats.estimates import entries_needed
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import (
@@ -33,7 +34,6 @@ from seatrial.stats.wording import (
 from seatrial.trials.database.report.tables import narrowed
 from seatrial.trials.database.report.words import label_headers, label_names, label_texts
 from seatrial.trials.replay.analysis.model import ReplayCell
-from seatrial.trials.replay.record import ReplayAccount, ReplayErrors, ReplayQuery, ReplayRecord
 from seatrial.trials.replay.report.caches import cache_tables
 from seatrial.trials.replay.report.evidence_tables import (
     content_table,

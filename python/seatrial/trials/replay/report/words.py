@@ -7,13 +7,13 @@ from typing import Final
 
 from seatrial.findings.model import Summary
 from seatrial.results.model import Sample
+from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_share
 from seatrial.trials.database.report.words import cell_words, label_names
 from seatrial.trials.replay.analysis.judgement import judge
 from seatrial.trials.replay.analysis.model import ReplayCell
 from seatrial.trials.replay.analysis.samples import NO_CONNECTION, UNTOLD, is_of_replay
-from seatrial.trials.replay.record import ReplayRecord
 
 QUERY_CHARACTERS_MAX: Final = 60
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from seatrial.errors import UsageError
 from seatrial.results.model import Sample
 from seatrial.stats.compare.model import Entrant
 from seatrial.stats.compare.pairing import Matched
+from seatrial.stats.compare.suited import ANYWAY
 from seatrial.stats.wording import format_plural
 from seatrial.trials.replay.analysis.judgement import judge
 from seatrial.trials.replay.analysis.loads import load_differences
 from seatrial.trials.replay.analysis.samples import is_of_replay, played, replays
 from seatrial.trials.replay.analysis.starts import sides_differ, told_start
-
-ANYWAY: Final = "or compare them regardless with --anyway"
 
 
 def unlike_replays(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
@@ -72,8 +70,3 @@ def _reasons(samples: Sequence[Sample]) -> list[str]:
     """Return what went wrong in a cell's replays, the gravest of each round."""
     judged = [judge(record) for _, record in replays(samples)]
     return [each.reasons[0] for each in judged if not each.ok]
-
-
-def is_played(samples: Sequence[Sample]) -> bool:
-    """Tell whether a cell plays a trace: it is shorter on the faster side, which is no fault."""
-    return is_of_replay(samples[0].cell)

@@ -8,17 +8,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from seatrial.trials.replay import record as replay
-from seatrial.trials.replay.record import STATEMENTS, ReplayAccount, ReplayRecord
-from seatrial.trials.replay.record_ids import (
+from results.replay_records import make_replay_record
+from seatrial.results import replay
+from seatrial.results.replay import STATEMENTS, ReplayAccount, ReplayRecord
+from seatrial.results.replay_ids import (
     ReplayIdClass,
     ReplayIdExample,
     ReplayIdPattern,
     ReplayIds,
 )
-from trials.replay.records import make_replay_record
 
-CRATE = Path(__file__).parents[3] / "crates" / "replay" / "src"
+CRATE = Path(__file__).parents[2] / "crates" / "replay" / "src"
 OF_PYTHON = {
     "end",
     "words",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from seatrial.measure.engine import measure_spec
 from seatrial.measure.progress import Silent
-from seatrial.trials.io.measure.engine import measure_spec
 
 CALIBRATION_S: Final = 0.15
 BLOCK_BYTES: Final = 4096

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from seatrial.trials.replay.record_content import ReplayContent
-from seatrial.trials.replay.record_ids import ReplayIds
+from seatrial.results.replay_content import ReplayContent
+from seatrial.results.replay_ids import ReplayIds
 
 STATEMENTS: Final = (
     *("select", "insert", "update", "delete", "merge", "copy", "transaction", "cursor"),

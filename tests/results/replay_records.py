@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from results.builders import make_cell, make_database_sample
 from seatrial.results.model import Sample
-from seatrial.trials.replay.record import (
+from seatrial.results.replay import (
     ReplayAccount,
     ReplayClassRows,
     ReplayClient,
@@ -24,7 +24,7 @@ from seatrial.trials.replay.record import (
     ReplayRowsExample,
     ReplaySessions,
 )
-from seatrial.trials.replay.record_ids import (
+from seatrial.results.replay_ids import (
     ReplayIdClass,
     ReplayIdExample,
     ReplayIdPattern,

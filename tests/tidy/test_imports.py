@@ -81,7 +81,8 @@ GENERIC_ROOMS = set(MAY_IMPORT) - {TOPICS}
 CRATES_MAY_USE = {
     "seatrial-gauge": set[str](),
     "seatrial-load": {"seatrial-gauge"},
-    "seatrial-replay": {"seatrial-gauge"},
+    "seatrial-sqltext": set[str](),
+    "seatrial-replay": {"seatrial-gauge", "seatrial-sqltext"},
     "seatrial-model": {"seatrial-gauge"},
 }
 TOP_CRATE = "seatrial-pyext"

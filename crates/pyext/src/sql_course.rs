@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use seatrial_replay::lexer;
 use seatrial_replay::mix::course::Course;
 use seatrial_replay::trace::{Columns, TraceReader};
+use seatrial_sqltext::lexer;
 
 use crate::sql_read::as_json;
 use crate::sql_trace::{python_error, statement_dict};

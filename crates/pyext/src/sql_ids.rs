@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use seatrial_replay::catalog::Catalog;
 use seatrial_replay::ids::plan::Plan;
 use seatrial_replay::trace::{TraceError, TraceReader};
+use seatrial_sqltext::catalog::Catalog;
 use serde::Serialize;
 
 use crate::sql_read::as_json;

@@ -8,10 +8,10 @@
 
 use std::error::Error;
 
-use seatrial_replay::catalog::Catalog;
 use seatrial_replay::ids::infer::Found;
 use seatrial_replay::ids::plan::Plan;
 use seatrial_replay::trace::TraceReader;
+use seatrial_sqltext::catalog::Catalog;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();

@@ -5,27 +5,28 @@
 //! - [`log`] reads logs of a server into them, in any of its formats.
 //! - [`pgbench_log`] turns pgbench's per-transaction logs into the parts of a sample.
 //! - [`streams`] splits a log without sessions into some that run side by side.
-//! - [`lexer`] tells statements apart by their text, as fingerprints and literals.
 //! - [`trace`] keeps all of it in one compact file, [`mask`] with stand-ins for the literals, and
 //!   [`mix`] says what it holds.
 //! - [`intake`] takes logs into a trace, and tells a user what came of it.
-//! - [`catalog`] is what the target says of its tables, and [`reading`] what a statement does to
-//!   them.
 //! - [`playback`] sends a trace to a server again.
 //! - [`null_server`] speaks enough of PostgreSQL's protocol to show what a driver can do by itself.
 
 pub mod capture;
 pub mod captured;
-pub mod catalog;
 pub mod ids;
 pub mod intake;
-pub mod lexer;
 pub mod log;
 pub mod mask;
 pub mod mix;
 pub mod null_server;
 pub mod pgbench_log;
 pub mod playback;
-pub mod reading;
 pub mod streams;
 pub mod trace;
+
+// For `ids`, which moves last.
+use seatrial_sqltext::{catalog, lexer, reading};
+
+#[cfg(test)]
+#[path = "../../sqltext/src/lexer/sql_like.rs"]
+mod sql_like;

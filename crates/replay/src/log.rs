@@ -12,7 +12,7 @@
 //! | [`blocks`] | one thread or several, with the same outcome |
 //! | [`prefix`], [`stderr`], [`csv`], [`json`], [`raw`] | how bytes fall into records |
 //! | [`phrases`], [`message`], [`parameters`], [`stamp`] | what a record says |
-//! | [`assemble`], [`session`], [`transaction`], [`sql`] | what records of a session come to |
+//! | [`assemble`], [`session`] | what records of a session come to |
 //! | [`tally`] | where every record went |
 //!
 //! Another server's log needs another [`record::LogReader`], as MySQL's slow log would.
@@ -30,13 +30,11 @@ pub mod prefix;
 pub mod raw;
 pub mod record;
 pub mod session;
-pub mod sql;
 pub mod stamp;
 pub mod stderr;
 pub mod tally;
 #[cfg(test)]
 mod tests;
-pub mod transaction;
 
 use std::path::PathBuf;
 

@@ -67,7 +67,7 @@ impl Mask {
 
     /// A whole statement with its literals masked.
     pub fn statement(&self, sql: &[u8]) -> Vec<u8> {
-        let mut parts = crate::lexer::form::Parts::default();
+        let mut parts = seatrial_sqltext::lexer::form::Parts::default();
         parts.take_apart(sql);
         let keep = Keep::of_form(parts.form());
         let mut out = Vec::with_capacity(sql.len());

@@ -28,9 +28,9 @@ pub mod timeline;
 
 use std::collections::BTreeMap;
 
+use seatrial_sqltext::lexer::class::Class;
 use serde::Serialize;
 
-use crate::lexer::class::Class;
 use crate::trace::schema::{PROTOCOLS, protocol_name};
 use crate::trace::{Columns, Counts, TraceError, TraceReader, Traced};
 use fingerprints::{FingerprintMix, Fingerprints, Others};

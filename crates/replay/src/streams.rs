@@ -29,7 +29,6 @@
 //!
 //! | part | rule |
 //! |---|---|
-//! | [`touched`] | what a statement touches, by its text |
 //! | [`schedule`] | which stream, and when |
 //! | [`measured`] | which stream, where times and durations are known |
 
@@ -37,11 +36,11 @@ pub mod measured;
 pub mod schedule;
 #[cfg(test)]
 mod tests;
-pub mod touched;
+
+use seatrial_sqltext::touched::{Names, Touched};
 
 use crate::captured::{Protocol, Session, SessionId, Sink, Skip, Statement};
 use schedule::{Schedule, Slot};
-use touched::{Names, Touched};
 
 /// How long a statement is taken to last, as the log does not tell.
 pub const STATEMENT_US: u64 = 1_000;
@@ -145,7 +144,7 @@ impl<'s, S: Sink> Split<'s, S> {
     }
 
     fn hold(&mut self, statement: &Statement<'_>) {
-        self.touched.add(self.names.of(statement));
+        self.touched.add(self.names.of(statement.sql));
         self.held_bytes += statement.sql.len();
         self.first_us.get_or_insert(statement.start_us);
         self.held.push(Held {

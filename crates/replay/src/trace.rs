@@ -5,7 +5,7 @@
 //! row group has rows of one kind only. Sessions that changed after they were written are written
 //! again: the last row of an `id` holds.
 //!
-//! A statement's text is kept as a form with gaps and as what fills them (see [`crate::lexer`]), so
+//! A statement's text is kept as a form with gaps and as what fills them (see [`seatrial_sqltext::lexer`]), so
 //! that forms, fingerprints and their texts are in a row group once each, as Parquet's own
 //! dictionary. A row group with more of them than [`schema::DICTIONARY_BYTES_MAX`] has those that
 //! follow written out row by row: larger, but never another text. Nothing has to be looked up

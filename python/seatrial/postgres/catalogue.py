@@ -1,6 +1,6 @@
 """What a database's catalogue says, for the engine that maps ids and keeps the order of conflicts.
 
-Its shape is that of ``crates/replay/src/catalog.rs``: objects are told by their place in lists.
+Its shape is that of ``crates/sqltext/src/catalog.rs``: objects are told by their place in lists.
 """
 
 from __future__ import annotations

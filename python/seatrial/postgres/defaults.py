@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Final, Literal
 
 Generated = Literal["random", "time"] | dict[str, int]
-"""As ``crates/replay/src/catalog.rs`` has it: a sequence is told by its place in a list."""
+"""As ``crates/sqltext/src/catalog.rs`` has it: a sequence is told by its place in a list."""
 
 _NEXTVAL: Final = re.compile(
     r"\(*nextval\(\(*'(?P<name>(?:[^']|'')+)'(?:::text)?\)*(?:::regclass)?\)+"

@@ -16,7 +16,7 @@ STATEMENTS: Final = (
     *("select", "insert", "update", "delete", "merge", "copy", "transaction", "cursor"),
     *("prepared", "procedure", "ddl", "maintenance", "utility", "empty", "unknown"),
 )
-"""Classes of statements, as ``crates/replay/src/lexer/class.rs`` tells them apart."""
+"""Classes of statements, as ``crates/sqltext/src/lexer/class.rs`` tells them apart."""
 
 
 class ReplayAccount(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::captured::Skip;
-use crate::lexer;
-use crate::lexer::token::Kind;
-use crate::playback::wire;
+use seatrial_sqltext::lexer;
+use seatrial_sqltext::lexer::token::Kind;
 
 use super::stream::Message;
+use crate::captured::Skip;
+use crate::playback::wire;
 
 /// Functions of sequences, whose results are kept.
 const OF_SEQUENCES: [&str; 4] = ["nextval", "currval", "lastval", "setval"];

@@ -7,6 +7,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use seatrial_sqltext::statements::{Control, control};
+
 use super::classes::{Class, Classes};
 use super::infer::{Found, Inferred, Stood};
 use super::pattern::{Habit, Pair};
@@ -17,7 +19,6 @@ use super::spots::{Gave, Spot};
 use super::values::{Id, Spelled};
 use crate::catalog::Catalog;
 use crate::lexer::form::Parts;
-use crate::log::sql::{Control, control};
 use crate::reading::{ColumnOf, Place, Reader, Reading, SessionNames, Source};
 use crate::trace::{Columns, TraceError, TraceReader, Traced};
 

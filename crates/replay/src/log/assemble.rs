@@ -15,11 +15,12 @@
 //! to s), so a time less a duration may lie before the statement that was sent before; it is then
 //! taken to be that one's.
 
+use seatrial_sqltext::statements;
+
 use super::message::Said;
 use super::parameters::{self, Limit};
 use super::record::{Record, Severity};
 use super::session::{Found, Open, Pending, Sessions, Stage};
-use super::sql;
 use super::tally::Tally;
 use crate::captured::{Protocol, SessionId, Sink, Skip, Statement};
 
@@ -413,7 +414,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
             return Ok(());
         }
         self.flush(place)?;
-        let is_extended = !record.parameters.is_empty() || sql::has_parameters(sql);
+        let is_extended = !record.parameters.is_empty() || statements::has_parameters(sql);
         let protocol = if is_extended { Protocol::Extended } else { Protocol::Simple };
         let text = draft(record, bytes);
         self.tell(place, &Draft { protocol, sql, error, ..text })
@@ -537,11 +538,13 @@ fn skip(open: &Open, draft: &Draft<'_>, is_whole: bool) -> Option<Skip> {
     }
     if draft.protocol != Protocol::Simple
         && draft.parameters.is_empty()
-        && sql::has_parameters(draft.sql)
+        && statements::has_parameters(draft.sql)
     {
         return Some(Skip::BinaryParameters);
     }
     let mut takes_data = false;
-    sql::for_each_statement(draft.sql, |statement| takes_data |= sql::is_copy_in(statement));
+    statements::for_each_statement(draft.sql, |statement| {
+        takes_data |= statements::is_copy_in(statement)
+    });
     takes_data.then_some(Skip::CopyData)
 }

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use seatrial_sqltext::statements;
+
 use super::csv::Csv;
 use super::guess;
 use super::json::Json;
@@ -11,7 +13,7 @@ use super::message::Said;
 use super::prefix::Prefix;
 use super::record::{Found, LogReader, Record};
 use super::stderr::Stderr;
-use super::{Format, LogError, Wanted, sql};
+use super::{Format, LogError, Wanted};
 
 /// Standard input, as it is named.
 const STANDARD_INPUT: &str = "-";
@@ -235,7 +237,7 @@ fn is_sql(path: &Path, head: &[u8]) -> bool {
     if name.is_some_and(|name| name.split('.').skip(1).any(|part| part == "sql")) {
         return true;
     }
-    sql::begins_statement(head)
+    statements::begins_statement(head)
 }
 
 /// What the first records of a file tell.

@@ -3,10 +3,10 @@
 use std::sync::LazyLock;
 
 use memchr::memmem;
+use seatrial_sqltext::statements;
 
 use super::phrases::{LANGUAGES, Language, Section};
 use super::record::{Origin, Severity, Span};
-use super::sql;
 
 /// What PostgreSQL calls the statement and the portal without a name.
 const UNNAMED: &[u8] = b"<unnamed>";
@@ -157,7 +157,7 @@ fn name_by_sql(text: &[u8], literal: &[u8]) -> Option<usize> {
     let mut ends = memmem::find_iter(text, literal);
     let first = ends.next()?;
     let ends = std::iter::once(first).chain(ends).take_while(|&end| end < NAMES_BYTES_MAX);
-    let mut ends = ends.filter(|end| sql::begins_statement(&text[end + literal.len()..]));
+    let mut ends = ends.filter(|end| statements::begins_statement(&text[end + literal.len()..]));
     Some(ends.next().unwrap_or(first))
 }
 

@@ -5,11 +5,12 @@
 
 use std::io::Read;
 
+use seatrial_sqltext::statements::{is_copy_in, is_something, statement_end};
+
 use super::assemble::Assembler;
 use super::files::Known;
 use super::message::{Message, Said};
 use super::record::{Fault, Record, Span};
-use super::sql::{is_copy_in, is_something, statement_end};
 use super::tally::{Place, Reason};
 use super::{LogError, ReadError};
 use crate::captured::Sink;

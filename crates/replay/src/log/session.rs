@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use seatrial_sqltext::block::Block;
+
 use super::record::Origin;
-use super::transaction::Block;
 use crate::captured::{Protocol, Session, SessionId};
 
 /// Sessions that are kept at once. More than any server serves; where a log does not tell that

@@ -1,8 +1,8 @@
 //! Which literals are part of the statement rather than data.
 
-use crate::lexer::class::{Class, classify};
-use crate::lexer::significant;
-use crate::lexer::token::{Kind, Token, Tokens};
+use seatrial_sqltext::lexer::class::{Class, classify};
+use seatrial_sqltext::lexer::significant;
+use seatrial_sqltext::lexer::token::{Kind, Token, Tokens};
 
 /// What is done with a literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! The quotes, escapes and comments around a value.
 
+use seatrial_sqltext::lexer::form::is_constant;
+
 use super::cipher::{Digit, Purpose};
 use super::keep::Way;
 use super::letters::{self, mask_hex};
 use super::{Mask, number, value};
-use crate::lexer::form::is_constant;
 
 /// Appends the stand-in of a literal or a comment as it stands in a statement.
 pub fn mask(mask: &Mask, literal: &[u8], way: Way, out: &mut Vec<u8>) {

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use seatrial_sqltext::lexer::fingerprint;
+use seatrial_sqltext::lexer::form::Parts;
 
 use super::cipher::Purpose;
 use super::*;
-use crate::lexer::fingerprint;
-use crate::lexer::form::Parts;
-use crate::lexer::tests::sql_like;
+use crate::sql_like::sql_like;
 
 fn parameter(mask: &Mask, text: &str) -> String {
     let mut out = Vec::new();

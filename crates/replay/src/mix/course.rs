@@ -8,12 +8,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 
+use seatrial_sqltext::lexer::class::Class;
 use serde::Serialize;
 use twox_hash::XxHash64;
 
 use super::end_us;
 use super::fingerprints::{Others, TRACKED_MAX, shown};
-use crate::lexer::class::Class;
 use crate::trace::{Columns, TraceError, TraceReader, Traced};
 
 /// Slices at most: with more, each becomes twice as long.

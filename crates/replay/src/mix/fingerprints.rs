@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use seatrial_gauge::Histogram;
+use seatrial_sqltext::lexer::class::Class;
 use serde::Serialize;
 use twox_hash::XxHash64;
 
 use super::Sums;
 use super::spread::{Spread, record_us};
-use crate::lexer::class::Class;
 use crate::trace::Traced;
 
 /// Fingerprints that are told apart at once. A histogram takes 10 to 40 KiB.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use proptest::prelude::*;
+use seatrial_sqltext::lexer::fingerprint;
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::fingerprints::{Fingerprints, TRACKED_MAX};
 use super::*;
 use crate::captured::{Session, SessionId, Sink, Skip};
-use crate::lexer::fingerprint;
 use crate::trace::TraceWriter;
 use crate::trace::tests::{Owned, pgbench, session, trace_of};
 

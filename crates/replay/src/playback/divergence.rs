@@ -11,15 +11,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use seatrial_sqltext::lexer;
+use seatrial_sqltext::lexer::class::Class;
+use seatrial_sqltext::lexer::token::{Kind, Token};
+use seatrial_sqltext::statements::for_each_statement;
+
 use super::answer::Answer;
 use super::item::Item;
 use super::played::{ClassRows, Commits, Rows, RowsExample};
 use super::survey::ends_in_commit;
 use crate::captured::{Protocol, SessionId};
-use crate::lexer;
-use crate::lexer::class::Class;
-use crate::lexer::token::{Kind, Token};
-use crate::log::sql::for_each_statement;
 
 /// Queries whose differences are told apart; those of others are counted only.
 const EXAMPLES_HELD_MAX: usize = 256;

@@ -12,12 +12,13 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use seatrial_sqltext::lexer;
+
 use super::item::Item;
 use super::played::{ErrorExample, Errors};
 use super::survey::Survey;
 use super::tally::queries::shown;
 use crate::captured::SessionId;
-use crate::lexer;
 
 /// Errors that are told apart; further ones are counted only.
 const EXAMPLES_HELD_MAX: usize = 256;
@@ -156,7 +157,7 @@ mod tests {
     use super::super::survey::SessionSurvey;
     use super::*;
     use crate::captured::Protocol;
-    use crate::lexer::class::Class;
+    use seatrial_sqltext::lexer::class::Class;
 
     fn item(number: u64, error: Option<[u8; 5]>) -> Item {
         Item {

@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 
 use rustix::fd::OwnedFd;
+use seatrial_sqltext::lexer::class::Class;
 
 use super::drive::usage::Processor;
 use super::ids::bound::{Binder, Bound};
@@ -23,7 +24,6 @@ use super::order::scan::Scan;
 use super::order::touch::{Touch, Touches};
 use super::survey::{Survey, ends_in_commit, ends_transaction};
 use crate::captured::Skip;
-use crate::lexer::class::Class;
 use crate::trace::{Columns, TraceError, TraceReader, Traced};
 
 /// Statements that are held at most, with their texts: beside what each session is good for, enough

@@ -1,7 +1,8 @@
 //! A statement on its way to a server, and why it may be skipped.
 
+use seatrial_sqltext::lexer::class::Class;
+
 use crate::captured::{Protocol, SessionId, Skip};
-use crate::lexer::class::Class;
 
 /// A statement of the trace, on its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

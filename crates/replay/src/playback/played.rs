@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 use seatrial_gauge::timeline::SliceRow;
 use seatrial_gauge::{Histogram, Outcome};
+use seatrial_sqltext::lexer::class::Class;
 use serde::Serialize;
 
 use super::ids::told::Ids;
 use super::spec::Order;
-use crate::lexer::class::Class;
 
 /// A playback that ended.
 #[derive(Debug)]

@@ -38,8 +38,9 @@ pub mod statement;
 #[cfg(test)]
 mod tests;
 
+use seatrial_sqltext::lexer::token::{Kind, Tokens};
+
 use super::item::{DANGERS, Danger, Item, Skipped};
-use crate::lexer::token::{Kind, Tokens};
 use memory::Memory;
 use statement::Look;
 

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use seatrial_sqltext::catalog::Catalog;
 use serde::{Deserialize, Serialize};
 
 use super::ids::Mode;
-use crate::catalog::Catalog;
 
 /// A playback.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

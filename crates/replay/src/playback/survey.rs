@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use memchr::memrchr;
+use seatrial_sqltext::lexer::class::Class;
 
 use crate::captured::{Session, Statement};
-use crate::lexer::class::Class;
 use crate::playback::order::turns::Drift;
 use crate::trace::{Columns, TraceError, TraceReader};
 

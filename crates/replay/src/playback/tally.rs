@@ -26,6 +26,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use seatrial_gauge::{Accounting, AccountingError, Histogram, Outcome, SliceRow, Timeline};
+use seatrial_sqltext::lexer::class::Class;
 
 use super::answer::Answer;
 use super::divergence::Divergence;
@@ -35,7 +36,6 @@ use super::item::{Item, Skipped};
 use super::played::{Account, Client, End, Held, Kind, Played, Record, Sessions};
 use super::survey::Survey;
 use super::timing::{LagWatch, Moments, QuietWatch};
-use crate::lexer::class::Class;
 use queries::Queries;
 
 /// Room for the response times of slices that are over.

@@ -13,11 +13,12 @@
 //! Stamps are cut, so a start may be told too early by less than their resolution. By so little it
 //! may be before its stream is free; it is then taken to begin when it is.
 
+use seatrial_sqltext::block::Block;
+use seatrial_sqltext::statements::{Control, control, for_each_statement};
+use seatrial_sqltext::touched::Names;
+
 use super::SplitReport;
-use super::touched::Names;
 use crate::captured::{Session, SessionId, Sink, Skip, Statement};
-use crate::log::sql::{Control, control, for_each_statement};
-use crate::log::transaction::Block;
 
 /// A stream, and what it is at.
 #[derive(Debug)]
@@ -71,7 +72,7 @@ impl<'s, S: Sink> Measured<'s, S> {
 
     /// The stream of a statement; it is opened if it is new.
     fn place(&mut self, statement: &Statement<'_>) -> Result<usize, S::Error> {
-        let is_pinned = self.names.of(statement).is_pinned;
+        let is_pinned = self.names.of(statement.sql).is_pinned;
         let begins = begins_block(statement.sql);
         let in_block = if begins { None } else { self.free(statement.start_us, true) };
         if let Some(stream) = in_block {

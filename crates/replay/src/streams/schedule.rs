@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::touched::Touched;
+use seatrial_sqltext::touched::Touched;
 
 /// Names that are remembered; with more, everything before the next one counts as a conflict.
 const NAMES_MAX: usize = 1 << 20;

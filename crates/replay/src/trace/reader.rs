@@ -7,14 +7,14 @@ use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
+use seatrial_sqltext::lexer::class::Class;
+use seatrial_sqltext::lexer::form::Filling;
 
 use super::cells::{Cells, guarded};
 use super::rows::{LITERAL, PARAMETER, PRESENT, PRESENT_OPTIONAL};
 use super::schema::{self, Column, PROTOCOLS, SKIPS};
 use super::{Counts, TraceError};
 use crate::captured::{Returned, Session, SessionId, Statement};
-use crate::lexer::class::Class;
-use crate::lexer::form::Filling;
 
 /// Rows that are in memory at once.
 const BATCH_ROWS: usize = 1 << 10;

@@ -8,12 +8,12 @@ use parquet::column::writer::ColumnWriter;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::writer::SerializedRowGroupWriter;
+use seatrial_sqltext::lexer::Fingerprint;
+use seatrial_sqltext::lexer::class::Class;
 use twox_hash::XxHash64;
 
 use super::schema::{PROTOCOLS, SESSION_COLUMNS, SKIPS, STATEMENT_COLUMNS};
 use crate::captured::{Session, Statement};
-use crate::lexer::Fingerprint;
-use crate::lexer::class::Class;
 
 /// A map whose hash is quick for texts.
 pub type TextMap<V> = HashMap<Box<[u8]>, V, BuildHasherDefault<XxHash64>>;

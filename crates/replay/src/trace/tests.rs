@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use proptest::prelude::*;
+use seatrial_sqltext::lexer::fingerprint;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -11,8 +12,8 @@ use super::schema::{self, ROWS_MAX, TEXT_BYTES_MAX};
 use super::*;
 use crate::captured::{Protocol, Returned, Session, SessionId, Sink, Skip, Statement};
 use crate::intake::told::told_of_trace;
-use crate::lexer::{fingerprint, tests::sql_like};
 use crate::mask::Mask;
+use crate::sql_like::sql_like;
 
 /// A statement that owns what it holds.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
+use seatrial_sqltext::lexer::form::Parts;
 use serde::Serialize;
 
 use super::checkpoint;
@@ -19,7 +20,6 @@ use super::rows::{self, StatementRows};
 use super::schema::{self, ROWS_MAX, TEXT_BYTES_MAX};
 use super::{Counts, TraceError};
 use crate::captured::{Session, SessionId, Sink, Statement};
-use crate::lexer::form::Parts;
 use crate::mask::{Keep, Mask};
 
 /// Who may read a trace: its owner.

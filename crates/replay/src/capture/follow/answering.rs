@@ -2,15 +2,15 @@
 
 use std::rc::Rc;
 
+use seatrial_sqltext::statements::{deallocated, for_each_statement};
+
 use super::keeping::{Done, What};
 use super::{Answer, Follower, Portal, Stage, Unread};
 use crate::capture::keeper::Keeper;
 use crate::capture::request::{Asked, Keeps, Prepared, Request, columns, named, types};
 use crate::capture::returned::{self, Rows};
 use crate::capture::stream::{Message, Reader};
-use crate::log::sql::for_each_statement;
 use crate::playback::answer::Tag;
-use crate::playback::connection::prepared::deallocated;
 use crate::playback::wire::{self, Told};
 
 /// What is read of a message that says more than rows.

@@ -12,15 +12,17 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 
+use seatrial_sqltext::lexer::form::{Parts, put_together};
+use seatrial_sqltext::lexer::token::Tokens;
+use seatrial_sqltext::lexer::{Fingerprint, significant};
+use seatrial_sqltext::statements;
+
 use super::super::assemble::Assembler;
 use super::super::files::Known;
 use super::super::tally::SKIPS;
-use super::super::{blocks, guess, raw, sql};
+use super::super::{blocks, guess, raw};
 use super::matrix::LOGS;
 use super::*;
-use crate::lexer::form::{Parts, put_together};
-use crate::lexer::token::Tokens;
-use crate::lexer::{Fingerprint, significant};
 use crate::streams::Split;
 
 /// Cases of a run that is not told how many. A second or two.
@@ -264,7 +266,7 @@ fn run(seed: u64, sources: &[Source]) -> u64 {
 fn check_text(text: &[u8]) {
     assert_eq!(Tokens::of(text).map(|token| token.text).collect::<Vec<_>>().concat(), text);
     let mut statements = Vec::new();
-    sql::for_each_statement(text, |statement| statements.extend_from_slice(statement));
+    statements::for_each_statement(text, |statement| statements.extend_from_slice(statement));
     assert_eq!(statements, text);
     let mut parts = Parts::default();
     parts.take_apart(text);

@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 
 use ahash::RandomState;
+use seatrial_sqltext::lexer::class::Class;
+use seatrial_sqltext::statements::deallocated;
 
 use super::types;
 use crate::captured::Protocol;
-use crate::lexer::class::Class;
-use crate::lexer::token::{Kind, Token, Tokens};
 use crate::playback::answer::Tag;
 use crate::playback::item::Item;
 use crate::playback::wire;
@@ -143,55 +143,4 @@ impl Prepared {
 fn parse(item: &Item, out: &mut Vec<u8>) {
     let types = types::types(&item.sql, &item.parameters);
     wire::parse(out, &item.prepared, &item.sql, &types);
-}
-
-/// The name in a DEALLOCATE; None for ALL and for what is no DEALLOCATE.
-pub(crate) fn deallocated(sql: &[u8]) -> Option<Vec<u8>> {
-    let is_silent = |kind| matches!(kind, Kind::Space | Kind::Comment | Kind::Hint);
-    let mut tokens = Tokens::of(sql).filter(|token| !is_silent(token.kind));
-    tokens.next().filter(|first| first.is_word("deallocate"))?;
-    let mut name = tokens.next()?;
-    // PREPARE is a word that may be left out, and a name as well.
-    if name.is_word("prepare") {
-        name = tokens.next().filter(|next| !next.is_sign(";")).unwrap_or(name);
-    }
-    (!name.is_word("all")).then(|| plain_name(&name))
-}
-
-/// A name as the server knows it: without quotes, or in lower case where it has none.
-fn plain_name(token: &Token<'_>) -> Vec<u8> {
-    let quoted = token.text.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
-    let Some(quoted) = quoted else { return token.text.to_ascii_lowercase() };
-    let mut name = Vec::with_capacity(quoted.len());
-    let mut bytes = quoted.iter().copied().peekable();
-    while let Some(byte) = bytes.next() {
-        name.push(byte);
-        if byte == b'"' {
-            bytes.next_if_eq(&b'"');
-        }
-    }
-    name
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_name_of_a_deallocate_is_found() {
-        for (sql, name) in [
-            ("DEALLOCATE s_1", Some("s_1")),
-            ("/* c */ deallocate PREPARE S_1;", Some("s_1")),
-            ("DEALLOCATE \"S_1\"", Some("S_1")),
-            ("DEALLOCATE \"a\"\"b\"", Some("a\"b")),
-            ("DEALLOCATE prepare", Some("prepare")),
-            ("DEALLOCATE prepare ;", Some("prepare")),
-            ("DEALLOCATE ALL", None),
-            ("DEALLOCATE PREPARE ALL", None),
-            ("DEALLOCATE", None),
-            ("EXECUTE s_1", None),
-        ] {
-            assert_eq!(deallocated(sql.as_bytes()).as_deref(), name.map(str::as_bytes), "{sql}");
-        }
-    }
 }

@@ -4,9 +4,10 @@ mod login;
 mod served;
 mod splits;
 
+use seatrial_sqltext::lexer;
+
 use super::*;
 use crate::captured::SessionId;
-use crate::lexer;
 
 /// A message of a server.
 fn from_server(kind: u8, body: &[u8]) -> Vec<u8> {

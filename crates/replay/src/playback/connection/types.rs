@@ -8,8 +8,8 @@
 //! matters, a parameter whose value is a whole number is a bigint, and any other a text. That is
 //! a guess; where it is wrong, the server says so, and the error counts as new.
 
-use crate::lexer;
-use crate::lexer::token::{Kind, Token};
+use seatrial_sqltext::lexer;
+use seatrial_sqltext::lexer::token::{Kind, Token};
 
 const UNTOLD: u32 = 0;
 const BIGINT: u32 = 20;

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
+use seatrial_sqltext::lexer::class::Class;
+
 use super::link::Link;
-use crate::lexer::class::Class;
 use crate::playback::answer::Answer;
 use crate::playback::connection::Connection;
 use crate::playback::feed::Fed;

@@ -1,8 +1,9 @@
 //! The scan over the trace: what statements touch, and their turns.
 
+use seatrial_sqltext::catalog::Catalog;
+
 use super::toucher::Toucher;
 use super::turns::{Drift, Scanned, Statement, Turns};
-use crate::catalog::Catalog;
 use crate::playback::feed::Fed;
 use crate::playback::spec::Order;
 

@@ -1,9 +1,10 @@
 //! Which snapshots a session works with: one a statement, or one a transaction (REPEATABLE READ,
 //! SERIALIZABLE).
 
-use crate::lexer::class::Class;
-use crate::lexer::significant;
-use crate::lexer::token::Kind;
+use seatrial_sqltext::lexer::class::Class;
+use seatrial_sqltext::lexer::significant;
+use seatrial_sqltext::lexer::token::Kind;
+
 use crate::playback::item::Item;
 
 /// Which snapshots a session works with.

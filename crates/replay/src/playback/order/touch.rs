@@ -3,7 +3,7 @@
 //! Two that touch the same table do not conflict where both name rows by the same columns of a key
 //! and the values differ. Else it is what they do that tells ([`Deed::conflicts`]).
 
-use crate::reading::{Access, Only};
+use seatrial_sqltext::reading::{Access, Only};
 
 /// What is done to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,17 +11,17 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use seatrial_sqltext::catalog::Catalog;
+use seatrial_sqltext::lexer::form::Parts;
+use seatrial_sqltext::reading::{
+    self, Access, ColumnOf, Key, Only, Operand, Place, Reader, Reading, SessionNames,
+};
 use twox_hash::XxHash64;
 
 use super::snapshots::Snapshots;
 use super::touch::{Columns, Deed, Object, Touch, Touches};
-use crate::catalog::Catalog;
 use crate::ids::values::{Id, Kind, Spelled, elements};
-use crate::lexer::form::Parts;
 use crate::playback::item::Item;
-use crate::reading::{
-    self, Access, ColumnOf, Key, Only, Operand, Place, Reader, Reading, SessionNames,
-};
 
 /// Forms of which it is kept what they touch.
 const FORMS_MAX: usize = 8_192;
@@ -262,7 +262,7 @@ fn spelled<'a>(item: &'a Item, parts: &Parts, place: Place) -> Option<Spelled<'a
 mod tests {
     use super::*;
     use crate::captured::{Protocol, SessionId};
-    use crate::lexer::class::Class;
+    use seatrial_sqltext::lexer::class::Class;
 
     fn catalog() -> Catalog {
         let table = |name: &str, columns: &str, unique_keys: &str| {

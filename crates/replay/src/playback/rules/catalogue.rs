@@ -1,9 +1,10 @@
 //! What changes the catalogue, and whether only what is temporary is concerned.
 
+use seatrial_sqltext::lexer::name::{name, unquoted};
+use seatrial_sqltext::lexer::token::{Kind, Token};
+
 use super::memory::Effect;
-use super::statement::{Look, unquoted};
-use crate::lexer::name::name;
-use crate::lexer::token::{Kind, Token};
+use super::statement::Look;
 use crate::playback::item::Danger;
 
 /// What temporary things there are that have names of their own.

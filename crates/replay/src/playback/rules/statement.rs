@@ -1,14 +1,15 @@
 //! What a command is, and what of it matters.
 
+use seatrial_sqltext::lexer::class::{Class, classify};
+use seatrial_sqltext::lexer::name::{name, unquoted};
+use seatrial_sqltext::lexer::significant;
+use seatrial_sqltext::lexer::token::{Kind, Token};
+use seatrial_sqltext::statements::for_each_statement;
+
 use super::Dangers;
 use super::catalogue;
 use super::functions::{self, Calls};
 use super::memory::{Effect, Memory};
-use crate::lexer::class::{Class, classify};
-use crate::lexer::name::{name, undoubled};
-use crate::lexer::significant;
-use crate::lexer::token::{Kind, Token};
-use crate::log::sql::for_each_statement;
 use crate::playback::item::{Danger, Item};
 
 /// Commands in commands beyond so many are not looked into, and count as dangers.
@@ -393,15 +394,4 @@ fn is_table(tokens: &[Token<'_>], place: usize) -> bool {
 /// `U&"..."` with an escape in it.
 fn is_escaped(text: &[u8]) -> bool {
     matches!(text.first(), Some(b'u' | b'U')) && text.contains(&b'\\')
-}
-
-/// What is between a literal's quotes.
-pub fn unquoted(text: &[u8]) -> Vec<u8> {
-    if text.first() == Some(&b'$') {
-        let tag = text[1..].iter().position(|&byte| byte == b'$').map_or(text.len(), |at| at + 2);
-        let (tag, inside) = text.split_at(tag.min(text.len()));
-        return inside.strip_suffix(tag).unwrap_or(inside).to_vec();
-    }
-    let inside = text.splitn(2, |&byte| byte == b'\'').nth(1).unwrap_or_default();
-    undoubled(inside.strip_suffix(b"'").unwrap_or(inside), b'\'')
 }

@@ -1,10 +1,10 @@
 //! Statements in both directions: what is refused, and what only looks like it.
 
 use proptest::prelude::*;
+use seatrial_sqltext::lexer::class::Class;
 
 use super::*;
 use crate::captured::{Protocol, SessionId};
-use crate::lexer::class::Class;
 
 /// A session that is played: what becomes of its statements one after the other.
 struct Played {
@@ -509,7 +509,7 @@ fn text_with_words() -> impl Strategy<Value = String> {
 proptest! {
     /// The quick look lets nothing pass that the tokens would not.
     #[test]
-    fn what_is_bare_is_plain(text in text_with_words(), any in crate::lexer::tests::sql_like()) {
+    fn what_is_bare_is_plain(text in text_with_words(), any in crate::sql_like::sql_like()) {
         prop_assert!(!is_bare(text.as_bytes()) || is_plain(text.as_bytes()), "{text}");
         prop_assert!(!is_bare(&any) || is_plain(&any));
     }

@@ -8,9 +8,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use seatrial_sqltext::lexer::class::Class;
+
 use super::coarse::Coarse;
 use super::{Times, Verdict};
-use crate::lexer::class::Class;
 use crate::playback::answer::Answer;
 use crate::playback::divergence::Expectation;
 use crate::playback::item::Item;

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use seatrial_gauge::Histogram;
+use seatrial_sqltext::lexer;
 
 use super::*;
 use crate::captured::{Protocol, SessionId};
-use crate::lexer;
 use crate::playback::answer::{ServerError, Tag, TransactionStatus};
 use crate::playback::item::Danger;
 

@@ -10,7 +10,7 @@ use super::scope::Scope;
 use super::session::{Effect, Path};
 use super::text::{Piece, parse, significant};
 use super::walk::Walk;
-use crate::playback::rules::statement::unquoted;
+use crate::lexer::name::unquoted;
 use sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Statement};
 
 impl Walk<'_, '_> {

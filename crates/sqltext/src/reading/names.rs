@@ -7,10 +7,10 @@ use super::known::Named;
 use super::walk::Walk;
 use crate::lexer::significant;
 use crate::lexer::token::{Kind, Token};
-use crate::playback::rules::statement::unquoted;
-use crate::streams::touched::{names, written};
+use crate::touched::{names, written};
 
 pub use crate::lexer::name::name as folded;
+use crate::lexer::name::unquoted;
 
 /// Words in PL/pgSQL after which a text is run that is made at the time.
 const RUNS_TEXT: [&str; 2] = ["execute", "copy"];

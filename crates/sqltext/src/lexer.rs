@@ -32,7 +32,9 @@ pub mod form;
 pub mod name;
 pub mod normal;
 #[cfg(test)]
-pub(crate) mod tests;
+pub(crate) mod sql_like;
+#[cfg(test)]
+mod tests;
 pub mod token;
 
 use class::Class;

@@ -12,7 +12,7 @@ use super::session::{Effect, Path};
 use super::walk::Walk;
 use super::{Access, Draw, Object, Only, Place, Source, Volatile};
 use crate::catalog::Generated;
-use crate::playback::rules::statement::unquoted;
+use crate::lexer::name::unquoted;
 
 /// Functions that tell the time; those without parentheses as well.
 pub const OF_TIME: [&str; 10] = [

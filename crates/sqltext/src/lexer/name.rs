@@ -1,4 +1,5 @@
-//! What a token names, as PostgreSQL folds it: the only place that reads the quotes of a name.
+//! What a token names, as PostgreSQL folds it, and what a string holds: the only place that reads
+//! quotes.
 
 use super::token::{Kind, Token};
 
@@ -18,7 +19,7 @@ pub fn name(token: &Token<'_>) -> Option<Vec<u8>> {
 }
 
 /// A text in which a quote that is written twice is one.
-pub fn undoubled(text: &[u8], quote: u8) -> Vec<u8> {
+fn undoubled(text: &[u8], quote: u8) -> Vec<u8> {
     let mut once = Vec::with_capacity(text.len());
     let mut is_second = false;
     for &byte in text {
@@ -28,4 +29,15 @@ pub fn undoubled(text: &[u8], quote: u8) -> Vec<u8> {
         }
     }
     once
+}
+
+/// What is between a literal's quotes.
+pub fn unquoted(text: &[u8]) -> Vec<u8> {
+    if text.first() == Some(&b'$') {
+        let tag = text[1..].iter().position(|&byte| byte == b'$').map_or(text.len(), |at| at + 2);
+        let (tag, inside) = text.split_at(tag.min(text.len()));
+        return inside.strip_suffix(tag).unwrap_or(inside).to_vec();
+    }
+    let inside = text.splitn(2, |&byte| byte == b'\'').nth(1).unwrap_or_default();
+    undoubled(inside.strip_suffix(b"'").unwrap_or(inside), b'\'')
 }

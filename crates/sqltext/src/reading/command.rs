@@ -9,8 +9,8 @@ use super::session::Effect;
 use super::text::{Piece, parse, significant};
 use super::walk::Walk;
 use super::{Draw, Object, Only, Operand, Reading};
+use crate::lexer::name::unquoted;
 use crate::lexer::token::{Kind, Token};
-use crate::playback::rules::statement::unquoted;
 
 /// What touches no table, or what was counted when it was declared.
 const HARMLESS: [&str; 12] = [

@@ -3,6 +3,7 @@
 //! Where a statement ends follows psql (`psqlscan.l`): at a semicolon outside of quotes, comments
 //! and brackets, and of the body of a function that begins with BEGIN ATOMIC.
 
+use crate::lexer::name::name;
 use crate::lexer::token::{Kind, Token, Tokens};
 
 /// Words that statements begin with.
@@ -219,6 +220,18 @@ fn is_copy_in_words(sql: &[u8]) -> bool {
     false
 }
 
+/// The name in a DEALLOCATE; None for ALL and for what is no DEALLOCATE.
+pub fn deallocated(sql: &[u8]) -> Option<Vec<u8>> {
+    let mut tokens = significant(sql);
+    tokens.next().filter(|first| first.is_word("deallocate"))?;
+    let mut last = tokens.next()?;
+    // PREPARE is a word that may be left out, and a name as well.
+    if last.is_word("prepare") {
+        last = tokens.next().filter(|next| !next.is_sign(";")).unwrap_or(last);
+    }
+    if last.is_word("all") { None } else { name(&last) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,5 +282,24 @@ mod tests {
     fn parameters_are_those_outside_of_quotes() {
         assert!(has_parameters(b"select $1"));
         assert!(!has_parameters(b"select '$1', $$ $1 $$ -- $1"));
+    }
+
+    #[test]
+    fn the_name_of_a_deallocate_is_found() {
+        for (sql, name) in [
+            ("DEALLOCATE s_1", Some("s_1")),
+            ("/* c */ deallocate PREPARE S_1;", Some("s_1")),
+            ("DEALLOCATE \"S_1\"", Some("S_1")),
+            ("DEALLOCATE \"a\"\"b\"", Some("a\"b")),
+            ("DEALLOCATE prepare", Some("prepare")),
+            ("DEALLOCATE prepare ;", Some("prepare")),
+            ("DEALLOCATE U&\"S_1\"", Some("S_1")),
+            ("DEALLOCATE ALL", None),
+            ("DEALLOCATE PREPARE ALL", None),
+            ("DEALLOCATE", None),
+            ("EXECUTE s_1", None),
+        ] {
+            assert_eq!(deallocated(sql.as_bytes()).as_deref(), name.map(str::as_bytes), "{sql}");
+        }
     }
 }

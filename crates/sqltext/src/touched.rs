@@ -5,7 +5,6 @@
 
 use std::collections::HashSet;
 
-use crate::captured::Statement;
 use crate::lexer::name::name;
 use crate::lexer::significant;
 use crate::lexer::token::{Kind, Token};
@@ -75,8 +74,8 @@ pub struct Names {
 
 impl Names {
     /// What a statement touches.
-    pub fn of(&mut self, statement: &Statement<'_>) -> Touched {
-        let tokens = significant(statement.sql);
+    pub fn of(&mut self, sql: &[u8]) -> Touched {
+        let tokens = significant(sql);
         let mut touched = touched(&tokens);
         if touched.is_pinned {
             self.own.extend(own_name(&tokens));
@@ -228,4 +227,89 @@ fn begins(tokens: &[Token<'_>], words: &[&str]) -> bool {
 
 fn second(tokens: &[Token<'_>], words: &[&str]) -> bool {
     tokens.get(1).is_some_and(|token| token.is_one_of(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_seen_wherever_sql_has_them() {
+        let writes = |sql: &str| {
+            let touched = Names::default().of(sql.as_bytes());
+            assert!(!touched.everything, "{sql}");
+            let mut found: Vec<_> = touched
+                .writes
+                .iter()
+                .map(|name| String::from_utf8_lossy(name).into_owned())
+                .collect();
+            found.sort();
+            found
+        };
+        assert_eq!(writes("INSERT INTO a (x) SELECT x FROM b"), ["a"]);
+        assert_eq!(
+            writes("insert into Public.A values (1) on conflict do update set x = 2"),
+            ["a"]
+        );
+        assert_eq!(writes("UPDATE ONLY \"Weird Name\" SET x = 1"), ["Weird Name"]);
+        assert_eq!(
+            writes("WITH x AS (DELETE FROM a RETURNING *) INSERT INTO s.b SELECT * FROM x"),
+            ["a", "b"]
+        );
+        assert_eq!(
+            writes("MERGE INTO a USING b ON true WHEN MATCHED THEN UPDATE SET x = 1"),
+            ["a"]
+        );
+        assert_eq!(writes("COPY a (x, y) FROM STDIN"), ["a"]);
+        assert_eq!(
+            writes("/* UPDATE c */ SELECT 'DELETE FROM d', $$INSERT INTO e$$ FROM a -- UPDATE f"),
+            [""; 0]
+        );
+        assert!(
+            writes("SELECT * FROM a JOIN b USING (x) FOR NO KEY UPDATE").contains(&"b".to_owned())
+        );
+        assert!(writes("TRUNCATE a, b").contains(&"b".to_owned()));
+        assert_eq!(writes("SELECT nextval('s')"), ["nextval", "setval"]);
+        assert_eq!(writes("BEGIN"), [""; 0]);
+        assert_eq!(writes("UPDATE \"a\"\"b\" SET n = 1"), ["a\"b"], "a quote within a name is one");
+        assert_eq!(writes("UPDATE \"Ab\" SET n = 1"), ["Ab"]);
+    }
+
+    #[test]
+    fn writes_are_seen_in_bodies_and_rules() {
+        let writes = |body: &str| {
+            let mut found: Vec<_> = written(&significant(body.as_bytes()))
+                .into_iter()
+                .map(|name| String::from_utf8_lossy(&name).into_owned())
+                .collect();
+            found.sort();
+            found
+        };
+        assert_eq!(writes("BEGIN IF x THEN UPDATE a SET n = 1; END IF; END"), ["a"]);
+        let rule = "CREATE RULE r AS ON UPDATE TO a DO UPDATE b SET n = 1";
+        assert!(writes(rule).contains(&"b".to_owned()));
+        assert!(writes("BEGIN SELECT 1; TRUNCATE a; END").contains(&"a".to_owned()));
+        assert!(writes("BEGIN LOCK TABLE a; END").contains(&"a".to_owned()));
+        assert_eq!(writes("SELECT lock, truncate FROM a"), [""; 0]);
+    }
+
+    #[test]
+    fn what_may_touch_anything_is_known() {
+        let of = |sql: &str| Names::default().of(sql.as_bytes());
+        for sql in [
+            "CREATE TABLE a (x int)",
+            "CALL p()",
+            "DO $$ $$",
+            "SELECT 1 INTO a",
+            "COMMIT PREPARED 'x'",
+        ] {
+            assert!(of(sql).everything, "{sql}");
+        }
+        for sql in
+            ["", ";", "COMMIT", "SET LOCAL a = 1", "SAVEPOINT a", "FETCH 1 FROM c", "SET x = 1"]
+        {
+            assert!(!of(sql).everything, "{sql}");
+        }
+        assert!(of("SET x = 1").is_pinned && !of("SET LOCAL x = 1").is_pinned);
+    }
 }

@@ -3,7 +3,7 @@
 //! Blocks are known by BEGIN, COMMIT and the like. The numbers that the server writes (`%v`, else
 //! `%x`) tell of what the texts do not: a block whose beginning or end is not in the log.
 
-use super::sql::{Control, control, for_each_statement};
+use super::statements::{Control, control, for_each_statement};
 
 /// The block that a session is in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{cases, catalog, parts};
 use crate::lexer::form::Parts;
 use crate::lexer::significant;
-use crate::lexer::tests::sql_like;
+use crate::lexer::sql_like::sql_like;
 use crate::lexer::token::Kind;
 use crate::reading::{Place, Reader, Reading};
 

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use seatrial_trace::checkpoint::recover;
+
+use crate::sql_read::{as_json, explained_error};
 use seatrial_replay::capture::spec::CaptureSpec;
 use seatrial_replay::capture::{Capture, CaptureError};
-use seatrial_replay::intake::told::told_of_trace;
-use seatrial_replay::trace::checkpoint::recover;
-
-use crate::sql_read::{as_json, told_error};
 
 /// A capture at work in background threads.
 #[pyclass(frozen, name = "SqlCapture")]
@@ -32,7 +31,7 @@ pub fn start_sql_capture(py: Python<'_>, spec_json: &str) -> PyResult<PySqlCaptu
 #[pyfunction]
 pub fn recover_trace(py: Python<'_>, trace: PathBuf) -> PyResult<u64> {
     let recovered = py.detach(|| recover(&trace));
-    let trace = recovered.map_err(|error| told_error(told_of_trace(&error)))?;
+    let trace = recovered.map_err(|error| explained_error(error.explained()))?;
     Ok(trace.counts().statements)
 }
 
@@ -85,5 +84,5 @@ impl PySqlCapture {
 }
 
 fn python_error(error: CaptureError) -> PyErr {
-    told_error(error.told())
+    explained_error(error.explained())
 }

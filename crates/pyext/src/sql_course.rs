@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use seatrial_replay::mix::course::Course;
-use seatrial_replay::trace::{Columns, TraceReader};
 use seatrial_sqltext::lexer;
+use seatrial_trace::mix::course::Course;
+use seatrial_trace::{Columns, TraceReader};
 
 use crate::sql_read::as_json;
 use crate::sql_trace::{python_error, statement_dict};

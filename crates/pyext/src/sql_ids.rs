@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use seatrial_replay::ids::plan::Plan;
-use seatrial_replay::trace::{TraceError, TraceReader};
 use seatrial_sqltext::catalog::Catalog;
+use seatrial_trace::{TraceError, TraceReader};
 use serde::Serialize;
 
 use crate::sql_read::as_json;
 use crate::sql_trace::python_error;
+use seatrial_replay::ids::plan::Plan;
 
 #[derive(Serialize)]
 struct Shown {

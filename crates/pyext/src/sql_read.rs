@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use seatrial_trace::explained::{Explained, Fault};
+
 use seatrial_replay::intake::spec::IntakeSpec;
-use seatrial_replay::intake::told::{Fault, Told};
 use seatrial_replay::intake::{Intake, IntakeError};
 
 /// Logs that are being read in background threads.
@@ -53,7 +54,7 @@ impl PySqlReading {
 }
 
 fn python_error(error: IntakeError) -> PyErr {
-    told_error(error.told())
+    explained_error(error.explained())
 }
 
 /// What is told as JSON.
@@ -62,8 +63,8 @@ pub fn as_json(told: &impl serde::Serialize) -> PyResult<String> {
 }
 
 /// An exception whose arguments are what was seen, the cause and the next step.
-pub fn told_error(told: Told) -> PyErr {
-    let Told { fault, seen, cause, next } = told;
+pub fn explained_error(explained: Explained) -> PyErr {
+    let Explained { fault, seen, cause, next } = explained;
     match fault {
         Fault::Usage => PyValueError::new_err((seen, cause, next)),
         // One argument: of several, OSError makes a number and a file's name.

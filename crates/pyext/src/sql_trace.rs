@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use seatrial_replay::captured::{Returned, Statement};
-use seatrial_replay::intake::shown::Shown;
-use seatrial_replay::intake::told::told_of_trace;
-use seatrial_replay::trace::schema::{protocol_name, skip_name};
-use seatrial_replay::trace::{Columns, TraceError, TraceReader};
+use seatrial_trace::captured::{Returned, Statement};
+use seatrial_trace::schema::{protocol_name, skip_name};
+use seatrial_trace::shown::Shown;
+use seatrial_trace::{Columns, TraceError, TraceReader};
 
-use crate::sql_read::{as_json, told_error};
+use crate::sql_read::{as_json, explained_error};
 
 /// Return what a trace holds as JSON, with the ``top`` queries by their total time.
 ///
@@ -46,7 +45,7 @@ pub fn trace_statements(
 }
 
 pub(crate) fn python_error(error: TraceError) -> PyErr {
-    told_error(told_of_trace(&error))
+    explained_error(error.explained())
 }
 
 /// A text that a client sent: str where it is UTF-8, else bytes.

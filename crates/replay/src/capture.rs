@@ -56,12 +56,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use seatrial_gauge::lock;
+use seatrial_trace::explained::{Explained, Fault};
+use seatrial_trace::mask::Mask;
+use seatrial_trace::{TraceError, TraceWriter};
 
-use crate::intake::told::{Fault, Told, told_of_trace};
-use crate::mask::Mask;
 use crate::playback::drive::link::Address;
 use crate::playback::spec::ServerSpec;
-use crate::trace::{TraceError, TraceWriter};
 use keeper::{Keeper, Shared};
 use listen::{ListenSpec, Listener};
 use origin::{CaptureOrigin, Captured};
@@ -125,15 +125,15 @@ pub enum CaptureError {
 
 impl CaptureError {
     /// What a user is told.
-    pub fn told(&self) -> Told {
-        let usage = |cause: &str, next: &str| Told {
+    pub fn explained(&self) -> Explained {
+        let usage = |cause: &str, next: &str| Explained {
             fault: Fault::Usage,
             seen: self.to_string(),
             cause: cause.to_owned(),
             next: next.to_owned(),
         };
         match self {
-            CaptureError::Trace(error) => told_of_trace(error),
+            CaptureError::Trace(error) => error.explained(),
             CaptureError::Listen { .. } => usage(
                 "Something listens there already, or the address is none of this machine",
                 "See `ss -ltnp`, or name another port with --listen",
@@ -162,7 +162,7 @@ impl CaptureError {
                 "Too many files are open, or there is no memory left",
                 "See `ulimit -n` and `free -m`",
             ),
-            CaptureError::Spec(_) | CaptureError::Defect(_) => Told {
+            CaptureError::Spec(_) | CaptureError::Defect(_) => Explained {
                 fault: Fault::Defect,
                 cause: "This is a defect of Seatrial".to_owned(),
                 ..usage("", "Please report it")

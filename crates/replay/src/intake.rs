@@ -1,6 +1,6 @@
 //! Logs read into a trace, in a thread of its own that can be watched and asked to end.
 //!
-//! A reader ([`crate::log`]) tells what it finds to a writer ([`crate::trace`]); in between, a log
+//! A reader ([`crate::log`]) tells what it finds to a writer ([`TraceWriter`]); in between, a log
 //! without sessions may be split into streams ([`crate::streams`]). What came of it is in the trace
 //! as well, so that whoever has only the trace still knows what is missing in it, and why.
 //!
@@ -8,16 +8,14 @@
 //! |---|---|
 //! | [`spec`] | what is to be read, as it crosses from Python |
 //! | [`origin`] | what came of it |
-//! | [`shown`] | what a trace holds, as it crosses to Python |
 //! | [`watched`] | counts, and gives up when asked to |
-//! | [`told`] | what a user is told when it fails: what was seen, why, what to do |
+//! | [`explained`] | what a user is told when it fails: what was seen, why, what to do |
 
+pub mod explained;
 pub mod origin;
-pub mod shown;
 pub mod spec;
 #[cfg(test)]
 mod tests;
-pub mod told;
 pub mod watched;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,16 +25,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use seatrial_gauge::lock;
+use seatrial_trace::captured::Sink;
+use seatrial_trace::mask::Mask;
+use seatrial_trace::{Counts, TraceError, TraceWriter};
 
-use crate::captured::Sink;
 use crate::log::files::{Known, look};
 use crate::log::prefix::Prefix;
 use crate::log::{self, Format, LogError, ReadError, Reading, Telling};
-use crate::mask::Mask;
 use crate::streams::measured::Measured;
 use crate::streams::{Split, SplitReport};
-use crate::trace::{Counts, TraceError, TraceWriter};
-use origin::{Origin, Taken};
+use origin::{Taken, origin_of};
 use spec::{IntakeSpec, SESSIONS_MAX};
 use watched::{Watch, WatchError, Watched};
 
@@ -159,7 +157,7 @@ pub fn take_in(spec: &IntakeSpec, watch: &Watch) -> Result<Taken, IntakeError> {
     watch.check().map_err(|_: WatchError<TraceError>| IntakeError::Stopped)?;
     check_counts(&reading, writer.counts(), split.as_ref())?;
     let counts = writer.counts();
-    let origin = Origin::new(&reading, counts, split, spec.mask, spec.system_identifier);
+    let origin = origin_of(&reading, counts, split, spec.mask, spec.system_identifier);
     writer.finish(&origin)?;
     let trace_bytes = spec.output.metadata().map_or(0, |about| about.len());
     let trace = spec.output.to_string_lossy().into_owned();

@@ -1,31 +1,26 @@
 //! SQL logs: readers, trace format, playback; and a server that answers at once.
 //!
-//! - [`captured`] is what any log comes to: sessions and statements.
 //! - [`capture`] is a proxy that makes a trace of what clients and a server say to each other.
 //! - [`log`] reads logs of a server into them, in any of its formats.
 //! - [`pgbench_log`] turns pgbench's per-transaction logs into the parts of a sample.
 //! - [`streams`] splits a log without sessions into some that run side by side.
-//! - [`trace`] keeps all of it in one compact file, [`mask`] with stand-ins for the literals, and
-//!   [`mix`] says what it holds.
 //! - [`intake`] takes logs into a trace, and tells a user what came of it.
 //! - [`playback`] sends a trace to a server again.
 //! - [`null_server`] speaks enough of PostgreSQL's protocol to show what a driver can do by itself.
 
 pub mod capture;
-pub mod captured;
 pub mod ids;
 pub mod intake;
 pub mod log;
-pub mod mask;
-pub mod mix;
 pub mod null_server;
 pub mod pgbench_log;
 pub mod playback;
 pub mod streams;
-pub mod trace;
 
 // For `ids`, which moves last.
 use seatrial_sqltext::{catalog, lexer, reading};
+use seatrial_trace as trace;
+use seatrial_trace::captured;
 
 #[cfg(test)]
 #[path = "../../sqltext/src/lexer/sql_like.rs"]

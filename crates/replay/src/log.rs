@@ -3,7 +3,7 @@
 //! Read are the plain log with any `log_line_prefix`, csvlog and jsonlog, of PostgreSQL 14 to 18
 //! and in the languages that it speaks, and a plain file of SQL. What is read goes to a
 //! [`Sink`] at once: memory is bounded, whatever the length of the log. Every record is accounted
-//! for (see [`crate::captured`]).
+//! for (see [`seatrial_trace::captured`]).
 //!
 //! | part | rule |
 //! |---|---|
@@ -38,7 +38,8 @@ mod tests;
 
 use std::path::PathBuf;
 
-use crate::captured::Sink;
+use seatrial_trace::captured::Sink;
+
 use assemble::{Assembler, Span};
 use blocks::Met;
 use files::{Known, LogFile};

@@ -5,8 +5,8 @@
 //!
 //! Statements stay in order where it matters: within a transaction, and between transactions that
 //! touch the same table, at least one of them writing. All else may overlap, as far as there are
-//! streams. What is split is a [`crate::captured::Sink`] away from any reader: [`Split`] takes in
-//! one session and hands on N of them.
+//! streams. What is split is a [`Sink`] away from any reader: [`Split`] takes in one session and
+//! hands on N of them.
 //!
 //! A file of SQL has no times, so each statement is given one: the N-th of a stream's statements
 //! begins N times [`STATEMENT_US`] after the first, later where its transaction has to wait. In
@@ -38,8 +38,8 @@ pub mod schedule;
 mod tests;
 
 use seatrial_sqltext::touched::{Names, Touched};
+use seatrial_trace::captured::{Protocol, Session, SessionId, Sink, Skip, Statement};
 
-use crate::captured::{Protocol, Session, SessionId, Sink, Skip, Statement};
 use schedule::{Schedule, Slot};
 
 /// How long a statement is taken to last, as the log does not tell.

@@ -32,13 +32,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use seatrial_sqltext::block::Block;
+use seatrial_trace::captured::{Session, SessionId};
 
 use super::keeper::Keeper;
 use super::pair::Side;
 use super::request::{Bound, Column, Keeps, Prepared, Request};
 use super::returned::Rows;
 use super::stream::Stream;
-use crate::captured::{Session, SessionId};
 use crate::playback::answer::Tag;
 use keeping::Done;
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
+use seatrial_trace::captured::{Protocol, Returned, Session, SessionId, Skip};
+
 use super::tally::Tally;
-use crate::captured::{Protocol, Returned, Session, SessionId, Skip};
 use crate::playback::answer::Tag;
 
 /// What may be on its way to the writer: of a busy server some seconds.
@@ -54,7 +55,7 @@ pub struct Kept {
 
 /// What of a statement is no text.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)] // as in crate::captured::Statement
+#[allow(missing_docs)] // as in seatrial_trace::captured::Statement
 pub struct Figures {
     pub session: SessionId,
     pub start_us: i64,

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use seatrial_trace::Counts;
+use seatrial_trace::origin::{Accounting, File, Origin};
 use serde::Serialize;
 
 use super::packets::seen::PacketsSeen;
 use super::recorder::Span;
 use super::spec::CaptureSpec;
 use super::tally::{Seen, Tally};
-use crate::intake::origin::{Accounting, File, Origin};
-use crate::trace::Counts;
 
 /// What a trace is made of, and what was seen besides.
 #[derive(Debug, Clone, Serialize)]

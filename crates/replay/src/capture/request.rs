@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use seatrial_sqltext::lexer;
 use seatrial_sqltext::lexer::token::Kind;
+use seatrial_trace::captured::Skip;
 
 use super::stream::Message;
-use crate::captured::Skip;
 use crate::playback::wire;
 
 /// Functions of sequences, whose results are kept.

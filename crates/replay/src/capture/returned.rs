@@ -1,8 +1,9 @@
 //! Rows that a statement gives back, as far as they are kept.
 
+use seatrial_trace::captured::Returned;
+
 use super::binary;
 use super::request::{Bound, Column, Keeps};
-use crate::captured::Returned;
 use crate::playback::wire;
 
 /// Rows of a statement that are kept.

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use seatrial_trace::captured::Session;
 use serde::Deserialize;
 
 use super::CaptureError;
 use super::listen::ListenSpec;
 use super::proxy::LISTENERS_MAX;
-use crate::captured::Session;
 
 /// Clients, their server, and the trace that is made of what they say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

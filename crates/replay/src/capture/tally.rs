@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use seatrial_trace::Counts;
+use seatrial_trace::captured::Skip;
+
 use super::packets::seen::PacketsSeen;
-use crate::captured::Skip;
-use crate::log::tally::SKIPS;
-use crate::trace::Counts;
 
 /// Names of settings that are told apart.
 const SETTINGS_MAX: usize = 64;
 
-/// What was counted. A client's messages are the records of a capture (see [`crate::captured`]):
+/// What was counted. A client's messages are the records of a capture (see
+/// [`seatrial_trace::captured`]):
 ///
 /// ```text
 /// records = statements + joined + sessions + others + unreadable(by reason)
@@ -34,7 +35,7 @@ pub struct Tally {
     /// Statements that can be sent again.
     pub executable: u64,
     /// Statements that cannot, by [`Skip`].
-    pub skipped: [u64; SKIPS],
+    pub skipped: [u64; Skip::COUNT],
     /// What is particular to a capture.
     pub seen: Seen,
     /// Start of the first statement and end of the last, in microseconds since 1970.

@@ -8,12 +8,12 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use seatrial_trace::Columns;
+use seatrial_trace::captured::{Protocol, Session, SessionId};
 use tempfile::TempDir;
 
 use super::keeper::{Figures, HELD_BYTES_MAX, Shared};
 use super::*;
-use crate::captured::{Protocol, Session, SessionId};
-use crate::trace::Columns;
 
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -194,7 +194,8 @@ fn a_defect_at_one_statement_leaves_the_others_as_they_are() {
     let mut keeper = Keeper::new(batches, Arc::default());
     keeper.begin_session(&Session::default());
     keeper.statement(figures(1), b"", b"select 1", |_| (0, None));
-    let fails = |_: &mut Vec<u8>| -> (usize, Option<crate::captured::Skip>) { panic!("a defect") };
+    let fails =
+        |_: &mut Vec<u8>| -> (usize, Option<seatrial_trace::captured::Skip>) { panic!("a defect") };
     let failed = catch_unwind(AssertUnwindSafe(|| {
         keeper.statement(figures(2), b"name", b"select 2", fails);
     }));
@@ -211,7 +212,7 @@ fn a_defect_at_one_statement_leaves_the_others_as_they_are() {
 #[test]
 fn what_does_not_add_up_is_told_and_nothing_is_lost() {
     let mut tally = tally::Tally { records: 9, statements: 5, executable: 5, ..Default::default() };
-    let written = crate::trace::Counts { statements: 3, executable: 3, ..Default::default() };
+    let written = seatrial_trace::Counts { statements: 3, executable: 3, ..Default::default() };
     let fault = tally.clone().settle(&written).unwrap();
     assert!(fault.contains("9 messages, of which 5"), "{fault}");
     tally.settle(&written);
@@ -276,7 +277,7 @@ fn what_was_secured_is_left_when_the_trace_cannot_be_written_any_more() {
     let origin = |_: &_, _| -> CaptureOrigin {
         let spec =
             r#"{"listen": [{"port": 1}], "server": {"host": "x", "port": 2}, "output": "t"}"#;
-        let counts = crate::trace::Counts::default();
+        let counts = seatrial_trace::Counts::default();
         CaptureOrigin::cut_off(&CaptureSpec::parse(spec).unwrap(), "here", &counts, None)
     };
     let every = Duration::from_millis(50);
@@ -284,7 +285,7 @@ fn what_was_secured_is_left_when_the_trace_cannot_be_written_any_more() {
         let own = shared.clone();
         let recorder =
             scope.spawn(move || recorder::record(writer, &received, &own, every, origin));
-        while !crate::trace::checkpoint::was_cut_off(&path) {
+        while !seatrial_trace::checkpoint::was_cut_off(&path) {
             thread::sleep(Duration::from_millis(5));
         }
         // A statement of a session that was never told of is refused, as a full disk would be.
@@ -297,7 +298,7 @@ fn what_was_secured_is_left_when_the_trace_cannot_be_written_any_more() {
     assert!(recording.is_err() && shared.has_failed.load(Ordering::Relaxed));
     keeper.statement(figures(7), b"", b"select 3", |_| (0, None));
     assert_eq!(keeper.tally.writer_behind, 1);
-    let trace = crate::trace::checkpoint::recover(&path).unwrap();
+    let trace = seatrial_trace::checkpoint::recover(&path).unwrap();
     assert_eq!(trace.counts().statements, 1);
     let mut rows = trace.statements(Columns::All);
     assert_eq!(rows.next_statement().unwrap().unwrap().statement.sql, b"select 1");

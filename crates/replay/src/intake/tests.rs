@@ -4,15 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use seatrial_trace::captured::Session;
+use seatrial_trace::explained::Fault;
+use seatrial_trace::{Columns, TraceReader};
 use tempfile::TempDir;
 
 use super::origin::Taken;
 use super::spec::IntakeSpec;
-use super::told::Fault;
 use super::watched::Watch;
 use super::{Intake, IntakeError, take_in};
-use crate::captured::Session;
-use crate::trace::{Columns, TraceReader};
 
 const CSV: &str = "\
 2026-11-21 12:00:00.100 UTC,\"me\",\"db\",7,\"[local]\",6b01e664.7,1,\"SELECT\",\
@@ -219,7 +219,7 @@ fn it_reads_in_a_thread_of_its_own() {
 }
 
 fn seen(error: &IntakeError) -> (Fault, String) {
-    let told = error.told();
+    let told = error.explained();
     assert!(!told.cause.is_empty() && !told.next.is_empty());
     (told.fault, format!("{}. {}. {}.", told.seen, told.cause, told.next))
 }
@@ -272,7 +272,7 @@ fn what_cannot_be_reached_is_told_by_its_kind() {
 
 #[test]
 fn a_full_disk_is_told_as_such() {
-    let error = crate::trace::TraceError::Io {
+    let error = seatrial_trace::TraceError::Io {
         path: "a.trace".into(),
         action: "written",
         source: std::io::Error::other("External: No space left on device (os error 28)"),

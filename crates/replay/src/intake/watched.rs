@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::captured::{Session, SessionId, Sink, Statement};
+use seatrial_trace::captured::{Session, SessionId, Sink, Statement};
 
 /// How far reading has come, and whether it shall end.
 #[derive(Debug, Default)]

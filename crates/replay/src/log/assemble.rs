@@ -16,13 +16,13 @@
 //! taken to be that one's.
 
 use seatrial_sqltext::statements;
+use seatrial_trace::captured::{Protocol, SessionId, Sink, Skip, Statement};
 
 use super::message::Said;
 use super::parameters::{self, Limit};
 use super::record::{Record, Severity};
 use super::session::{Found, Open, Pending, Sessions, Stage};
 use super::tally::Tally;
-use crate::captured::{Protocol, SessionId, Sink, Skip, Statement};
 
 /// The error code of a statement that failed, where the log does not tell which: a plain log
 /// without `%e`.

@@ -9,13 +9,14 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
+use seatrial_trace::captured::Sink;
+
 use super::assemble::Assembler;
 use super::files::Known;
 use super::record::{Fault, Found, HEAD_BYTES_MAX, LogReader, Record, Span};
 use super::stamp::Zones;
 use super::tally::{Place, Reason};
 use super::{LogError, ReadError};
-use crate::captured::Sink;
 
 /// The longest record that is held. A statement has at most 1 GB in PostgreSQL; what a log is
 /// worth reading for has less.

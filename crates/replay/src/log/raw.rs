@@ -6,6 +6,7 @@
 use std::io::Read;
 
 use seatrial_sqltext::statements::{is_copy_in, is_something, statement_end};
+use seatrial_trace::captured::Sink;
 
 use super::assemble::Assembler;
 use super::files::Known;
@@ -13,7 +14,6 @@ use super::message::{Message, Said};
 use super::record::{Fault, Record, Span};
 use super::tally::{Place, Reason};
 use super::{LogError, ReadError};
-use crate::captured::Sink;
 
 /// The end of data behind COPY.
 const DATA_END: &[u8] = b"\n\\.";

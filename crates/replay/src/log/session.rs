@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use seatrial_sqltext::block::Block;
+use seatrial_trace::captured::{Protocol, Session, SessionId};
 
 use super::record::Origin;
-use crate::captured::{Protocol, Session, SessionId};
 
 /// Sessions that are kept at once. More than any server serves; where a log does not tell that
 /// sessions end, those that were silent longest are taken to have ended.

@@ -2,14 +2,12 @@
 
 use std::path::PathBuf;
 
+use seatrial_trace::captured::Skip;
+
 use super::record::Fault;
-use crate::captured::Skip;
 
 /// Reasons for which something cannot be read.
 pub const REASONS: usize = 7;
-
-/// Reasons for which a statement cannot be sent again.
-pub const SKIPS: usize = 9;
 
 /// Examples of each reason that are kept.
 const EXAMPLES_KEPT: usize = 3;
@@ -89,7 +87,8 @@ pub struct Place {
     pub lines: u64,
 }
 
-/// The terms of the accounting (see [`crate::captured`]), each counted where it comes to be.
+/// The terms of the accounting (see [`seatrial_trace::captured`]), each counted where it comes to
+/// be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Records, among them what could not be read.
@@ -107,7 +106,7 @@ pub struct Tally {
     /// Statements that can be sent again.
     pub executable: u64,
     /// Statements that cannot, by [`Skip`].
-    pub skipped: [u64; SKIPS],
+    pub skipped: [u64; Skip::COUNT],
     /// The first of what could not be read, a few of each reason.
     pub examples: Vec<Example>,
 }

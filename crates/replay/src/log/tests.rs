@@ -11,10 +11,10 @@ mod synthetic;
 use std::convert::Infallible;
 use std::path::PathBuf;
 
+use seatrial_trace::captured::{Protocol, Session, SessionId, Skip, Statement};
 use tempfile::TempDir;
 
 use super::*;
-use crate::captured::{Protocol, Session, SessionId, Skip, Statement};
 
 /// A statement, as it was told.
 #[derive(Debug, Clone, PartialEq, Eq)]

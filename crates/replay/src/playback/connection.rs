@@ -49,12 +49,13 @@ pub mod prepared;
 mod tests;
 pub mod types;
 
+use seatrial_trace::captured::{Protocol, Skip};
+
 use super::answer::{Answer, ServerError, Tag, TransactionStatus};
 use super::copying;
 use super::item::{Item, Skipped};
 use super::startup::{self, NO_CONVERSION, Startup};
 use super::wire::{self, Head, Told};
-use crate::captured::{Protocol, Skip};
 use prepared::Prepared;
 
 pub use super::startup::Login;

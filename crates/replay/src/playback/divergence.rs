@@ -15,12 +15,12 @@ use seatrial_sqltext::lexer;
 use seatrial_sqltext::lexer::class::Class;
 use seatrial_sqltext::lexer::token::{Kind, Token};
 use seatrial_sqltext::statements::for_each_statement;
+use seatrial_trace::captured::{Protocol, SessionId};
 
 use super::answer::Answer;
 use super::item::Item;
 use super::played::{ClassRows, Commits, Rows, RowsExample};
 use super::survey::ends_in_commit;
-use crate::captured::{Protocol, SessionId};
 
 /// Queries whose differences are told apart; those of others are counted only.
 const EXAMPLES_HELD_MAX: usize = 256;

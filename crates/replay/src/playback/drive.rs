@@ -38,13 +38,13 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use seatrial_gauge::lock;
+use seatrial_trace::TraceError;
 
 use super::ids::Mode;
 use super::played::Played;
 use super::rules::Rules;
 use super::spec::{Order, PlaybackSpec};
 use super::tally::NotAccounted;
-use crate::trace::TraceError;
 use run::Run;
 
 /// Why a trace could not be played.

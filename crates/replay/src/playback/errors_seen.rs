@@ -13,12 +13,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use seatrial_sqltext::lexer;
+use seatrial_trace::captured::SessionId;
 
 use super::item::Item;
 use super::played::{ErrorExample, Errors};
 use super::survey::Survey;
 use super::tally::queries::shown;
-use crate::captured::SessionId;
 
 /// Errors that are told apart; further ones are counted only.
 const EXAMPLES_HELD_MAX: usize = 256;
@@ -156,8 +156,8 @@ impl Alike {
 mod tests {
     use super::super::survey::SessionSurvey;
     use super::*;
-    use crate::captured::Protocol;
     use seatrial_sqltext::lexer::class::Class;
+    use seatrial_trace::captured::Protocol;
 
     fn item(number: u64, error: Option<[u8; 5]>) -> Item {
         Item {

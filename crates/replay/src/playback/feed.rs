@@ -16,6 +16,8 @@ use std::thread::JoinHandle;
 
 use rustix::fd::OwnedFd;
 use seatrial_sqltext::lexer::class::Class;
+use seatrial_trace::captured::Skip;
+use seatrial_trace::{Columns, TraceError, TraceReader, Traced};
 
 use super::drive::usage::Processor;
 use super::ids::bound::{Binder, Bound};
@@ -23,8 +25,6 @@ use super::item::{Item, Skipped};
 use super::order::scan::Scan;
 use super::order::touch::{Touch, Touches};
 use super::survey::{Survey, ends_in_commit, ends_transaction};
-use crate::captured::Skip;
-use crate::trace::{Columns, TraceError, TraceReader, Traced};
 
 /// Statements that are held at most, with their texts: beside what each session is good for, enough
 /// that none has to wait for the others at once.
@@ -499,21 +499,46 @@ fn copy(into: &mut Vec<u8>, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use rustix::event::{EventfdFlags, eventfd};
+    use seatrial_trace::TraceWriter;
+    use seatrial_trace::captured::{Protocol, Session, SessionId, Sink, Statement};
 
     use super::*;
-    use crate::trace::tests::{Owned, trace_of};
+
+    /// Writes a trace of one session with so many statements, one a microsecond.
+    fn write_trace(path: &Path, statements: usize) {
+        let mut writer = TraceWriter::create(path, None).unwrap();
+        writer.session(&Session::default()).unwrap();
+        for at in 0..statements {
+            let statement = Statement {
+                session: SessionId(0),
+                start_us: at as i64,
+                duration_us: Some(100),
+                protocol: Protocol::Simple,
+                prepared: b"",
+                sql: b"select 1",
+                parameters: &[],
+                transaction: 0,
+                rows: None,
+                tag: None,
+                returned: None,
+                error: None,
+                skip: None,
+            };
+            writer.statement(&statement).unwrap();
+        }
+        writer.finish(&serde_json::json!({})).unwrap();
+    }
 
     /// A trace of so many statements, and a feed of it over few connections.
     fn feed(statements: usize) -> (tempfile::TempDir, Feed) {
         let folder = tempfile::TempDir::new().unwrap();
-        let all: Vec<Owned> =
-            (0..statements).map(|at| Owned::new(0, at as i64, "select 1")).collect();
-        let trace = trace_of(&folder, &all, None);
+        let path = folder.path().join("t.trace");
+        write_trace(&path, statements);
+        let trace = TraceReader::open(&path).unwrap();
         let survey = Survey::of(&trace, &[], None).unwrap();
         let rule: Rule = Box::new(|_| None);
         let stages = Stages { until_us: None, rule, scan: None, binder: None };
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
-        let path = folder.path().join("t.trace");
         let feed = Feed::start(&path, &survey, 1, stages, wake).unwrap();
         (folder, feed)
     }

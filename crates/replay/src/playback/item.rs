@@ -1,8 +1,7 @@
 //! A statement on its way to a server, and why it may be skipped.
 
 use seatrial_sqltext::lexer::class::Class;
-
-use crate::captured::{Protocol, SessionId, Skip};
+use seatrial_trace::captured::{Protocol, SessionId, Skip};
 
 /// A statement of the trace, on its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +59,7 @@ impl Skipped {
     /// Its name: the word that a report has.
     pub fn name(self) -> &'static str {
         match self {
-            Skipped::Unlogged(skip) => crate::trace::schema::skip_name(skip),
+            Skipped::Unlogged(skip) => seatrial_trace::schema::skip_name(skip),
             Skipped::Writes => "writes",
             Skipped::Refused(danger) => danger.name(),
             Skipped::OtherDatabase => "other_database",

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use memchr::memrchr;
 use seatrial_sqltext::lexer::class::Class;
+use seatrial_trace::captured::{Session, Statement};
+use seatrial_trace::{Columns, TraceError, TraceReader};
 
-use crate::captured::{Session, Statement};
 use crate::playback::order::turns::Drift;
-use crate::trace::{Columns, TraceError, TraceReader};
 
 /// What a trace holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -241,7 +241,7 @@ fn first_word(text: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::captured::{Protocol, SessionId};
+    use seatrial_trace::captured::{Protocol, SessionId};
 
     fn session(database: &str, connected_us: Option<i64>, disconnected_us: Option<i64>) -> Session {
         let database = database.as_bytes().to_vec();

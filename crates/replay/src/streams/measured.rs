@@ -16,9 +16,9 @@
 use seatrial_sqltext::block::Block;
 use seatrial_sqltext::statements::{Control, control, for_each_statement};
 use seatrial_sqltext::touched::Names;
+use seatrial_trace::captured::{Session, SessionId, Sink, Skip, Statement};
 
 use super::SplitReport;
-use crate::captured::{Session, SessionId, Sink, Skip, Statement};
 
 /// A stream, and what it is at.
 #[derive(Debug)]

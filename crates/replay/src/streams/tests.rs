@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::convert::Infallible;
 
 use proptest::prelude::*;
+use seatrial_trace::captured::{Protocol, Session, SessionId, Sink, Statement};
 
 use super::{STATEMENT_US, Split, SplitReport};
-use crate::captured::{Protocol, Session, SessionId, Sink, Statement};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Sent {

@@ -12,7 +12,7 @@ class Accounting(msgspec.Struct, frozen=True, kw_only=True):
     """Where every record of a log went; two equations hold.
 
     ``records = statements + joined + sessions + others + unreadable`` and
-    ``statements = executable + skipped`` (crates/replay/src/captured.rs).
+    ``statements = executable + skipped`` (crates/trace/src/captured.rs).
 
     Attributes:
         records: Records of the log.

@@ -1,4 +1,4 @@
-"""What a trace holds, as ``seatrial._core`` tells it (crates/replay/src/mix.rs).
+"""What a trace holds, as ``seatrial._core`` tells it (crates/trace/src/mix.rs).
 
 Times of the clock (``start_us``, ``first_us``, ``last_us``) are us since 1970. A trace of a file of
 SQL has no times of the clock: its statements were given some (docs/sql.md).

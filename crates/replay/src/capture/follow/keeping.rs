@@ -7,12 +7,12 @@
 use std::rc::Rc;
 
 use seatrial_sqltext::statements::{Control, control};
+use seatrial_trace::captured::{Protocol, Returned, SessionId, Skip};
 
 use super::{Answer, Follower};
 use crate::capture::binary;
 use crate::capture::keeper::{Figures, Keeper, NULL};
 use crate::capture::request::{Asked, Bound, Prepared, Request, Text};
-use crate::captured::{Protocol, Returned, SessionId, Skip};
 use crate::playback::answer::Tag;
 
 /// Statements of one pipeline that are held.

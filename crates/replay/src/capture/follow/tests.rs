@@ -3,7 +3,8 @@
 mod lost;
 pub(crate) mod said;
 
-use crate::captured::{Protocol, Skip};
+use seatrial_trace::captured::{Protocol, Skip};
+
 use said::*;
 
 #[test]

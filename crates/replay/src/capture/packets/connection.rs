@@ -10,13 +10,14 @@
 
 use std::net::SocketAddr;
 
+use seatrial_trace::captured::Session;
+
 use super::seen::{PacketsSeen, name};
 use super::segment::Segment;
 use super::stream::{Came, Direction, Held, distance};
 use crate::capture::follow::{Follower, Unread};
 use crate::capture::keeper::Keeper;
 use crate::capture::pair::Side;
-use crate::captured::Session;
 use crate::playback::wire::{self, Head};
 
 /// The end of what a server says when it is ready and no transaction is open.

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use seatrial_trace::captured::Session;
+
 use super::Endpoint;
 use super::connection::{Books, Connection, is_startup};
 use super::seen::PacketsSeen;
@@ -13,7 +15,6 @@ use super::stream::Held;
 use crate::capture::keeper::{Keeper, Shared};
 use crate::capture::pair::Side;
 use crate::capture::spec::KnownSession;
-use crate::captured::Session;
 
 /// Connections that are followed at once.
 pub const CONNECTIONS_MAX: usize = 64 << 10;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, channel};
 
 use proptest::prelude::*;
+use seatrial_trace::captured::Skip;
 
 use super::connections::Connections;
 use super::seen::PacketsSeen;
@@ -13,7 +14,6 @@ use crate::capture::follow::tests::said::*;
 use crate::capture::keeper::Batch;
 use crate::capture::pair::Side;
 use crate::capture::spec::KnownSession;
-use crate::captured::Skip;
 
 const CLIENT: &str = "10.0.0.7:40000";
 const SERVER: &str = "10.0.0.1:5432";

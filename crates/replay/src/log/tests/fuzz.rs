@@ -19,7 +19,6 @@ use seatrial_sqltext::statements;
 
 use super::super::assemble::Assembler;
 use super::super::files::Known;
-use super::super::tally::SKIPS;
 use super::super::{blocks, guess, raw};
 use super::matrix::LOGS;
 use super::*;
@@ -241,7 +240,7 @@ fn run(seed: u64, sources: &[Source]) -> u64 {
     let (kept, tally) = case.read(usize::MAX >> 1, 1);
     tally.check().unwrap();
     assert_eq!(kept.statements.len() as u64, tally.statements);
-    let mut skipped = [0; SKIPS];
+    let mut skipped = [0; Skip::COUNT];
     for skip in kept.statements.iter().filter_map(|told| told.skip) {
         skipped[skip as usize] += 1;
     }

@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use ahash::RandomState;
 use seatrial_sqltext::lexer::class::Class;
 use seatrial_sqltext::statements::deallocated;
+use seatrial_trace::captured::Protocol;
 
 use super::types;
-use crate::captured::Protocol;
 use crate::playback::answer::Tag;
 use crate::playback::item::Item;
 use crate::playback::wire;

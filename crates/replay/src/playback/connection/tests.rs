@@ -5,9 +5,9 @@ mod served;
 mod splits;
 
 use seatrial_sqltext::lexer;
+use seatrial_trace::captured::SessionId;
 
 use super::*;
-use crate::captured::SessionId;
 
 /// A message of a server.
 fn from_server(kind: u8, body: &[u8]) -> Vec<u8> {

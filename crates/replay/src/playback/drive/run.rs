@@ -16,6 +16,7 @@ use rustix::time::{
     timerfd_settime,
 };
 use seatrial_gauge::Clock;
+use seatrial_trace::TraceReader;
 
 use super::ids::Mapping;
 use super::link::Address;
@@ -35,7 +36,6 @@ use crate::playback::rules::memory::Memory;
 use crate::playback::spec::PlaybackSpec;
 use crate::playback::survey::Survey;
 use crate::playback::tally::{Tally, TallySettings};
-use crate::trace::TraceReader;
 
 /// What is read at once.
 const READ_BYTES: usize = 64 << 10;

@@ -9,12 +9,12 @@
 //! wait.
 
 use rustix::event::epoll::EventFlags;
+use seatrial_trace::captured::SessionId;
 
 use super::PlaybackError;
 use super::link::Link;
 use super::player::{Pass, Release, Wait};
 use super::run::{Run, WATCHER};
-use crate::captured::SessionId;
 use crate::playback::locks::{ASKED_MAX, Blocked, Heard, Patience, Watcher};
 use crate::playback::order::edges::LockWait;
 use crate::playback::order::keeper::Keeper;

@@ -22,8 +22,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
+use seatrial_trace::captured::SessionId;
+
 use super::Place;
-use crate::captured::SessionId;
 
 /// A session as the order sees it.
 #[derive(Clone, Copy, Debug, Default)]

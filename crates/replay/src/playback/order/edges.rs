@@ -12,11 +12,12 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use seatrial_trace::captured::SessionId;
+
 use super::Place;
 use super::graph::{Because, Graph, NodeId};
 use super::last::Last;
 use super::touch::{Touch, Touches};
-use crate::captured::SessionId;
 
 /// What is told apart of what a transaction wrote; beyond that, whole tables.
 const WRITTEN_MAX: usize = 1_024;

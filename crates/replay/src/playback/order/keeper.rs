@@ -1,10 +1,11 @@
 //! The order that a playback keeps, whichever it is.
 
+use seatrial_trace::captured::SessionId;
+
 use super::Place;
 use super::commit::{self, CommitOrder};
 use super::edges::{Cost, EdgeOrder, Grain, Turned};
 use super::graph::Because;
-use crate::captured::SessionId;
 use crate::playback::feed::Fed;
 use crate::playback::spec::Order;
 

@@ -6,11 +6,11 @@ mod played;
 mod turns;
 
 use proptest::prelude::*;
+use seatrial_trace::captured::SessionId;
 
 use super::edges::{EdgeOrder, Grain, Turned};
 use super::touch::{Deed, Object, Touch, Touches};
 use super::turns::{Scanned, Statement};
-use crate::captured::SessionId;
 
 /// A statement of a capture.
 #[derive(Clone, Debug)]

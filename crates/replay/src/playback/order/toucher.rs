@@ -261,8 +261,8 @@ fn spelled<'a>(item: &'a Item, parts: &Parts, place: Place) -> Option<Spelled<'a
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::captured::{Protocol, SessionId};
     use seatrial_sqltext::lexer::class::Class;
+    use seatrial_trace::captured::{Protocol, SessionId};
 
     fn catalog() -> Catalog {
         let table = |name: &str, columns: &str, unique_keys: &str| {

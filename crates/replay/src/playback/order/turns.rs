@@ -24,9 +24,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use seatrial_trace::captured::SessionId;
+
 use super::locks::Locks;
 use super::touch::{Deed, Touch, Touches};
-use crate::captured::SessionId;
 
 /// What takes longer is brought back to where it began: logs tell times in milliseconds.
 const LONG_US: u64 = 2_000;

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use seatrial_sqltext::lexer::class::Class;
+use seatrial_trace::captured::{Protocol, SessionId};
 
 use super::*;
-use crate::captured::{Protocol, SessionId};
 
 /// A session that is played: what becomes of its statements one after the other.
 struct Played {

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use seatrial_gauge::Histogram;
 use seatrial_sqltext::lexer;
+use seatrial_trace::captured::{Protocol, SessionId};
 
 use super::*;
-use crate::captured::{Protocol, SessionId};
 use crate::playback::answer::{ServerError, Tag, TransactionStatus};
 use crate::playback::item::Danger;
 

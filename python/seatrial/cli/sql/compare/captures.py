@@ -29,7 +29,7 @@ UNTIMED_SHARE_MAX: Final = 0.05
 
 
 class _Query(msgspec.Struct, frozen=True, kw_only=True):
-    """A query of a trace's course (crates/replay/src/mix/course.rs)."""
+    """A query of a trace's course (crates/trace/src/mix/course.rs)."""
 
     hash: str
     text: str
@@ -46,7 +46,7 @@ class _Others(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Course(msgspec.Struct, frozen=True, kw_only=True):
-    """How a trace went (crates/replay/src/mix/course.rs)."""
+    """How a trace went (crates/trace/src/mix/course.rs)."""
 
     first_us: int | None
     last_us: int | None

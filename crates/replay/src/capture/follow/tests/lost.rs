@@ -1,7 +1,8 @@
 //! What would be lost, or would be another thing if it were sent again: it is told.
 
+use seatrial_trace::captured::Skip;
+
 use super::said::*;
-use crate::captured::Skip;
 
 /// pgjdbc describes the portal of a prepared statement once, and then binds and executes only.
 #[test]

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
+use seatrial_trace::captured::Returned;
+
 use super::super::*;
 use crate::capture::keeper::{Batch, Entry, Figures, NULL, Shared};
-use crate::captured::Returned;
 use crate::playback::wire;
 
 /// Who says what.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::mix::Mix;
-use crate::trace::{TraceError, TraceReader};
+use crate::{TraceError, TraceReader};
 
 /// What a trace holds, and what it was made of.
 #[derive(Debug, Clone, Serialize)]

@@ -9,9 +9,9 @@ use tempfile::TempDir;
 
 use super::fingerprints::{Fingerprints, TRACKED_MAX};
 use super::*;
+use crate::TraceWriter;
 use crate::captured::{Session, SessionId, Sink, Skip};
-use crate::trace::TraceWriter;
-use crate::trace::tests::{Owned, pgbench, session, trace_of};
+use crate::tests::{Owned, pgbench, session, trace_of};
 
 /// 2026-11-21 08:00:00 UTC.
 const START_US: i64 = 1_795_248_000_000_000;

@@ -14,7 +14,7 @@ use twox_hash::XxHash64;
 
 use super::end_us;
 use super::fingerprints::{Others, TRACKED_MAX, shown};
-use crate::trace::{Columns, TraceError, TraceReader, Traced};
+use crate::{Columns, TraceError, TraceReader, Traced};
 
 /// Slices at most: with more, each becomes twice as long.
 const SLICES_MAX: u64 = 512;
@@ -243,7 +243,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::trace::tests::{Owned, trace_of};
+    use crate::tests::{Owned, trace_of};
 
     /// 2026-11-21 08:00:00 UTC.
     const START_US: i64 = 1_795_248_000_000_000;

@@ -190,7 +190,7 @@ pub const PROTOCOLS: [(Protocol, &str); 3] =
     [(Protocol::Simple, "simple"), (Protocol::Extended, "extended"), (Protocol::Fetch, "fetch")];
 
 /// Names of the reasons to skip, in the order of their numbers.
-pub const SKIPS: [(Skip, &str); 9] = [
+pub const SKIPS: [(Skip, &str); Skip::COUNT] = [
     (Skip::CopyData, "copy_data"),
     (Skip::BinaryParameters, "binary_parameters"),
     (Skip::CutOff, "cut_off"),

@@ -69,6 +69,11 @@ pub enum Skip {
     UnknownText = 8,
 }
 
+impl Skip {
+    /// How many reasons there are.
+    pub const COUNT: usize = Skip::UnknownText as usize + 1;
+}
+
 /// Rows that a statement gave back, as text: what was written by `RETURNING`, or drawn from a
 /// sequence. Only a capture on the wire has them.
 ///

@@ -11,7 +11,6 @@ use tempfile::TempDir;
 use super::schema::{self, ROWS_MAX, TEXT_BYTES_MAX};
 use super::*;
 use crate::captured::{Protocol, Returned, Session, SessionId, Sink, Skip, Statement};
-use crate::intake::told::told_of_trace;
 use crate::mask::Mask;
 use crate::sql_like::sql_like;
 
@@ -474,11 +473,11 @@ fn what_was_secured_is_not_removed() {
     writer.statement(&Owned::new(0, 2, "select 2").lend()).unwrap();
     drop(writer);
     let error = TraceError::Io { path: path.clone(), action: "written", source: full() };
-    let told = told_of_trace(&error);
+    let told = error.explained();
     assert!(told.next.contains("--recover"), "{told:?}");
     assert!(matches!(TraceWriter::create(&path, None), Err(TraceError::CutOff { .. })));
     assert_eq!(checkpoint::recover(&path).unwrap().counts().statements, 1);
-    let told = told_of_trace(&error);
+    let told = error.explained();
     assert!(told.cause.contains("nothing was left"), "{told:?}");
 }
 

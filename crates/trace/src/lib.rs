@@ -5,31 +5,47 @@
 //! row group has rows of one kind only. Sessions that changed after they were written are written
 //! again: the last row of an `id` holds.
 //!
-//! A statement's text is kept as a form with gaps and as what fills them (see [`seatrial_sqltext::lexer`]), so
-//! that forms, fingerprints and their texts are in a row group once each, as Parquet's own
-//! dictionary. A row group with more of them than [`schema::DICTIONARY_BYTES_MAX`] has those that
-//! follow written out row by row: larger, but never another text. Nothing has to be looked up
-//! across row groups, so a trace of any length is written and read in bounded memory.
+//! A statement's text is kept as a form with gaps and as what fills them (see
+//! [`seatrial_sqltext::lexer`]), so that forms, fingerprints and their texts are in a row group
+//! once each, as Parquet's own dictionary. A row group with more of them than
+//! [`schema::DICTIONARY_BYTES_MAX`] has those that follow written out row by row: larger, but
+//! never another text. Nothing has to be looked up across row groups, so a trace of any length is
+//! written and read in bounded memory.
 //!
 //! What it was read from, how it adds up and whether literals were masked are in the file's
 //! metadata, under [`schema::VERSION_KEY`] and the keys beside it.
 //!
 //! | part | rule |
 //! |---|---|
+//! | [`captured`] | sessions and statements, from whatever source |
 //! | [`schema`] | columns, encodings and the version |
 //! | [`rows`] | the rows of a row group, column by column |
 //! | [`writer`] | takes in what a reader of logs finds |
 //! | [`reader`] | gives it back |
 //! | [`checkpoint`] | what makes a trace of one that was cut off |
 //! | [`cells`] | one column of a row group, batch by batch |
+//! | [`mask`] | stand-ins for the literals |
+//! | [`mix`] | what a trace holds, in figures |
+//! | [`origin`] | what it was made from |
+//! | [`shown`] | both, as they cross to Python |
+//! | [`explained`] | errors as a user is told of them |
 
+pub mod captured;
 pub mod cells;
 pub mod checkpoint;
+pub mod explained;
+pub mod mask;
+pub mod mix;
+pub mod origin;
 pub mod reader;
 pub mod rows;
 pub mod schema;
+pub mod shown;
 #[cfg(test)]
-pub(crate) mod tests;
+#[path = "../../sqltext/src/lexer/sql_like.rs"]
+mod sql_like;
+#[cfg(test)]
+mod tests;
 pub mod writer;
 
 use std::collections::BTreeMap;

@@ -31,8 +31,8 @@ use std::collections::BTreeMap;
 use seatrial_sqltext::lexer::class::Class;
 use serde::Serialize;
 
-use crate::trace::schema::{PROTOCOLS, protocol_name};
-use crate::trace::{Columns, Counts, TraceError, TraceReader, Traced};
+use crate::schema::{PROTOCOLS, protocol_name};
+use crate::{Columns, Counts, TraceError, TraceReader, Traced};
 use fingerprints::{FingerprintMix, Fingerprints, Others};
 use names::{Names, NamesMix};
 use sessions::{SessionMix, Sessions, ThinkMix, TransactionMix};

@@ -10,7 +10,7 @@ use twox_hash::XxHash64;
 
 use super::Sums;
 use super::spread::{Spread, record_us};
-use crate::trace::Traced;
+use crate::Traced;
 
 /// Fingerprints that are told apart at once. A histogram takes 10 to 40 KiB.
 pub const TRACKED_MAX: usize = 2_000;

@@ -82,8 +82,14 @@ CRATES_MAY_USE = {
     "seatrial-gauge": set[str](),
     "seatrial-load": {"seatrial-gauge"},
     "seatrial-sqltext": set[str](),
+    "seatrial-pgwire": {"seatrial-sqltext"},
     "seatrial-trace": {"seatrial-gauge", "seatrial-sqltext"},
-    "seatrial-replay": {"seatrial-gauge", "seatrial-sqltext", "seatrial-trace"},
+    "seatrial-replay": {
+        "seatrial-gauge",
+        "seatrial-pgwire",
+        "seatrial-sqltext",
+        "seatrial-trace",
+    },
     "seatrial-model": {"seatrial-gauge"},
 }
 TOP_CRATE = "seatrial-pyext"

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::{PyPermissionError, PyValueError};
 use pyo3::prelude::*;
-use seatrial_replay::null_server::{Address, NullServer, NullServerError};
+use seatrial_pgwire::null_server::{Address, NullServer, NullServerError};
 
 use crate::running::os_error;
 

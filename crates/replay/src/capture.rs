@@ -56,12 +56,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use seatrial_gauge::lock;
+use seatrial_pgwire::link::Address;
+use seatrial_pgwire::link::ServerSpec;
 use seatrial_trace::explained::{Explained, Fault};
 use seatrial_trace::mask::Mask;
 use seatrial_trace::{TraceError, TraceWriter};
 
-use crate::playback::drive::link::Address;
-use crate::playback::spec::ServerSpec;
 use keeper::{Keeper, Shared};
 use listen::{ListenSpec, Listener};
 use origin::{CaptureOrigin, Captured};

@@ -1,4 +1,4 @@
-//! SQL logs: readers, trace format, playback; and a server that answers at once.
+//! SQL logs: readers, playback, capture.
 //!
 //! - [`capture`] is a proxy that makes a trace of what clients and a server say to each other.
 //! - [`log`] reads logs of a server into them, in any of its formats.
@@ -6,13 +6,11 @@
 //! - [`streams`] splits a log without sessions into some that run side by side.
 //! - [`intake`] takes logs into a trace, and tells a user what came of it.
 //! - [`playback`] sends a trace to a server again.
-//! - [`null_server`] speaks enough of PostgreSQL's protocol to show what a driver can do by itself.
 
 pub mod capture;
 pub mod ids;
 pub mod intake;
 pub mod log;
-pub mod null_server;
 pub mod pgbench_log;
 pub mod playback;
 pub mod streams;

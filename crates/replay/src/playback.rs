@@ -14,11 +14,8 @@
 //! |---|---|
 //! | [`spec`] | what is asked for |
 //! | [`connection`] | one connection's side of the protocol |
-//! | [`startup`] | how a connection begins: who comes in, and the encoding |
-//! | [`wire`] | the protocol's messages |
 //! | [`copying`] | COPY over the connection |
 //! | [`item`] | a statement on its way, and why it may be skipped |
-//! | [`answer`] | what a server said to it |
 //! | [`played`] | what came of all of it |
 //! | [`survey`] | what a trace holds, counted by itself |
 //! | [`feed`] | the trace, read ahead as far as memory allows |
@@ -33,7 +30,6 @@
 //! | [`rules`] | what is not sent |
 //! | [`errors_seen`] | errors against those of the capture |
 
-pub mod answer;
 pub mod connection;
 pub mod copying;
 pub mod divergence;
@@ -48,8 +44,9 @@ pub mod pace;
 pub mod played;
 pub mod rules;
 pub mod spec;
-pub mod startup;
 pub mod survey;
 pub mod tally;
 pub mod timing;
-pub mod wire;
+
+// For `ids`, which moves last.
+use seatrial_pgwire::answer;

@@ -31,6 +31,7 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use seatrial_pgwire::answer::Tag;
 use seatrial_sqltext::block::Block;
 use seatrial_trace::captured::{Session, SessionId};
 
@@ -39,7 +40,6 @@ use super::pair::Side;
 use super::request::{Bound, Column, Keeps, Prepared, Request};
 use super::returned::Rows;
 use super::stream::Stream;
-use crate::playback::answer::Tag;
 use keeping::Done;
 
 /// Why a connection is passed on without being read.

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
+use seatrial_pgwire::answer::Tag;
 use seatrial_trace::captured::{Protocol, Returned, Session, SessionId, Skip};
 
 use super::tally::Tally;
-use crate::playback::answer::Tag;
 
 /// What may be on its way to the writer: of a busy server some seconds.
 pub const HELD_BYTES_MAX: usize = 64 << 20;

@@ -17,10 +17,10 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, Shutdown, SocketFlags, SocketType};
+use seatrial_pgwire::link::{Address, Connected, connect, write};
 
 use super::follow::Follower;
 use super::keeper::Keeper;
-use crate::playback::drive::link::{Address, Connected, connect, write};
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

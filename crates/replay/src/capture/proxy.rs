@@ -11,13 +11,13 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use seatrial_pgwire::link::Address;
+use seatrial_pgwire::messages;
 
 use super::keeper::{Keeper, Shared};
 use super::listen::Listener;
 use super::pair::{Lasts, Pair, Side, refuse};
 use super::tally::Tally;
-use crate::playback::drive::link::Address;
-use crate::playback::wire;
 
 /// What is read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -254,7 +254,7 @@ impl Passing {
 /// What a client is told where there is no server.
 fn refusal(server: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    wire::message(&mut out, b'E', |out| {
+    messages::message(&mut out, b'E', |out| {
         let message = format!("seatrial sql capture cannot reach the server at {server}");
         for (field, text) in [(b'S', "FATAL"), (b'V', "FATAL"), (b'C', "08006"), (b'M', &message)] {
             out.push(field);

@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use seatrial_pgwire::answer::Tag;
 use seatrial_trace::captured::{Session, Sink, Statement};
 use seatrial_trace::{Counts, TraceError, TraceWriter};
 
 use super::keeper::{Batch, Entry, Kept, NULL, Shared};
 use super::origin::CaptureOrigin;
-use crate::playback::answer::Tag;
 
 /// Start of the first statement and end of the last, in microseconds since 1970.
 pub type Span = Option<(i64, i64)>;

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use seatrial_pgwire::messages;
 use seatrial_sqltext::lexer;
 use seatrial_sqltext::lexer::token::Kind;
 use seatrial_trace::captured::Skip;
 
 use super::stream::Message;
-use crate::playback::wire;
 
 /// Functions of sequences, whose results are kept.
 const OF_SEQUENCES: [&str; 4] = ["nextval", "currval", "lastval", "setval"];
@@ -128,14 +128,14 @@ impl Asked {
     pub fn of(message: Message<'_>) -> Option<Asked> {
         let Message { kind, body, body_bytes } = message;
         let is_cut = body.len() < body_bytes;
-        let (name, rest) = wire::text(body);
+        let (name, rest) = messages::text(body);
         let of_portal =
-            || body.get(1..).map_or_else(|| named(b""), |rest| named(wire::text(rest).0));
+            || body.get(1..).map_or_else(|| named(b""), |rest| named(messages::text(rest).0));
         Some(match (kind, body.first()) {
             (b'Q', _) => Asked::Query(Text::of(name, is_cut)),
             (b'P', _) => Asked::Parse(Rc::new(Prepared::of(name, rest, is_cut))),
             (b'B', _) => {
-                let (prepared, rest) = wire::text(rest);
+                let (prepared, rest) = messages::text(rest);
                 let (portal, prepared) = (named(name), named(prepared));
                 Asked::Bind(Rc::new(Bound { portal, prepared, body: rest.to_vec(), is_cut }))
             }
@@ -144,7 +144,7 @@ impl Asked {
             (b'D', _) => Asked::DescribePortal(of_portal()),
             (b'C', Some(b'S')) => Asked::CloseStatement(of_portal()),
             (b'C', _) => Asked::ClosePortal(of_portal()),
-            (b'F', _) => Asked::Call(wire::number(body).unwrap_or(0) as u32),
+            (b'F', _) => Asked::Call(messages::number(body).unwrap_or(0) as u32),
             (b'c' | b'f', _) => Asked::CopyEnd,
             (b'S', _) => Asked::Sync,
             _ => return None,
@@ -159,9 +159,9 @@ impl Asked {
 
 impl Prepared {
     fn of(name: &[u8], rest: &[u8], is_cut: bool) -> Prepared {
-        let (sql, rest) = wire::text(rest);
+        let (sql, rest) = messages::text(rest);
         let told = rest.get(2..).unwrap_or(&[]).chunks_exact(4);
-        let types = told.map(|told| wire::number(told).unwrap_or(0) as u32).collect();
+        let types = told.map(|told| messages::number(told).unwrap_or(0) as u32).collect();
         Prepared {
             name: named(name),
             text: Text::of(sql, is_cut),
@@ -183,7 +183,7 @@ pub fn named(name: &[u8]) -> Vec<u8> {
 /// What a `ParameterDescription` tells.
 pub fn types(body: &[u8]) -> Vec<u32> {
     let told = body.get(2..).unwrap_or(&[]).chunks_exact(4);
-    told.map(|told| wire::number(told).unwrap_or(0) as u32).collect()
+    told.map(|told| messages::number(told).unwrap_or(0) as u32).collect()
 }
 
 /// What a `RowDescription` tells.
@@ -191,10 +191,10 @@ pub fn columns(body: &[u8]) -> Vec<Column> {
     let mut rest = body.get(2..).unwrap_or(&[]);
     let mut columns = Vec::new();
     while !rest.is_empty() {
-        let (name, fields) = wire::text(rest);
+        let (name, fields) = messages::text(rest);
         // Table, number of the column, type, size of the type, modifier, format.
         let Some((fields, behind)) = fields.split_at_checked(18) else { break };
-        let type_oid = wire::number(&fields[6..]).unwrap_or(0) as u32;
+        let type_oid = messages::number(&fields[6..]).unwrap_or(0) as u32;
         columns.push(Column { name: name.to_vec(), type_oid });
         rest = behind;
     }
@@ -234,7 +234,7 @@ impl Bound {
         let (told, mut rest) = rest.split_at_checked(formats * 2)?;
         let count = usize::from(word(&mut rest)?);
         for place in 0..count {
-            let length = wire::number(rest)?;
+            let length = messages::number(rest)?;
             rest = &rest[4..];
             let value = match usize::try_from(length) {
                 Err(_) => None,

@@ -1,10 +1,10 @@
 //! Rows that a statement gives back, as far as they are kept.
 
+use seatrial_pgwire::messages;
 use seatrial_trace::captured::Returned;
 
 use super::binary;
 use super::request::{Bound, Column, Keeps};
-use crate::playback::wire;
 
 /// Rows of a statement that are kept.
 pub const ROWS_MAX: usize = 1_000;
@@ -88,7 +88,7 @@ impl Rows {
         }
         let mut row = Vec::with_capacity(count);
         for (type_oid, is_binary) in self.types.iter().zip(&self.are_binary) {
-            let length = wire::number(rest)?;
+            let length = messages::number(rest)?;
             rest = &rest[4..];
             let Ok(length) = usize::try_from(length) else {
                 row.push(None);

@@ -1,6 +1,6 @@
 //! The messages of one direction of a connection, put together from the pieces in which they come.
 
-use crate::playback::wire::Head;
+use seatrial_pgwire::messages::Head;
 
 /// What is read of a message at most; what follows is passed on like all else, but not looked at.
 pub const READ_BYTES_MAX: usize = 16 << 20;

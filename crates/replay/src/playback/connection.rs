@@ -39,7 +39,7 @@
 //!
 //! # The encoding
 //!
-//! It is decided in [`super::startup`]: no conversion. A `SET client_encoding` or `SET NAMES` of
+//! It is decided in [`seatrial_pgwire::startup`]: no conversion. A `SET client_encoding` or `SET NAMES` of
 //! the trace would have the server convert what a log holds in the server's own encoding already.
 //! A server tells each change of it; the next statement then has a SET before it that takes the
 //! change back, whose answer counts for nothing.
@@ -49,16 +49,16 @@ pub mod prepared;
 mod tests;
 pub mod types;
 
+use seatrial_pgwire::answer::{Answer, ServerError, Tag, TransactionStatus};
+use seatrial_pgwire::messages::{self, ErrorResponse, Head};
+use seatrial_pgwire::startup::{self, NO_CONVERSION, Startup};
 use seatrial_trace::captured::{Protocol, Skip};
 
-use super::answer::{Answer, ServerError, Tag, TransactionStatus};
 use super::copying;
 use super::item::{Item, Skipped};
-use super::startup::{self, NO_CONVERSION, Startup};
-use super::wire::{self, Head, Told};
 use prepared::Prepared;
 
-pub use super::startup::Login;
+pub use seatrial_pgwire::startup::Login;
 
 /// What is read of a message that says more than rows; the rest is passed over. Longer are only
 /// errors that quote a long text, and the code and sentence that count come before it.
@@ -207,15 +207,15 @@ impl Connection {
         self.answer = Answer::default();
         self.is_extended = item.protocol == Protocol::Extended;
         if self.encodings.convert() && self.status != TransactionStatus::Failed {
-            wire::query(out, b"SET client_encoding TO 'SQL_ASCII'");
+            messages::query(out, b"SET client_encoding TO 'SQL_ASCII'");
             self.silent = 1;
         }
         self.prepared.send(item, out);
         if self.is_extended {
-            wire::bind(out, &item.prepared, &item.parameters);
-            wire::execute_and_sync(out);
+            messages::bind(out, &item.prepared, &item.parameters);
+            messages::execute_and_sync(out);
         } else {
-            wire::query(out, &item.sql);
+            messages::query(out, &item.sql);
         }
         self.stage = Stage::Busy;
         Sending::Sent
@@ -246,12 +246,12 @@ impl Connection {
 
     /// Appends the message that ends any connection.
     pub fn terminate(out: &mut Vec<u8>) {
-        wire::terminate(out);
+        messages::terminate(out);
     }
 
     /// Appends what ends the statement on its way, when it is sent over a connection of its own.
     pub fn cancel_request(&self, out: &mut Vec<u8>) {
-        wire::cancel_request(out, self.process_id, &self.secret_key);
+        messages::cancel_request(out, self.process_id, &self.secret_key);
     }
 
     /// The number of the server's process, as `pg_stat_activity` has it; 0 before the client is in.
@@ -288,10 +288,12 @@ impl Connection {
                     self.end(Said::Refused(why), said);
                 }
             }
-            b'E' => self.end(Said::Refused(startup::explained(Told::of(body).error)), said),
+            b'E' => {
+                self.end(Said::Refused(startup::explained(ErrorResponse::of(body).error)), said)
+            }
             b'S' => self.parameter(body),
             b'K' if body.len() >= 4 => {
-                self.process_id = wire::number(body).unwrap_or(0);
+                self.process_id = messages::number(body).unwrap_or(0);
                 self.secret_key = body[4..].to_vec();
             }
             b'Z' if startup.is_in() => {
@@ -327,14 +329,14 @@ impl Connection {
     fn row(&mut self, body: &[u8]) {
         self.keeps_rows -= 1;
         for &column in &self.keeps {
-            self.answer.kept.push(wire::column(body, column).map(Box::from));
+            self.answer.kept.push(messages::column(body, column).map(Box::from));
         }
     }
 
     fn completed(&mut self, body: &[u8]) {
-        let (told, _) = wire::text(body);
+        let (told, _) = messages::text(body);
         let tag = Tag::of(told);
-        if let Some(rows) = wire::rows(told) {
+        if let Some(rows) = messages::rows(told) {
             self.answer.rows = Some(self.answer.rows.unwrap_or(0).saturating_add(rows));
         }
         self.prepared.completed(&tag);
@@ -358,7 +360,7 @@ impl Connection {
     }
 
     fn failed(&mut self, body: &[u8], said: &mut Vec<Said>) {
-        let told = Told::of(body);
+        let told = ErrorResponse::of(body);
         if told.is_fatal {
             return self.end(Said::Lost(told.error), said);
         }
@@ -370,21 +372,21 @@ impl Connection {
 
     fn noticed(&mut self, body: &[u8]) {
         self.answer.notices += 1;
-        let told = Told::of(body).error;
+        let told = ErrorResponse::of(body).error;
         if matches!(&told.sqlstate, b"57P01" | b"57P02") {
             self.last_words = Some(told);
         }
     }
 
     fn parameter(&mut self, body: &[u8]) {
-        let (name, rest) = wire::text(body);
+        let (name, rest) = messages::text(body);
         let kept = match name {
             b"client_encoding" => &mut self.encodings.client,
             b"server_encoding" => &mut self.encodings.server,
             _ => return,
         };
         kept.clear();
-        kept.extend_from_slice(wire::text(rest).0);
+        kept.extend_from_slice(messages::text(rest).0);
     }
 
     /// Bytes that follow the head of a message; None where it is the head of none.
@@ -409,7 +411,7 @@ impl Connection {
         if !text.contains(&0) && rest.len() < READ_BYTES_MAX {
             return 0;
         }
-        let message = String::from_utf8_lossy(wire::text(text).0).trim_end().to_owned();
+        let message = String::from_utf8_lossy(messages::text(text).0).trim_end().to_owned();
         self.end(Said::Refused(ServerError { sqlstate: CONNECTION_FAILURE, message }), said);
         rest.len()
     }

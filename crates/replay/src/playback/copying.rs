@@ -5,7 +5,7 @@
 //! anyhow (a COPY in a text of several statements, or one that the log's reader did not see), it is
 //! told that there are none, and its answer is the error 57014 that it makes of that.
 
-use super::wire;
+use seatrial_pgwire::messages;
 
 const NO_DATA: &str = "no log holds the data of COPY FROM STDIN";
 
@@ -14,8 +14,8 @@ const NO_DATA: &str = "no log holds the data of COPY FROM STDIN";
 /// In the extended protocol a server passes over the `Sync` that came right behind `Execute`, as
 /// it is then taking in data; after the error it waits for another.
 pub fn refuse_data(out: &mut Vec<u8>, is_extended: bool) {
-    wire::copy_fail(out, NO_DATA);
+    messages::copy_fail(out, NO_DATA);
     if is_extended {
-        wire::sync(out);
+        messages::sync(out);
     }
 }

@@ -11,13 +11,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use seatrial_pgwire::answer::Answer;
 use seatrial_sqltext::lexer;
 use seatrial_sqltext::lexer::class::Class;
 use seatrial_sqltext::lexer::token::{Kind, Token};
 use seatrial_sqltext::statements::for_each_statement;
 use seatrial_trace::captured::{Protocol, SessionId};
 
-use super::answer::Answer;
 use super::item::Item;
 use super::played::{ClassRows, Commits, Rows, RowsExample};
 use super::survey::ends_in_commit;
@@ -238,8 +238,8 @@ impl Divergence {
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::Tag;
     use super::*;
+    use seatrial_pgwire::answer::Tag;
 
     fn item(sql: &str) -> Item {
         let (fingerprint, _) = lexer::fingerprint(sql.as_bytes());

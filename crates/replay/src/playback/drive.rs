@@ -15,12 +15,10 @@
 //! | [`stuck`] | nothing moves: somebody is asked, and something is let go |
 //! | [`ending`] | what is open at the end, and what came of all |
 //! | [`player`] | a session |
-//! | [`link`] | a socket |
 //! | [`usage`] | what the driver itself uses |
 
 pub mod ending;
 pub mod ids;
-pub mod link;
 pub mod player;
 pub mod run;
 pub mod sessions;

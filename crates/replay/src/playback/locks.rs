@@ -7,8 +7,9 @@
 //! to be asked soon; but each question takes the server's lock tables for a moment, so not too
 //! soon. How soon is learnt: half as late each time that it helped, twice as late when it did not.
 
+use seatrial_pgwire::messages::{self, ErrorResponse, Head};
+
 use super::connection::{Connection, Login, Said};
-use super::wire::{self, Head, Told};
 
 /// What the connection calls itself.
 pub const APPLICATION: &str = "seatrial-locks";
@@ -156,7 +157,7 @@ impl Watcher {
              FROM pg_catalog.unnest('{{{}}}'::int4[]) AS asked(pid)",
             numbers.join(",")
         );
-        wire::query(out, question.as_bytes());
+        messages::query(out, question.as_bytes());
         self.stage = Stage::Asked;
     }
 
@@ -172,7 +173,7 @@ impl Watcher {
             taken += Head::BYTES + body.len();
             match kind {
                 b'D' => self.waits.extend(blocked(body)),
-                b'E' => self.error = Some(Told::of(body).error.message),
+                b'E' => self.error = Some(ErrorResponse::of(body).error.message),
                 b'Z' => {
                     self.stage = Stage::Idle;
                     let waits = std::mem::take(&mut self.waits);
@@ -265,7 +266,7 @@ mod tests {
     }
 
     fn row(out: &mut Vec<u8>, columns: [&[u8]; 2]) {
-        wire::message(out, b'D', |out| {
+        messages::message(out, b'D', |out| {
             out.extend_from_slice(&2u16.to_be_bytes());
             for text in columns {
                 out.extend_from_slice(&(text.len() as u32).to_be_bytes());
@@ -279,8 +280,8 @@ mod tests {
         let mut watcher = Watcher::new(&login(), &mut out);
         assert!(out.windows(APPLICATION.len()).any(|found| found == APPLICATION.as_bytes()));
         let mut input = Vec::new();
-        wire::message(&mut input, b'R', |out| out.extend_from_slice(&0u32.to_be_bytes()));
-        wire::message(&mut input, b'Z', |out| out.push(b'I'));
+        messages::message(&mut input, b'R', |out| out.extend_from_slice(&0u32.to_be_bytes()));
+        messages::message(&mut input, b'Z', |out| out.push(b'I'));
         assert_eq!(watcher.take_in(&input[..7], &mut out), Heard::Nothing);
         assert_eq!(watcher.take_in(&input[7..], &mut out), Heard::Ready);
         watcher
@@ -292,12 +293,12 @@ mod tests {
         assert!(watcher.is_idle());
         watcher.ask(&[4, 5], &mut out);
         assert!(out.windows(5).any(|found| found == b"{4,5}") && !watcher.is_idle());
-        wire::message(&mut answer, b'T', |out| out.extend_from_slice(&0u16.to_be_bytes()));
+        messages::message(&mut answer, b'T', |out| out.extend_from_slice(&0u16.to_be_bytes()));
         row(&mut answer, [b"4", b"{17,8,17}"]);
         row(&mut answer, [b"6", b"{}"]);
         row(&mut answer, [b"5", b"{8}"]);
-        wire::message(&mut answer, b'C', |out| out.extend_from_slice(b"SELECT 3\0"));
-        wire::message(&mut answer, b'Z', |out| out.push(b'I'));
+        messages::message(&mut answer, b'C', |out| out.extend_from_slice(b"SELECT 3\0"));
+        messages::message(&mut answer, b'Z', |out| out.push(b'I'));
         let (last, rest) = answer.split_last().unwrap();
         for &byte in rest {
             assert_eq!(watcher.take_in(&[byte], &mut out), Heard::Nothing);
@@ -312,10 +313,10 @@ mod tests {
     fn a_question_that_is_refused_is_told() {
         let (mut watcher, mut out, mut answer) = (entered(), Vec::new(), Vec::new());
         watcher.ask(&[4], &mut out);
-        wire::message(&mut answer, b'E', |out| {
+        messages::message(&mut answer, b'E', |out| {
             out.extend_from_slice(b"SERROR\0VERROR\0C42501\0Mnot for you\0\0");
         });
-        wire::message(&mut answer, b'Z', |out| out.push(b'I'));
+        messages::message(&mut answer, b'Z', |out| out.push(b'I'));
         assert_eq!(watcher.take_in(&answer, &mut out), Heard::Unanswered("not for you".into()));
         assert!(matches!(watcher.hung_up(), Heard::Gone(_)) && !watcher.is_idle());
     }

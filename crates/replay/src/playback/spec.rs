@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use seatrial_pgwire::link::ServerSpec;
 use seatrial_sqltext::catalog::Catalog;
 use serde::{Deserialize, Serialize};
 
@@ -52,23 +53,6 @@ pub struct PlaybackSpec {
     /// How long a statement may wait for a lock before what the order holds back is let go.
     #[serde(default = "lock_patience_ms")]
     pub lock_patience_ms: u64,
-}
-
-/// The way to a server.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ServerSpec {
-    /// A folder with a socket in it, or a host's name or address.
-    pub host: String,
-    /// The port, or the number in the socket's name.
-    pub port: u16,
-    /// The database.
-    pub database: String,
-    /// The role.
-    pub user: String,
-    /// The password; None where there is none.
-    #[serde(default)]
-    pub password: Option<String>,
 }
 
 /// What a speed divides.

@@ -26,9 +26,9 @@ mod tests;
 use std::collections::BTreeMap;
 
 use seatrial_gauge::{Accounting, AccountingError, Histogram, Outcome, SliceRow, Timeline};
+use seatrial_pgwire::answer::Answer;
 use seatrial_sqltext::lexer::class::Class;
 
-use super::answer::Answer;
 use super::divergence::Divergence;
 use super::errors_seen::ErrorsSeen;
 use super::ids::told::Ids;

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use seatrial_pgwire::answer::Tag;
+use seatrial_pgwire::messages::{self, ErrorResponse};
 use seatrial_sqltext::statements::{deallocated, for_each_statement};
 
 use super::keeping::{Done, What};
@@ -10,8 +12,6 @@ use crate::capture::keeper::Keeper;
 use crate::capture::request::{Asked, Keeps, Prepared, Request, columns, named, types};
 use crate::capture::returned::{self, Rows};
 use crate::capture::stream::{Message, Reader};
-use crate::playback::answer::Tag;
-use crate::playback::wire::{self, Told};
 
 /// What is read of a message that says more than rows.
 const READ_BYTES_MAX: usize = 8 << 10;
@@ -58,7 +58,7 @@ impl Follower {
     fn message_at_login(&mut self, message: Message<'_>, keeper: &mut Keeper) {
         match message.kind {
             b'K' => {
-                let process = wire::number(message.body).unwrap_or(0);
+                let process = messages::number(message.body).unwrap_or(0);
                 self.session.name = process.to_string().into_bytes();
             }
             b'S' => {
@@ -233,8 +233,8 @@ impl Follower {
     }
 
     fn completed(&mut self, body: &[u8], keeper: &mut Keeper) {
-        let (told, _) = wire::text(body);
-        if let Some(rows) = wire::rows(told) {
+        let (told, _) = messages::text(body);
+        if let Some(rows) = messages::rows(told) {
             self.answer.rows = Some(self.answer.rows.unwrap_or(0).saturating_add(rows));
         }
         let tag = Tag::of(told);
@@ -316,7 +316,7 @@ impl Follower {
     }
 
     fn failed(&mut self, body: &[u8], keeper: &mut Keeper) {
-        let sqlstate = Told::of(body).error.sqlstate;
+        let sqlstate = ErrorResponse::of(body).error.sqlstate;
         match self.requests.front().map(|first| &first.asked) {
             None => {}
             Some(Asked::Query(_) | Asked::Call(_)) => {
@@ -397,14 +397,14 @@ impl Follower {
 
     /// Takes in a setting that the server tells; whether the session is another by it.
     fn take_setting(&mut self, body: &[u8]) -> bool {
-        let (name, rest) = wire::text(body);
+        let (name, rest) = messages::text(body);
         let kept = match name {
             b"client_encoding" => &mut self.encodings.client,
             b"server_encoding" => &mut self.encodings.server,
             b"application_name" => &mut self.session.application,
             _ => return false,
         };
-        let value = wire::text(rest).0;
+        let value = messages::text(rest).0;
         let is_other = kept != value;
         if is_other {
             kept.clear();

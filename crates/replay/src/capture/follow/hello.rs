@@ -1,9 +1,10 @@
 //! How a connection begins: before anything else a client may ask to encrypt, or ask for the end of
 //! what another connection does; then it says who it is.
 
+use seatrial_pgwire::messages;
+
 use super::{Follower, Stage, Unread};
 use crate::capture::keeper::Keeper;
-use crate::playback::wire;
 
 /// What a client may send before it is known: PostgreSQL's `MAX_STARTUP_PACKET_LENGTH`.
 const HELLO_BYTES_MAX: usize = 10_000;
@@ -27,7 +28,7 @@ impl Follower {
             return bytes.len();
         }
         self.hello.extend_from_slice(&bytes[..bytes.len().min(HELLO_BYTES_MAX)]);
-        let Some(length) = wire::number(&self.hello) else { return bytes.len() };
+        let Some(length) = messages::number(&self.hello) else { return bytes.len() };
         let length = usize::try_from(length).unwrap_or(0);
         if !(8..=HELLO_BYTES_MAX).contains(&length) {
             self.stop_reading(Unread::NotUnderstood, keeper);
@@ -37,7 +38,7 @@ impl Follower {
             return bytes.len();
         }
         let hello = std::mem::take(&mut self.hello);
-        let code = wire::number(&hello[4..]).unwrap_or(0);
+        let code = messages::number(&hello[4..]).unwrap_or(0);
         keeper.tally.records += 1;
         keeper.tally.sessions += 1;
         match code {
@@ -73,8 +74,8 @@ impl Follower {
         self.stage = Stage::Login;
         self.session.connected_us = Some(keeper.now_us);
         loop {
-            let (name, rest) = wire::text(parameters);
-            let (value, rest) = wire::text(rest);
+            let (name, rest) = messages::text(parameters);
+            let (value, rest) = messages::text(rest);
             parameters = rest;
             match name {
                 b"" => break,

@@ -6,6 +6,7 @@
 
 use std::rc::Rc;
 
+use seatrial_pgwire::answer::Tag;
 use seatrial_sqltext::statements::{Control, control};
 use seatrial_trace::captured::{Protocol, Returned, SessionId, Skip};
 
@@ -13,7 +14,6 @@ use super::{Answer, Follower};
 use crate::capture::binary;
 use crate::capture::keeper::{Figures, Keeper, NULL};
 use crate::capture::request::{Asked, Bound, Prepared, Request, Text};
-use crate::playback::answer::Tag;
 
 /// Statements of one pipeline that are held.
 const HELD_MAX: usize = 4 << 10;

@@ -10,6 +10,7 @@
 
 use std::net::SocketAddr;
 
+use seatrial_pgwire::messages::{self, Head};
 use seatrial_trace::captured::Session;
 
 use super::seen::{PacketsSeen, name};
@@ -18,7 +19,6 @@ use super::stream::{Came, Direction, Held, distance};
 use crate::capture::follow::{Follower, Unread};
 use crate::capture::keeper::Keeper;
 use crate::capture::pair::Side;
-use crate::playback::wire::{self, Head};
 
 /// The end of what a server says when it is ready and no transaction is open.
 const READY: &[u8] = b"Z\0\0\0\x05I";
@@ -397,7 +397,7 @@ fn ends_exchange(payload: &[u8]) -> bool {
 /// Whether a client's packet begins its connection, where what came before it was not seen: what
 /// it says first, with a version or a request in the place of a kind.
 pub fn is_startup(payload: &[u8]) -> bool {
-    let length = wire::number(payload).and_then(|length| usize::try_from(length).ok());
-    let code = payload.get(4..).and_then(wire::number);
+    let length = messages::number(payload).and_then(|length| usize::try_from(length).ok());
+    let code = payload.get(4..).and_then(messages::number);
     length == Some(payload.len()) && code.is_some_and(|code| code >> 16 == 3 || code >> 16 == 1234)
 }

@@ -7,14 +7,14 @@
 use std::collections::HashMap;
 
 use ahash::RandomState;
+use seatrial_pgwire::answer::Tag;
+use seatrial_pgwire::messages;
 use seatrial_sqltext::lexer::class::Class;
 use seatrial_sqltext::statements::deallocated;
 use seatrial_trace::captured::Protocol;
 
 use super::types;
-use crate::playback::answer::Tag;
 use crate::playback::item::Item;
-use crate::playback::wire;
 
 /// Names that a session keeps; more than the caches of clients hold (pgjdbc 256, Rails 1,000).
 pub const NAMES_MAX: usize = 1_024;
@@ -136,11 +136,11 @@ impl Prepared {
 
     fn close(&mut self, name: &[u8], out: &mut Vec<u8>) {
         self.known.remove(name);
-        wire::close_statement(out, name);
+        messages::close_statement(out, name);
     }
 }
 
 fn parse(item: &Item, out: &mut Vec<u8>) {
     let types = types::types(&item.sql, &item.parameters);
-    wire::parse(out, &item.prepared, &item.sql, &types);
+    messages::parse(out, &item.prepared, &item.sql, &types);
 }

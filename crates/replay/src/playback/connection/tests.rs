@@ -12,7 +12,7 @@ use super::*;
 /// A message of a server.
 fn from_server(kind: u8, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    wire::message(&mut bytes, kind, |out| out.extend_from_slice(body));
+    messages::message(&mut bytes, kind, |out| out.extend_from_slice(body));
     bytes
 }
 

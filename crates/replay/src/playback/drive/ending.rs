@@ -1,10 +1,10 @@
 //! What is open at the end, and what came of all.
 
 use rustix::event::epoll::Event;
+use seatrial_pgwire::link::Link;
 
 use super::PlaybackError;
 use super::ids::Mapping;
-use super::link::Link;
 use super::run::{CANCEL, Run};
 use super::usage;
 use crate::playback::ids::told::Ids;

@@ -7,13 +7,13 @@
 use std::sync::{Arc, Mutex};
 
 use seatrial_gauge::lock;
+use seatrial_pgwire::answer::Answer;
 
 use super::PlaybackError;
 use super::player::{Queued, Wait};
 use super::run::Run;
 use crate::catalog::Catalog;
 use crate::ids::plan::Plan;
-use crate::playback::answer::Answer;
 use crate::playback::ids::Mode;
 use crate::playback::ids::bound::{Binder, Counted};
 use crate::playback::ids::now::{Missing, Now};

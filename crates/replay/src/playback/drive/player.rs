@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
+use seatrial_pgwire::answer::Answer;
+use seatrial_pgwire::link::Link;
 use seatrial_sqltext::lexer::class::Class;
 
-use super::link::Link;
-use crate::playback::answer::Answer;
 use crate::playback::connection::Connection;
 use crate::playback::feed::Fed;
 use crate::playback::order::Place;

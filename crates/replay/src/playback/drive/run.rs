@@ -16,10 +16,10 @@ use rustix::time::{
     timerfd_settime,
 };
 use seatrial_gauge::Clock;
+use seatrial_pgwire::link::Address;
 use seatrial_trace::TraceReader;
 
 use super::ids::Mapping;
-use super::link::Address;
 use super::player::{Ended, Player, Wait};
 use super::sessions::Probe;
 use super::stuck::Asking;

@@ -9,11 +9,11 @@ use std::cmp::Reverse;
 use std::io;
 
 use rustix::event::epoll::EventFlags;
+use seatrial_pgwire::answer::ServerError;
+use seatrial_pgwire::link::Link;
 
-use super::link::Link;
 use super::player::{Peer, Stage, Wait};
 use super::run::{PROBE, Run};
-use crate::playback::answer::ServerError;
 use crate::playback::connection::{Connection, Said};
 use crate::playback::item::Skipped;
 use crate::playback::played::End;

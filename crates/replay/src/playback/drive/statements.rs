@@ -1,12 +1,12 @@
 //! Statements are read, sent and answered.
 
 use rustix::event::epoll::EventFlags;
+use seatrial_pgwire::answer::Answer;
 use seatrial_trace::captured::SessionId;
 
 use super::PlaybackError;
 use super::player::{Ended, Peer, Queued, Release, Stage, Wait};
 use super::run::Run;
-use crate::playback::answer::Answer;
 use crate::playback::connection::{Said, Sending};
 use crate::playback::feed::{Fed, REUSED_BYTES_MAX};
 use crate::playback::ids::now::Now;

@@ -9,10 +9,10 @@
 //! wait.
 
 use rustix::event::epoll::EventFlags;
+use seatrial_pgwire::link::Link;
 use seatrial_trace::captured::SessionId;
 
 use super::PlaybackError;
-use super::link::Link;
 use super::player::{Pass, Release, Wait};
 use super::run::{Run, WATCHER};
 use crate::playback::locks::{ASKED_MAX, Blocked, Heard, Patience, Watcher};

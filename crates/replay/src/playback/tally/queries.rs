@@ -8,11 +8,11 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use seatrial_pgwire::answer::Answer;
 use seatrial_sqltext::lexer::class::Class;
 
 use super::coarse::Coarse;
 use super::{Times, Verdict};
-use crate::playback::answer::Answer;
 use crate::playback::divergence::Expectation;
 use crate::playback::item::Item;
 use crate::playback::played::Query;

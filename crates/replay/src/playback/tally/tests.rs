@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use seatrial_gauge::Histogram;
+use seatrial_pgwire::answer::{ServerError, Tag, TransactionStatus};
 use seatrial_sqltext::lexer;
 use seatrial_trace::captured::{Protocol, SessionId};
 
 use super::*;
-use crate::playback::answer::{ServerError, Tag, TransactionStatus};
 use crate::playback::item::Danger;
 
 const SETTINGS: TallySettings = TallySettings {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
+use seatrial_pgwire::messages;
 use seatrial_trace::captured::Returned;
 
 use super::super::*;
 use crate::capture::keeper::{Batch, Entry, Figures, NULL, Shared};
-use crate::playback::wire;
 
 /// Who says what.
 #[derive(Clone, Debug)]
@@ -35,13 +35,13 @@ pub struct Outcome {
 
 pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    wire::message(&mut out, kind, |out| out.extend_from_slice(body));
+    messages::message(&mut out, kind, |out| out.extend_from_slice(body));
     out
 }
 
 pub fn hello(parameters: &[(&str, &str)]) -> Vec<u8> {
     let mut out = Vec::new();
-    wire::startup(&mut out, parameters);
+    messages::startup(&mut out, parameters);
     out
 }
 
@@ -63,7 +63,7 @@ pub fn error(sqlstate: &str) -> Vec<u8> {
 
 pub fn parse(name: &str, sql: &str, types: &[u32]) -> Vec<u8> {
     let mut out = Vec::new();
-    wire::parse(&mut out, name.as_bytes(), sql.as_bytes(), types);
+    messages::parse(&mut out, name.as_bytes(), sql.as_bytes(), types);
     out
 }
 

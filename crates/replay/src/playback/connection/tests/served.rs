@@ -4,10 +4,10 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
+use seatrial_pgwire::null_server::{Address, NullServer};
 use tempfile::TempDir;
 
 use super::*;
-use crate::null_server::{Address, NullServer};
 
 /// A connection and its socket.
 struct Client {

@@ -70,16 +70,16 @@ pub fn column(row: &[u8], column: u32) -> Option<&[u8]> {
 
 /// What an `ErrorResponse` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ErrorResponse {
     /// Code and sentence.
     pub error: ServerError,
     /// Whether the connection ends with it.
     pub is_fatal: bool,
 }
 
-impl Told {
+impl ErrorResponse {
     /// Reads the fields; of a message that was cut, those that are there.
-    pub fn of(mut body: &[u8]) -> Told {
+    pub fn of(mut body: &[u8]) -> ErrorResponse {
         let (mut severity, mut sqlstate, mut message) = (&b""[..], *b"XX000", &b""[..]);
         while let Some((&field, rest)) = body.split_first().filter(|(field, _)| **field != 0) {
             let (value, rest) = text(rest);
@@ -95,7 +95,7 @@ impl Told {
         }
         let message = String::from_utf8_lossy(message).into_owned();
         let is_fatal = matches!(severity, b"FATAL" | b"PANIC");
-        Told { error: ServerError { sqlstate, message }, is_fatal }
+        ErrorResponse { error: ServerError { sqlstate, message }, is_fatal }
     }
 }
 
@@ -278,12 +278,12 @@ mod tests {
 
     #[test]
     fn an_error_is_read_as_far_as_it_goes() {
-        let told = Told::of(b"SFATAL\0C57P01\0Mat once\0\0");
+        let told = ErrorResponse::of(b"SFATAL\0C57P01\0Mat once\0\0");
         assert_eq!((&told.error.sqlstate, &*told.error.message), (b"57P01", "at once"));
         assert!(told.is_fatal);
-        let told = Told::of(b"SFATAL\0VERROR\0C123\0M\xffx");
+        let told = ErrorResponse::of(b"SFATAL\0VERROR\0C123\0M\xffx");
         assert_eq!((&told.error.sqlstate, &*told.error.message), (b"XX000", "\u{fffd}x"));
         assert!(!told.is_fatal);
-        assert_eq!(Told::of(b"").error.message, "");
+        assert_eq!(ErrorResponse::of(b"").error.message, "");
     }
 }

@@ -1,4 +1,4 @@
-//! A socket to the server, and what is on its way through it.
+//! A server's address, a socket to it, and what is on its way through it.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -9,7 +9,24 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::playback::spec::ServerSpec;
+use serde::Deserialize;
+
+/// Which server, and who comes in.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSpec {
+    /// A folder with a socket in it, or a host's name or address.
+    pub host: String,
+    /// The port, or the number in the socket's name.
+    pub port: u16,
+    /// The database.
+    pub database: String,
+    /// The role.
+    pub user: String,
+    /// The password; None where there is none.
+    #[serde(default)]
+    pub password: Option<String>,
+}
 
 /// Where the server listens.
 #[derive(Clone, Debug)]
@@ -39,7 +56,7 @@ impl Address {
 
 /// Whether a connection is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Connected {
+pub enum Connected {
     /// It is, and takes bytes.
     Yes,
     /// It will be, or fail, when the socket becomes writable.
@@ -198,7 +215,11 @@ impl AsFd for Link {
 }
 
 /// Begins to connect a socket that never waits.
-pub(crate) fn connect(socket: &OwnedFd, address: &Address) -> io::Result<Connected> {
+///
+/// # Errors
+///
+/// When there is no server, or the system refuses.
+pub fn connect(socket: &OwnedFd, address: &Address) -> io::Result<Connected> {
     let connected = match address {
         Address::Unix(path) => net::connect(socket, path),
         Address::Tcp(at) => {
@@ -216,7 +237,11 @@ pub(crate) fn connect(socket: &OwnedFd, address: &Address) -> io::Result<Connect
 }
 
 /// Sends as much as the socket takes: how much that was.
-pub(crate) fn write(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+///
+/// # Errors
+///
+/// When the connection is gone.
+pub fn write(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {
         match net::send(socket, &bytes[sent..], net::SendFlags::NOSIGNAL) {

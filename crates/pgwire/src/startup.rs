@@ -16,13 +16,13 @@
 //! Support"; `pg_any_to_server` in its source). So the database that is played to is to have the
 //! encoding of the one that was captured; where it has another, letters beyond ASCII end in the
 //! error 22021, or in other letters. A captured `SET client_encoding` is sent like any statement
-//! and undone before the next one ([`super::connection`]).
+//! and undone before the next one.
 
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 
 use super::answer::ServerError;
-use super::wire::{self, Head};
+use super::messages::{self, Head};
 
 /// The encoding under which a server converts nothing.
 pub const NO_CONVERSION: &str = "SQL_ASCII";
@@ -63,7 +63,7 @@ impl Login<'_> {
             parameters.push(("default_transaction_read_only", "on"));
         }
         parameters.extend(self.options.map(|options| ("options", options)));
-        wire::startup(out, &parameters);
+        messages::startup(out, &parameters);
     }
 }
 
@@ -115,21 +115,21 @@ impl Startup {
     /// When there is no password to answer with, when the server asks for what is not known here,
     /// or when it does not know the password itself.
     pub fn take_in(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), ServerError> {
-        let asked = wire::number(body).unwrap_or(-1);
+        let asked = messages::number(body).unwrap_or(-1);
         let data = body.get(4..).unwrap_or_default();
         match asked {
             0 => return self.let_in(),
-            3 => wire::password(out, self.password()?.as_bytes()),
+            3 => messages::password(out, self.password()?.as_bytes()),
             5 => {
                 let salt = data.first_chunk().copied().ok_or_else(|| unknown(asked))?;
                 let hash = md5_hash(self.user.as_bytes(), self.password()?.as_bytes(), salt);
-                wire::password(out, hash.as_bytes());
+                messages::password(out, hash.as_bytes());
             }
             10 => self.begin_scram(data, out)?,
             11 => {
                 let Proof::Scram(scram) = &mut self.proof else { return Err(unknown(asked)) };
                 scram.update(data).map_err(|why| unproved(&why))?;
-                wire::sasl_next(out, scram.message());
+                messages::sasl_next(out, scram.message());
             }
             12 => {
                 let Proof::Scram(scram) = &mut self.proof else { return Err(unknown(asked)) };
@@ -148,7 +148,7 @@ impl Startup {
         }
         let password = self.password()?.as_bytes();
         let scram = ScramSha256::new(password, ChannelBinding::unsupported());
-        wire::sasl_first(out, SCRAM_SHA_256, scram.message());
+        messages::sasl_first(out, SCRAM_SHA_256, scram.message());
         self.proof = Proof::Scram(Box::new(scram));
         Ok(())
     }

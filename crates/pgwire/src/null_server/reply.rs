@@ -1,7 +1,7 @@
 //! Messages of the server, as PostgreSQL's manual has them: "Frontend/Backend Protocol", "Message
 //! Formats".
 
-pub use crate::playback::wire::message;
+pub use crate::messages::message;
 
 /// Type of all columns: int4.
 const COLUMN_TYPE: i32 = 23;

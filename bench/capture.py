@@ -221,7 +221,7 @@ class Bench:
         listen = self._folder / ".s.PGSQL.6433"
         listen.unlink(missing_ok=True)
         ends = (str(listen), f"{host}/.s.PGSQL.{port}") if socket else (TCP_ANY, f"{host}:{port}")
-        self._forwarder = self._forwarder or build_example(FORWARDER)
+        self._forwarder = self._forwarder or build_example("replay", FORWARDER)
         command = [str(self._forwarder), *ends]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forwarder:
             assert forwarder.stdout is not None

@@ -9,13 +9,13 @@ from pathlib import Path
 from results_page import ROOT
 
 
-def build_example(name: str) -> Path:
-    """Build an example of the crate `replay`; return where it lies.
+def build_example(crate: str, name: str) -> Path:
+    """Build an example of a crate; return where it lies.
 
     Raises:
         CalledProcessError: When it does not build.
     """
-    what = ("--package=seatrial-replay", f"--example={name}")
+    what = (f"--package=seatrial-{crate}", f"--example={name}")
     subprocess.run(["cargo", "build", "--release", "--quiet", *what], cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return target / "release" / "examples" / name

@@ -5,7 +5,7 @@
     bench/read.py --quick          one round of small logs, printed and not written: does it run?
 
 The three logs hold the same statements (bench/server_log.py). In each round every reader reads
-once, in an order drawn afresh. Reading by itself is crates/replay/examples/read_log.rs, which keeps
+once, in an order drawn afresh. Reading by itself is crates/ingest/examples/read_log.rs, which keeps
 nothing; else a bare Python calls the native module as the command does, from log to trace. What
 either takes to start and end is measured in the same round on a log of a few lines, and subtracted.
 MB/s of one core are bytes over processor time; what two cores give over one is real time over real
@@ -228,7 +228,7 @@ def measure(options: argparse.Namespace) -> Measured:
     cache.mkdir(exist_ok=True)
     rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory(dir=cache) as folder:
-        bench = Bench(Path(folder), build_example(EXAMPLE), options.statements)
+        bench = Bench(Path(folder), build_example("ingest", EXAMPLE), options.statements)
         readers = bench.readers()
         spent: dict[tuple[str, str], list[Spent]] = {pair: [] for pair in readers}
         loads = []

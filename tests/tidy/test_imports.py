@@ -84,6 +84,7 @@ CRATES_MAY_USE = {
     "seatrial-sqltext": set[str](),
     "seatrial-pgwire": {"seatrial-sqltext"},
     "seatrial-trace": {"seatrial-gauge", "seatrial-sqltext"},
+    "seatrial-ingest": {"seatrial-gauge", "seatrial-sqltext", "seatrial-trace"},
     "seatrial-replay": {
         "seatrial-gauge",
         "seatrial-pgwire",

@@ -4,10 +4,10 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use seatrial_gauge::Cause;
-use seatrial_replay::pgbench_log::quiet::LogStall;
-use seatrial_replay::pgbench_log::spec::LogSpec;
-use seatrial_replay::pgbench_log::tally::{Exact, KindTotals};
-use seatrial_replay::pgbench_log::{self, LogError, LogSample};
+use seatrial_ingest::pgbench_log::quiet::LogStall;
+use seatrial_ingest::pgbench_log::spec::LogSpec;
+use seatrial_ingest::pgbench_log::tally::{Exact, KindTotals};
+use seatrial_ingest::pgbench_log::{self, LogError, LogSample};
 
 use crate::running::os_error;
 use crate::sample::{outcome_dict, seconds, timeline_dict};

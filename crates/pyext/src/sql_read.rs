@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use seatrial_ingest::intake::spec::IntakeSpec;
+use seatrial_ingest::intake::{Intake, IntakeError};
 use seatrial_trace::explained::{Explained, Fault};
-
-use seatrial_replay::intake::spec::IntakeSpec;
-use seatrial_replay::intake::{Intake, IntakeError};
 
 /// Logs that are being read in background threads.
 #[pyclass(frozen, name = "SqlReading")]

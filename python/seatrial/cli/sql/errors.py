@@ -10,7 +10,7 @@ from seatrial.errors import SeatrialError, SpaceError, UsageError
 
 @contextmanager
 def native_errors() -> Iterator[None]:
-    """Turn the exceptions of ``_core`` into ours (crates/replay/src/intake/told.rs).
+    """Turn the exceptions of ``_core`` into ours (crates/ingest/src/intake/explained.rs).
 
     Raises:
         SeatrialError: for a defect of ours.

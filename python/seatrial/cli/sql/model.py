@@ -86,7 +86,7 @@ class LogFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Split(msgspec.Struct, frozen=True, kw_only=True):
-    """How a log without sessions was split into streams (crates/replay/src/streams.rs).
+    """How a log without sessions was split into streams (crates/ingest/src/streams.rs).
 
     Attributes:
         streams: Those that got a statement.

@@ -51,7 +51,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     system_identifier: int | None = None
 
     def as_json(self) -> str:
-        """Return it as the reader takes it (crates/replay/src/intake/spec.rs)."""
+        """Return it as the reader takes it (crates/ingest/src/intake/spec.rs)."""
         spec = {
             "logs": [str(log) for log in self.logs],
             "output": str(self.output),

@@ -78,8 +78,8 @@ fn the_logs_of_other_tests_are_understood() {
     let mut reader = Reader::new(&Catalog::default());
     let mut count = 0;
     for log in [
-        include_str!("../../../../replay/src/log/tests/fixtures/15-both.json"),
-        include_str!("../../../../replay/src/log/tests/fixtures/18-both.json"),
+        include_str!("../../../../ingest/src/log/tests/fixtures/15-both.json"),
+        include_str!("../../../../ingest/src/log/tests/fixtures/18-both.json"),
     ] {
         let mut names = SessionNames::default();
         for record in log.lines() {

@@ -8,9 +8,8 @@ use std::convert::Infallible;
 use std::env;
 use std::error::Error;
 
+use seatrial_ingest::log::{Format, Wanted, read};
 use seatrial_trace::captured::{Session, SessionId, Sink, Statement};
-
-use seatrial_replay::log::{Format, Wanted, read};
 
 /// Counts, so that nothing of the reading can be left out.
 #[derive(Debug, Default)]

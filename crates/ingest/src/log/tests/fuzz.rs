@@ -2,7 +2,7 @@
 //! for, and blocks make no difference.
 //!
 //! ```text
-//! SEATRIAL_FUZZ_CASES=10000000 cargo test --release -p seatrial-replay fuzz
+//! SEATRIAL_FUZZ_CASES=10000000 cargo test --release -p seatrial-ingest fuzz
 //! ```
 //!
 //! Each case has a seed of its own, which a failure names; `SEATRIAL_FUZZ_SEED` begins with it.

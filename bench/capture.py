@@ -7,7 +7,7 @@
 The worst case: server, proxy and pgbench share the processors, 8 clients are always at work, and
 nothing waits for a disk. In each round pgbench does each load once straight, once again straight
 (its ratio to itself tells the noise), once through the proxy, and once through
-crates/replay/examples/forward.rs, which passes on and records nothing: what the way costs by
+crates/capture/examples/forward.rs, which passes on and records nothing: what the way costs by
 itself. The order is drawn afresh; by sockets of the file system and by TCP over the loopback
 interface. A proxy is started for each run and its trace is written to the disk; what it used is the
 kernel's account of it at its end.
@@ -221,7 +221,7 @@ class Bench:
         listen = self._folder / ".s.PGSQL.6433"
         listen.unlink(missing_ok=True)
         ends = (str(listen), f"{host}/.s.PGSQL.{port}") if socket else (TCP_ANY, f"{host}:{port}")
-        self._forwarder = self._forwarder or build_example("replay", FORWARDER)
+        self._forwarder = self._forwarder or build_example("capture", FORWARDER)
         command = [str(self._forwarder), *ends]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forwarder:
             assert forwarder.stdout is not None

@@ -78,6 +78,7 @@ TOP_ROOM = "cli"
 # The way in for notebooks; and what a topic implements, which names types of every room.
 ABOVE_ALL = ("__init__.py", "__main__.py", "topic.py")
 GENERIC_ROOMS = set(MAY_IMPORT) - {TOPICS}
+PLAYED_OR_CAPTURED = {"seatrial-gauge", "seatrial-pgwire", "seatrial-sqltext", "seatrial-trace"}
 CRATES_MAY_USE = {
     "seatrial-gauge": set[str](),
     "seatrial-load": {"seatrial-gauge"},
@@ -85,12 +86,8 @@ CRATES_MAY_USE = {
     "seatrial-pgwire": {"seatrial-sqltext"},
     "seatrial-trace": {"seatrial-gauge", "seatrial-sqltext"},
     "seatrial-ingest": {"seatrial-gauge", "seatrial-sqltext", "seatrial-trace"},
-    "seatrial-replay": {
-        "seatrial-gauge",
-        "seatrial-pgwire",
-        "seatrial-sqltext",
-        "seatrial-trace",
-    },
+    "seatrial-capture": PLAYED_OR_CAPTURED,
+    "seatrial-replay": PLAYED_OR_CAPTURED,
     "seatrial-model": {"seatrial-gauge"},
 }
 TOP_CRATE = "seatrial-pyext"

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use seatrial_capture::spec::CaptureSpec;
+use seatrial_capture::{Capture, CaptureError};
 use seatrial_trace::checkpoint::recover;
 
 use crate::sql_read::{as_json, explained_error};
-use seatrial_replay::capture::spec::CaptureSpec;
-use seatrial_replay::capture::{Capture, CaptureError};
 
 /// A capture at work in background threads.
 #[pyclass(frozen, name = "SqlCapture")]

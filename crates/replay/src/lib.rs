@@ -1,9 +1,7 @@
 //! SQL logs: readers, playback, capture.
 //!
-//! - [`capture`] is a proxy that makes a trace of what clients and a server say to each other.
 //! - [`playback`] sends a trace to a server again.
 
-pub mod capture;
 pub mod ids;
 pub mod playback;
 

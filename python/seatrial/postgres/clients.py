@@ -17,7 +17,7 @@ _ASKED: Final = """
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """A session and where its client is (crates/replay/src/capture/spec.rs).
+    """A session and where its client is (crates/capture/src/spec.rs).
 
     Attributes:
         client: The client's address and port, an IPv6 address in brackets.

@@ -92,7 +92,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     def as_json(
         self, address: str | None, identifier: int | None, clients: Sequence[Client] = ()
     ) -> str:
-        """Return it as the engine takes it (crates/replay/src/capture/spec.rs).
+        """Return it as the engine takes it (crates/capture/src/spec.rs).
 
         Args:
             address: Of the server's addresses the one that answered; None for a folder.

@@ -111,7 +111,7 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
 class PacketsSeen(msgspec.Struct, frozen=True, kw_only=True):
     """What a capture saw of packets, and what they do not tell.
 
-    It is what crates/replay/src/capture/packets/seen.rs tells.
+    It is what crates/capture/src/packets/seen.rs tells.
 
     Attributes:
         packets: Packets of the server's port that were looked at.
@@ -153,7 +153,7 @@ class PacketsSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What a capture on the wire saw beside statements (crates/replay/src/capture/tally.rs).
+    """What a capture on the wire saw beside statements (crates/capture/src/tally.rs).
 
     Attributes:
         connections: Connections that clients made.

@@ -15,7 +15,7 @@ from seatrial.errors import UsageError
 FOOTER_BYTES: Final = 65_536
 """Of the end of a trace, which holds the places, sizes and bounds of all its columns."""
 WIRE: Final = "wire"
-"""Format of what `seatrial sql capture` wrote (crates/replay/src/capture/origin.rs)."""
+"""Format of what `seatrial sql capture` wrote (crates/capture/src/origin.rs)."""
 READING: Final = frozenset({"select", "transaction", "cursor", "prepared", "utility", "empty"})
 """Classes of statements that hardly ever write."""
 

@@ -10,10 +10,10 @@ use super::connections::Connections;
 use super::seen::PacketsSeen;
 use super::segment::Segment;
 use super::*;
-use crate::capture::follow::tests::said::*;
-use crate::capture::keeper::Batch;
-use crate::capture::pair::Side;
-use crate::capture::spec::KnownSession;
+use crate::follow::tests::said::*;
+use crate::keeper::Batch;
+use crate::pair::Side;
+use crate::spec::KnownSession;
 
 const CLIENT: &str = "10.0.0.7:40000";
 const SERVER: &str = "10.0.0.1:5432";

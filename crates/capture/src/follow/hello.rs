@@ -4,7 +4,7 @@
 use seatrial_pgwire::messages;
 
 use super::{Follower, Stage, Unread};
-use crate::capture::keeper::Keeper;
+use crate::keeper::Keeper;
 
 /// What a client may send before it is known: PostgreSQL's `MAX_STARTUP_PACKET_LENGTH`.
 const HELLO_BYTES_MAX: usize = 10_000;

@@ -8,10 +8,10 @@ use seatrial_sqltext::statements::{deallocated, for_each_statement};
 
 use super::keeping::{Done, What};
 use super::{Answer, Follower, Portal, Stage, Unread};
-use crate::capture::keeper::Keeper;
-use crate::capture::request::{Asked, Keeps, Prepared, Request, columns, named, types};
-use crate::capture::returned::{self, Rows};
-use crate::capture::stream::{Message, Reader};
+use crate::keeper::Keeper;
+use crate::request::{Asked, Keeps, Prepared, Request, columns, named, types};
+use crate::returned::{self, Rows};
+use crate::stream::{Message, Reader};
 
 /// What is read of a message that says more than rows.
 const READ_BYTES_MAX: usize = 8 << 10;

@@ -12,9 +12,9 @@ use super::connection::{Books, Connection, is_startup};
 use super::seen::PacketsSeen;
 use super::segment::Segment;
 use super::stream::Held;
-use crate::capture::keeper::{Keeper, Shared};
-use crate::capture::pair::Side;
-use crate::capture::spec::KnownSession;
+use crate::keeper::{Keeper, Shared};
+use crate::pair::Side;
+use crate::spec::KnownSession;
 
 /// Connections that are followed at once.
 pub const CONNECTIONS_MAX: usize = 64 << 10;

@@ -1,9 +1,9 @@
 //! The client's side of a connection.
 
 use super::Follower;
-use crate::capture::keeper::Keeper;
-use crate::capture::request::{Asked, Request};
-use crate::capture::stream::{Message, READ_BYTES_MAX, Reader};
+use crate::keeper::Keeper;
+use crate::request::{Asked, Request};
+use crate::stream::{Message, READ_BYTES_MAX, Reader};
 
 /// What is read of a message that holds a name.
 const NAME_BYTES_MAX: usize = 1 << 10;

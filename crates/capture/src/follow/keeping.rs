@@ -11,9 +11,9 @@ use seatrial_sqltext::statements::{Control, control};
 use seatrial_trace::captured::{Protocol, Returned, SessionId, Skip};
 
 use super::{Answer, Follower};
-use crate::capture::binary;
-use crate::capture::keeper::{Figures, Keeper, NULL};
-use crate::capture::request::{Asked, Bound, Prepared, Request, Text};
+use crate::binary;
+use crate::keeper::{Figures, Keeper, NULL};
+use crate::request::{Asked, Bound, Prepared, Request, Text};
 
 /// Statements of one pipeline that are held.
 const HELD_MAX: usize = 4 << 10;

@@ -16,9 +16,9 @@ use seatrial_trace::captured::Session;
 use super::seen::{PacketsSeen, name};
 use super::segment::Segment;
 use super::stream::{Came, Direction, Held, distance};
-use crate::capture::follow::{Follower, Unread};
-use crate::capture::keeper::Keeper;
-use crate::capture::pair::Side;
+use crate::follow::{Follower, Unread};
+use crate::keeper::Keeper;
+use crate::pair::Side;
 
 /// The end of what a server says when it is ready and no transaction is open.
 const READY: &[u8] = b"Z\0\0\0\x05I";

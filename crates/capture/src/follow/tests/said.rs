@@ -7,7 +7,7 @@ use seatrial_pgwire::messages;
 use seatrial_trace::captured::Returned;
 
 use super::super::*;
-use crate::capture::keeper::{Batch, Entry, Figures, NULL, Shared};
+use crate::keeper::{Batch, Entry, Figures, NULL, Shared};
 
 /// Who says what.
 #[derive(Clone, Debug)]

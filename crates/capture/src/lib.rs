@@ -47,15 +47,15 @@ mod tests;
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
-use seatrial_gauge::lock;
+use seatrial_gauge::Job;
 use seatrial_pgwire::link::Address;
 use seatrial_pgwire::link::ServerSpec;
 use seatrial_trace::explained::{Explained, Fault};
@@ -194,8 +194,6 @@ fn told_of_packets(source: &io::Error) -> (&'static str, &'static str) {
     }
 }
 
-type Ended = Arc<(Mutex<Option<Result<Captured, CaptureError>>>, Condvar)>;
-
 /// What sees what is said, in a thread of its own, until it is woken.
 type Source = Box<dyn FnOnce() -> Result<Tally, CaptureError> + Send>;
 
@@ -205,7 +203,7 @@ pub struct Capture {
     places: Vec<String>,
     wake: Arc<OwnedFd>,
     shared: Arc<Shared>,
-    ended: Ended,
+    job: Job<Result<Captured, CaptureError>>,
 }
 
 /// What both threads are given.
@@ -244,19 +242,13 @@ impl Capture {
         let wake = Arc::new(wake.map_err(refused("an eventfd"))?);
         let keeper = Keeper::new(batches, shared.clone());
         let source = source(&spec, listeners, &wake, keeper, shared.clone())?;
-        let ended = Ended::default();
-        let own_ended = ended.clone();
+        let (job, task) = Job::new();
         let work = Work { spec, places: named, source, recorder, began: Instant::now() };
-        let run = move || {
-            let captured = catch_unwind(AssertUnwindSafe(|| work.run()));
-            // Whoever waits for the result must get one, whatever happens here.
-            let panicked = |_| Err(CaptureError::Defect("the capture panicked".into()));
-            *lock(&own_ended.0) = Some(captured.unwrap_or_else(panicked));
-            own_ended.1.notify_all();
-        };
+        let panicked = || Err(CaptureError::Defect("the capture panicked".into()));
+        let run = move || task.run(|| work.run(), panicked);
         let thread = thread::Builder::new().name("capture".into()).spawn(run);
         thread.map_err(refused("a thread"))?;
-        Ok(Capture { places, wake, shared, ended })
+        Ok(Capture { places, wake, shared, job })
     }
 
     /// Where clients come in, in the order of the specification.
@@ -266,9 +258,7 @@ impl Capture {
 
     /// Waits at most so long; true when it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
-        let ended = lock(&self.ended.0);
-        let waited = self.ended.1.wait_timeout_while(ended, timeout, |result| result.is_none());
-        waited.is_ok_and(|(result, _)| result.is_some())
+        self.job.wait(timeout)
     }
 
     /// Statements so far, those that were left out, and connections that are open.
@@ -295,7 +285,7 @@ impl Capture {
 
     /// Takes the result; `None` while it is at work, and once it was taken.
     pub fn take_result(&self) -> Option<Result<Captured, CaptureError>> {
-        lock(&self.ended.0).take()
+        self.job.take_result()
     }
 }
 

@@ -9,6 +9,7 @@
 pub mod clock;
 pub mod flight;
 pub mod histogram;
+pub mod job;
 pub mod operation;
 pub mod outcome;
 pub mod recorder;
@@ -19,6 +20,7 @@ mod varint;
 pub use clock::{Clock, ClockSource};
 pub use flight::{Flight, FlightView};
 pub use histogram::{Histogram, HistogramError};
+pub use job::{Job, Task};
 pub use operation::Operation;
 pub use outcome::{Accounting, AccountingError, Outcome};
 pub use recorder::{KindTotals, Recorder, RecorderParts, RecorderSettings, lock};

@@ -18,13 +18,12 @@ pub mod spec;
 mod tests;
 pub mod watched;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use seatrial_gauge::lock;
+use seatrial_gauge::Job;
 use seatrial_trace::captured::Sink;
 use seatrial_trace::mask::Mask;
 use seatrial_trace::{Counts, TraceError, TraceWriter};
@@ -66,13 +65,11 @@ pub enum IntakeError {
     Defect(String),
 }
 
-type Ended = Arc<(Mutex<Option<Result<Taken, IntakeError>>>, Condvar)>;
-
 /// Logs that are being read.
 #[derive(Debug)]
 pub struct Intake {
     watch: Arc<Watch>,
-    ended: Ended,
+    job: Job<Result<Taken, IntakeError>>,
 }
 
 impl Intake {
@@ -83,27 +80,19 @@ impl Intake {
     /// When no thread can be started.
     pub fn start(spec: IntakeSpec) -> Result<Intake, IntakeError> {
         let watch = Arc::new(Watch::default());
-        let ended: Ended = Arc::default();
-        let (own_watch, own_ended) = (watch.clone(), ended.clone());
-        let work = move || {
-            let taken = catch_unwind(AssertUnwindSafe(|| take_in(&spec, &own_watch)));
-            // Whoever waits for the result must get one, whatever happens here.
-            let result =
-                taken.unwrap_or_else(|_| Err(IntakeError::Defect("the reader panicked".into())));
-            *lock(&own_ended.0) = Some(result);
-            own_ended.1.notify_all();
-        };
+        let own_watch = watch.clone();
+        let (job, task) = Job::new();
+        let panicked = || Err(IntakeError::Defect("the reader panicked".into()));
+        let work = move || task.run(|| take_in(&spec, &own_watch), panicked);
         let started = thread::Builder::new().name("intake".into()).spawn(work);
         started
             .map_err(|error| IntakeError::Defect(format!("no thread can be started: {error}")))?;
-        Ok(Intake { watch, ended })
+        Ok(Intake { watch, job })
     }
 
     /// Waits at most so long; true when all was read, or it failed.
     pub fn wait(&self, timeout: Duration) -> bool {
-        let ended = lock(&self.ended.0);
-        let waited = self.ended.1.wait_timeout_while(ended, timeout, |result| result.is_none());
-        waited.is_ok_and(|(result, _)| result.is_some())
+        self.job.wait(timeout)
     }
 
     /// Statements so far.
@@ -118,7 +107,7 @@ impl Intake {
 
     /// Takes the result; `None` while it is being read, and once it was taken.
     pub fn take_result(&self) -> Option<Result<Taken, IntakeError>> {
-        lock(&self.ended.0).take()
+        self.job.take_result()
     }
 }
 

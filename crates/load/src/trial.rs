@@ -6,16 +6,15 @@
 
 use std::io;
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use seatrial_gauge::{
-    AccountingError, Clock, Flight, FlightView, Operation, Recorder, RecorderSettings, Timeline,
-    lock,
+    AccountingError, Clock, Flight, FlightView, Job, Operation, Recorder, RecorderSettings,
+    Timeline, lock,
 };
 
 use crate::address::AddressPlan;
@@ -78,14 +77,12 @@ pub enum TrialError {
     Model(String),
 }
 
-type Ended = Arc<(Mutex<Option<Result<Sample, TrialError>>>, Condvar)>;
-
 /// A cell under way.
 #[derive(Debug)]
 pub struct Trial {
     stop: Arc<AtomicBool>,
     live: Arc<Live>,
-    ended: Ended,
+    job: Job<Result<Sample, TrialError>>,
 }
 
 impl Trial {
@@ -98,7 +95,6 @@ impl Trial {
     pub fn start(spec: CellSpec) -> Result<Trial, TrialError> {
         let stop = Arc::new(AtomicBool::new(false));
         let live = Arc::new(Live::default());
-        let ended: Ended = Arc::default();
         let crew = match spec.target.kind {
             TargetKind::Simulated => None,
             _ => {
@@ -108,27 +104,22 @@ impl Trial {
             }
         };
         let (conductor_stop, conductor_live) = (stop.clone(), live.clone());
-        let conductor_ended = ended.clone();
+        let (job, task) = Job::new();
         let conduct = move || {
             defer_signals();
-            let work = AssertUnwindSafe(|| match crew {
+            let work = || match crew {
                 None => sim::measure(&spec, &conductor_stop),
                 Some((crew, report)) => measure(crew, report, &conductor_stop, &conductor_live),
-            });
-            // Whoever waits for the result must get one, whatever happens here.
-            let result = catch_unwind(work).unwrap_or_else(|_| Err(panicked()));
-            *lock(&conductor_ended.0) = Some(result);
-            conductor_ended.1.notify_all();
+            };
+            task.run(work, || Err(panicked()));
         };
         thread::Builder::new().name("conductor".into()).spawn(conduct).map_err(thread_failed)?;
-        Ok(Trial { stop, live, ended })
+        Ok(Trial { stop, live, job })
     }
 
     /// Waits at most so long; true when the cell has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
-        let ended = lock(&self.ended.0);
-        let waited = self.ended.1.wait_timeout_while(ended, timeout, |result| result.is_none());
-        waited.is_ok_and(|(result, _)| result.is_some())
+        self.job.wait(timeout)
     }
 
     /// Asks the workers to end; what was measured is kept.
@@ -143,7 +134,7 @@ impl Trial {
 
     /// Takes the result; `None` while the cell is under way or once it was taken.
     pub fn take_result(&self) -> Option<Result<Sample, TrialError>> {
-        lock(&self.ended.0).take()
+        self.job.take_result()
     }
 }
 

@@ -27,15 +27,14 @@ pub mod stuck;
 pub mod usage;
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
-use seatrial_gauge::lock;
+use seatrial_gauge::Job;
 use seatrial_trace::TraceError;
 
 use super::ids::Mode;
@@ -126,14 +125,12 @@ impl Watch {
     }
 }
 
-type Ended = Arc<(Mutex<Option<Result<Played, PlaybackError>>>, Condvar)>;
-
 /// A trace that is being played.
 #[derive(Debug)]
 pub struct Playback {
     watch: Arc<Watch>,
     wake: Arc<OwnedFd>,
-    ended: Ended,
+    job: Job<Result<Played, PlaybackError>>,
 }
 
 impl Playback {
@@ -148,26 +145,18 @@ impl Playback {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = Arc::new(wake.map_err(io::Error::from).map_err(system("an eventfd"))?);
         let watch = Arc::new(Watch::default());
-        let ended: Ended = Arc::default();
-        let (own_watch, own_wake, own_ended) = (watch.clone(), wake.clone(), ended.clone());
-        let work = move || {
-            let played = catch_unwind(AssertUnwindSafe(|| play(spec, own_watch, own_wake)));
-            // Whoever waits for the result must get one, whatever happens here.
-            let result = played
-                .unwrap_or_else(|_| Err(PlaybackError::Defect("the playback panicked".into())));
-            *lock(&own_ended.0) = Some(result);
-            own_ended.1.notify_all();
-        };
+        let (own_watch, own_wake) = (watch.clone(), wake.clone());
+        let (job, task) = Job::new();
+        let panicked = || Err(PlaybackError::Defect("the playback panicked".into()));
+        let work = move || task.run(|| play(spec, own_watch, own_wake), panicked);
         let started = thread::Builder::new().name("playback".into()).spawn(work);
         started.map_err(system("a thread"))?;
-        Ok(Playback { watch, wake, ended })
+        Ok(Playback { watch, wake, job })
     }
 
     /// Waits at most so long; true when it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
-        let ended = lock(&self.ended.0);
-        let waited = self.ended.1.wait_timeout_while(ended, timeout, |result| result.is_none());
-        waited.is_ok_and(|(result, _)| result.is_some())
+        self.job.wait(timeout)
     }
 
     /// How far it is.
@@ -193,7 +182,7 @@ impl Playback {
 
     /// Takes the result; `None` while it runs, and once it was taken.
     pub fn take_result(&self) -> Option<Result<Played, PlaybackError>> {
-        lock(&self.ended.0).take()
+        self.job.take_result()
     }
 }
 

@@ -25,6 +25,7 @@
 //! | [`token`] | the tokens of a text |
 //! | [`form`] | a text taken apart and put together |
 //! | [`normal`] | the text of a fingerprint |
+//! | [`verb`] | the word that a statement begins with |
 //! | [`class`] | what kind of statement it is, and how many there are |
 
 pub mod class;
@@ -36,6 +37,7 @@ pub(crate) mod sql_like;
 #[cfg(test)]
 mod tests;
 pub mod token;
+pub mod verb;
 
 use class::Class;
 use form::Parts;
@@ -77,4 +79,12 @@ pub fn fingerprint(sql: &[u8]) -> (Fingerprint, Vec<&[u8]>) {
 pub fn significant(text: &[u8]) -> Vec<Token<'_>> {
     let is_silent = |kind| matches!(kind, Kind::Space | Kind::Comment | Kind::CommentGap);
     Tokens::of(text).filter(|token| !is_silent(token.kind)).collect()
+}
+
+/// The tokens that mean something to the server itself: no hints either.
+#[inline]
+pub fn commands(text: &[u8]) -> impl Iterator<Item = Token<'_>> {
+    let is_silent =
+        |kind| matches!(kind, Kind::Space | Kind::Comment | Kind::CommentGap | Kind::Hint);
+    Tokens::of(text).filter(move |token| !is_silent(token.kind))
 }

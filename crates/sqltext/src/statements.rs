@@ -3,75 +3,63 @@
 //! Where a statement ends follows psql (`psqlscan.l`): at a semicolon outside of quotes, comments
 //! and brackets, and of the body of a function that begins with BEGIN ATOMIC.
 
+use crate::lexer::commands;
 use crate::lexer::name::name;
 use crate::lexer::token::{Kind, Token, Tokens};
+use crate::lexer::verb::Verb;
 
-/// Words that statements begin with.
-const COMMANDS: [&str; 36] = [
-    "SELECT",
-    "INSERT",
-    "UPDATE",
-    "DELETE",
-    "MERGE",
-    "WITH",
-    "BEGIN",
-    "START",
-    "COMMIT",
-    "ROLLBACK",
-    "SAVEPOINT",
-    "SET",
-    "RESET",
-    "CREATE",
-    "ALTER",
-    "DROP",
-    "TRUNCATE",
-    "COPY",
-    "PREPARE",
-    "EXECUTE",
-    "VACUUM",
-    "ANALYZE",
-    "EXPLAIN",
-    "GRANT",
-    "REVOKE",
-    "CALL",
-    "DO",
-    "VALUES",
-    "LOCK",
-    "COMMENT",
-    "DECLARE",
-    "FETCH",
-    "CLOSE",
-    "SHOW",
-    "TABLE",
-    "DISCARD",
+/// Words by which a text is taken for SQL. Others begin what is no SQL as well: `end`, `move`,
+/// `load` ...
+const BEGINNINGS: [Verb; 36] = [
+    Verb::Select,
+    Verb::Insert,
+    Verb::Update,
+    Verb::Delete,
+    Verb::Merge,
+    Verb::With,
+    Verb::Begin,
+    Verb::Start,
+    Verb::Commit,
+    Verb::Rollback,
+    Verb::Savepoint,
+    Verb::Set,
+    Verb::Reset,
+    Verb::Create,
+    Verb::Alter,
+    Verb::Drop,
+    Verb::Truncate,
+    Verb::Copy,
+    Verb::Prepare,
+    Verb::Execute,
+    Verb::Vacuum,
+    Verb::Analyze,
+    Verb::Explain,
+    Verb::Grant,
+    Verb::Revoke,
+    Verb::Call,
+    Verb::Do,
+    Verb::Values,
+    Verb::Lock,
+    Verb::Comment,
+    Verb::Declare,
+    Verb::Fetch,
+    Verb::Close,
+    Verb::Show,
+    Verb::Table,
+    Verb::Discard,
 ];
-
-/// Whether a token means something to the server.
-#[inline]
-fn is_significant(kind: Kind) -> bool {
-    !matches!(kind, Kind::Space | Kind::Comment | Kind::Hint)
-}
-
-/// The tokens that mean something to the server.
-#[inline]
-fn significant(sql: &[u8]) -> impl Iterator<Item = Token<'_>> {
-    Tokens::of(sql).filter(|token| is_significant(token.kind))
-}
 
 /// Whether there is anything but blanks, comments and semicolons.
 pub fn is_something(sql: &[u8]) -> bool {
-    significant(sql).any(|token| !token.is_sign(";"))
-}
-
-/// The first token that means something.
-pub fn first_word(sql: &[u8]) -> Option<Token<'_>> {
-    significant(sql).next()
+    commands(sql).any(|token| !token.is_sign(";"))
 }
 
 /// Whether a text begins with a word that a statement begins with, or a bracket.
 pub fn begins_statement(sql: &[u8]) -> bool {
-    let first = first_word(sql);
-    first.is_some_and(|token| token.is_sign("(") || token.is_one_of(&COMMANDS))
+    let begins = |verb| BEGINNINGS.contains(&verb);
+    commands(sql)
+        .next()
+        .is_some_and(|token| token.is_sign("(") || Verb::of(&token).is_some_and(begins))
 }
 
 /// Follows a statement to its end.
@@ -170,17 +158,15 @@ pub fn control(sql: &[u8]) -> Control {
 
 fn control_of_words(sql: &[u8]) -> Control {
     const PLAIN_END: Control = Control::End { is_chained: false };
-    let mut words = significant(sql).take_while(|token| token.kind == Kind::Word);
-    let Some(first) = words.next() else { return Control::None };
+    let mut words = commands(sql).take_while(|token| token.kind == Kind::Word);
+    let Some(verb) = words.next().and_then(|first| Verb::of(&first)) else { return Control::None };
     let mut second_is = |word: &str| words.next().is_some_and(|second| second.is_word(word));
-    if first.is_word("BEGIN") || (first.is_word("START") && second_is("TRANSACTION")) {
-        return Control::Begin;
-    }
-    if first.is_word("PREPARE") {
-        return if second_is("TRANSACTION") { PLAIN_END } else { Control::None };
-    }
-    if !first.is_one_of(&["COMMIT", "END", "ROLLBACK", "ABORT"]) {
-        return Control::None;
+    match verb {
+        Verb::Begin => return Control::Begin,
+        Verb::Start if second_is("TRANSACTION") => return Control::Begin,
+        Verb::Prepare if second_is("TRANSACTION") => return PLAIN_END,
+        Verb::Commit | Verb::End | Verb::Rollback | Verb::Abort => {}
+        _ => return Control::None,
     }
     let (mut is_chained, mut is_no) = (false, false);
     for word in words {
@@ -202,7 +188,7 @@ pub fn is_copy_in(sql: &[u8]) -> bool {
 }
 
 fn is_copy_in_words(sql: &[u8]) -> bool {
-    let mut tokens = significant(sql);
+    let mut tokens = commands(sql);
     if !tokens.next().is_some_and(|token| token.is_word("COPY")) {
         return false;
     }
@@ -222,7 +208,7 @@ fn is_copy_in_words(sql: &[u8]) -> bool {
 
 /// The name in a DEALLOCATE; None for ALL and for what is no DEALLOCATE.
 pub fn deallocated(sql: &[u8]) -> Option<Vec<u8>> {
-    let mut tokens = significant(sql);
+    let mut tokens = commands(sql);
     tokens.next().filter(|first| first.is_word("deallocate"))?;
     let mut last = tokens.next()?;
     // PREPARE is a word that may be left out, and a name as well.

@@ -8,33 +8,51 @@ use std::collections::HashSet;
 use crate::lexer::name::name;
 use crate::lexer::significant;
 use crate::lexer::token::{Kind, Token};
+use crate::lexer::verb::Verb;
 
 /// Statements that read, or write where [`written`] sees it.
-const UNDERSTOOD: [&str; 12] = [
-    "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "VALUES", "TABLE", "COPY", "EXPLAIN",
-    "LOCK", "TRUNCATE",
+const UNDERSTOOD: [Verb; 12] = [
+    Verb::Select,
+    Verb::Insert,
+    Verb::Update,
+    Verb::Delete,
+    Verb::Merge,
+    Verb::With,
+    Verb::Values,
+    Verb::Table,
+    Verb::Copy,
+    Verb::Explain,
+    Verb::Lock,
+    Verb::Truncate,
 ];
 
 /// Statements that touch no table, or the rows of a cursor that was counted when it was declared.
-const HARMLESS: [&str; 13] = [
-    "BEGIN",
-    "START",
-    "COMMIT",
-    "END",
-    "ROLLBACK",
-    "ABORT",
-    "SAVEPOINT",
-    "RELEASE",
-    "SHOW",
-    "FETCH",
-    "MOVE",
-    "CLOSE",
-    "NOTIFY",
+const HARMLESS: [Verb; 13] = [
+    Verb::Begin,
+    Verb::Start,
+    Verb::Commit,
+    Verb::End,
+    Verb::Rollback,
+    Verb::Abort,
+    Verb::Savepoint,
+    Verb::Release,
+    Verb::Show,
+    Verb::Fetch,
+    Verb::Move,
+    Verb::Close,
+    Verb::Notify,
 ];
 
 /// Statements that make or change what is a session's own.
-const OF_THE_SESSION: [&str; 7] =
-    ["SET", "RESET", "DEALLOCATE", "LISTEN", "UNLISTEN", "DISCARD", "LOAD"];
+const OF_THE_SESSION: [Verb; 7] = [
+    Verb::Set,
+    Verb::Reset,
+    Verb::Deallocate,
+    Verb::Listen,
+    Verb::Unlisten,
+    Verb::Discard,
+    Verb::Load,
+];
 
 /// What functions that do so begin with.
 const FUNCTIONS_OF_THE_SESSION: [&str; 3] = ["pg_advisory_", "pg_try_advisory_", "set_config"];
@@ -90,13 +108,13 @@ fn touched(tokens: &[Token<'_>]) -> Touched {
     if begins(tokens, &UNDERSTOOD) {
         touched.writes = written(tokens);
         touched.everything = makes_table(tokens);
-    } else if begins(tokens, &["DECLARE", "CREATE"]) && is_own(tokens) {
+    } else if begins(tokens, &[Verb::Declare, Verb::Create]) && is_own(tokens) {
         touched.is_pinned = true;
-    } else if begins(tokens, &["DECLARE"]) || ends_with_transaction(tokens) {
+    } else if begins(tokens, &[Verb::Declare]) || ends_with_transaction(tokens) {
         // What it declares or sets ends with the transaction that it is in.
     } else if begins(tokens, &OF_THE_SESSION) {
         touched.is_pinned = true;
-    } else if begins(tokens, &["PREPARE", "EXECUTE"]) {
+    } else if begins(tokens, &[Verb::Prepare, Verb::Execute]) {
         (touched.is_pinned, touched.everything) = (true, true);
     } else if !begins(tokens, &HARMLESS) || second(tokens, &["PREPARED"]) {
         touched.everything = !touched.reads.is_empty();
@@ -163,7 +181,7 @@ fn changes_next(tokens: &[Token<'_>], place: usize) -> bool {
 /// `SELECT ... INTO name` makes a table.
 fn makes_table(tokens: &[Token<'_>]) -> bool {
     let pairs = tokens.windows(2);
-    begins(tokens, &["SELECT", "WITH"])
+    begins(tokens, &[Verb::Select, Verb::With])
         && pairs
             .into_iter()
             .any(|two| two[1].is_one_of(&["INTO"]) && !two[0].is_one_of(&["INSERT", "MERGE"]))
@@ -179,7 +197,7 @@ fn locks_rows(tokens: &[Token<'_>]) -> bool {
 
 /// A temporary object, or a cursor WITH HOLD.
 fn is_own(tokens: &[Token<'_>]) -> bool {
-    if begins(tokens, &["DECLARE"]) {
+    if begins(tokens, &[Verb::Declare]) {
         return tokens
             .windows(2)
             .any(|two| two[0].is_one_of(&["WITH"]) && two[1].is_one_of(&["HOLD"]));
@@ -188,15 +206,15 @@ fn is_own(tokens: &[Token<'_>]) -> bool {
 }
 
 fn ends_with_transaction(tokens: &[Token<'_>]) -> bool {
-    begins(tokens, &["SET"]) && second(tokens, &["LOCAL", "TRANSACTION", "CONSTRAINTS"])
+    begins(tokens, &[Verb::Set]) && second(tokens, &["LOCAL", "TRANSACTION", "CONSTRAINTS"])
 }
 
 /// What a statement that makes something of a session's own calls it.
 fn own_name(tokens: &[Token<'_>]) -> Option<Vec<u8>> {
-    if begins(tokens, &["PREPARE", "DECLARE"]) {
+    if begins(tokens, &[Verb::Prepare, Verb::Declare]) {
         return name_at(tokens, 1);
     }
-    if !begins(tokens, &["CREATE"]) {
+    if !begins(tokens, &[Verb::Create]) {
         return None;
     }
     let kind = tokens.iter().position(|token| token.is_one_of(&["TABLE", "VIEW", "SEQUENCE"]))?;
@@ -221,8 +239,9 @@ fn name_at(tokens: &[Token<'_>], place: usize) -> Option<Vec<u8>> {
     name(rest.first()?)
 }
 
-fn begins(tokens: &[Token<'_>], words: &[&str]) -> bool {
-    tokens.iter().find(|token| token.kind == Kind::Word).is_some_and(|first| first.is_one_of(words))
+fn begins(tokens: &[Token<'_>], verbs: &[Verb]) -> bool {
+    let first = tokens.iter().find(|token| token.kind == Kind::Word);
+    first.and_then(Verb::of).is_some_and(|verb| verbs.contains(&verb))
 }
 
 fn second(tokens: &[Token<'_>], words: &[&str]) -> bool {

@@ -38,7 +38,9 @@ pub mod statement;
 #[cfg(test)]
 mod tests;
 
-use seatrial_sqltext::lexer::token::{Kind, Tokens};
+use seatrial_sqltext::lexer::commands;
+use seatrial_sqltext::lexer::token::Kind;
+use seatrial_sqltext::lexer::verb::Verb;
 
 use super::item::{DANGERS, Danger, Item, Skipped};
 use memory::Memory;
@@ -46,28 +48,28 @@ use statement::Look;
 
 /// First words of what is plainly harmless where writing was asked for, unless another word of it
 /// is suspicious.
-const PLAIN: [&str; 21] = [
-    "select",
-    "insert",
-    "update",
-    "delete",
-    "values",
-    "with",
-    "begin",
-    "start",
-    "commit",
-    "end",
-    "rollback",
-    "abort",
-    "savepoint",
-    "release",
-    "set",
-    "show",
-    "fetch",
-    "close",
-    "declare",
-    "execute",
-    "deallocate",
+const PLAIN: [Verb; 21] = [
+    Verb::Select,
+    Verb::Insert,
+    Verb::Update,
+    Verb::Delete,
+    Verb::Values,
+    Verb::With,
+    Verb::Begin,
+    Verb::Start,
+    Verb::Commit,
+    Verb::End,
+    Verb::Rollback,
+    Verb::Abort,
+    Verb::Savepoint,
+    Verb::Release,
+    Verb::Set,
+    Verb::Show,
+    Verb::Fetch,
+    Verb::Close,
+    Verb::Declare,
+    Verb::Execute,
+    Verb::Deallocate,
 ];
 
 /// Some dangers.
@@ -163,10 +165,11 @@ fn is_bare(sql: &[u8]) -> bool {
     let end = sql.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(sql.len());
     let (first, rest) = sql.split_at(end);
     let goes_on = |&byte: &u8| byte.is_ascii_digit() || matches!(byte, b'_' | b'$' | 0x80..);
-    if rest.first().is_some_and(goes_on) || !PLAIN.iter().any(|word| is_word(first, word)) {
+    let verb = Verb::of_word(first).filter(|verb| PLAIN.contains(verb));
+    if rest.first().is_some_and(goes_on) || verb.is_none() {
         return false;
     }
-    let takes_into = is_word(first, "insert");
+    let takes_into = verb == Some(Verb::Insert);
     let is_behind = |at: usize, words: &[&str]| {
         let begin = |word: &&str| rest[..at].len().checked_sub(word.len());
         words.iter().any(|word| begin(word).is_some_and(|begin| is_word(&rest[begin..at], word)))
@@ -192,13 +195,13 @@ fn is_word(bytes: &[u8], word: &str) -> bool {
 /// Whether a text needs no further look: one command that reads or changes rows, without a word
 /// that may matter. It allocates nothing.
 fn is_plain(sql: &[u8]) -> bool {
-    let mut tokens = Tokens::of(sql)
-        .filter(|token| !matches!(token.kind, Kind::Space | Kind::Comment | Kind::Hint));
+    let mut tokens = commands(sql);
     let Some(first) = tokens.next() else { return true };
-    if !first.is_one_of(&PLAIN) {
+    let verb = Verb::of(&first).filter(|verb| PLAIN.contains(verb));
+    if verb.is_none() {
         return false;
     }
-    let takes_into = first.is_word("insert");
+    let takes_into = verb == Some(Verb::Insert);
     let mut has_ended = false;
     tokens.all(|token| {
         let is_behind = has_ended;

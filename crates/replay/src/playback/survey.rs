@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use memchr::memrchr;
 use seatrial_sqltext::lexer::class::Class;
+use seatrial_sqltext::lexer::verb::Verb;
 use seatrial_trace::captured::{Session, Statement};
 use seatrial_trace::{Columns, TraceError, TraceReader};
 
@@ -218,24 +219,25 @@ pub fn ends_in_commit(text: &[u8]) -> bool {
         }
         rest = &rest[..sign];
     }
-    matches!(first_word(rest), b"commit" | b"end")
+    matches!(verb(rest), Some(Verb::Commit | Verb::End))
 }
 
 /// Whether a transaction is over with a fingerprint's text, well or not.
 pub fn ends_transaction(text: &[u8]) -> bool {
-    let is_back = matches!(first_word(text), b"rollback" | b"abort") && !returns_to_savepoint(text);
+    let is_undone = matches!(verb(text), Some(Verb::Rollback | Verb::Abort));
+    let is_back = is_undone && !returns_to_savepoint(text);
     is_back || ends_in_commit(text) || text.starts_with(b"prepare transaction")
 }
 
 /// Whether a fingerprint's text takes a transaction back to a savepoint: ROLLBACK TO.
 fn returns_to_savepoint(text: &[u8]) -> bool {
-    first_word(text) == b"rollback" && text.split(|&byte| byte == b' ').any(|word| word == b"to")
+    verb(text) == Some(Verb::Rollback) && text.split(|&byte| byte == b' ').any(|word| word == b"to")
 }
 
-fn first_word(text: &[u8]) -> &[u8] {
+fn verb(text: &[u8]) -> Option<Verb> {
     let text = text.trim_ascii_start();
     let end = text.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(text.len());
-    &text[..end]
+    Verb::of_word(&text[..end])
 }
 
 #[cfg(test)]

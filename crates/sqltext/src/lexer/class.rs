@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::token::{Kind, Token};
+use super::verb::class_of;
 
 /// Kinds of statements.
 #[derive(
@@ -63,62 +64,6 @@ const NAMES: [(Class, &str); 15] = [
     (Class::Utility, "utility"),
     (Class::Empty, "empty"),
     (Class::Unknown, "unknown"),
-];
-
-/// First words and what they begin, where nothing more has to be looked at.
-const FIRST_WORDS: [(&str, Class); 52] = [
-    ("select", Class::Select),
-    ("values", Class::Select),
-    ("table", Class::Select),
-    ("insert", Class::Insert),
-    ("update", Class::Update),
-    ("delete", Class::Delete),
-    ("merge", Class::Merge),
-    ("copy", Class::Copy),
-    ("begin", Class::Transaction),
-    ("start", Class::Transaction),
-    ("commit", Class::Transaction),
-    ("end", Class::Transaction),
-    ("rollback", Class::Transaction),
-    ("abort", Class::Transaction),
-    ("savepoint", Class::Transaction),
-    ("release", Class::Transaction),
-    ("declare", Class::Cursor),
-    ("fetch", Class::Cursor),
-    ("move", Class::Cursor),
-    ("close", Class::Cursor),
-    ("execute", Class::Prepared),
-    ("deallocate", Class::Prepared),
-    ("call", Class::Procedure),
-    ("do", Class::Procedure),
-    ("create", Class::Ddl),
-    ("alter", Class::Ddl),
-    ("drop", Class::Ddl),
-    ("truncate", Class::Ddl),
-    ("grant", Class::Ddl),
-    ("revoke", Class::Ddl),
-    ("comment", Class::Ddl),
-    ("security", Class::Ddl),
-    ("reassign", Class::Ddl),
-    ("import", Class::Ddl),
-    ("vacuum", Class::Maintenance),
-    ("analyze", Class::Maintenance),
-    ("analyse", Class::Maintenance),
-    ("cluster", Class::Maintenance),
-    ("reindex", Class::Maintenance),
-    ("checkpoint", Class::Maintenance),
-    ("refresh", Class::Maintenance),
-    ("repack", Class::Maintenance),
-    ("set", Class::Utility),
-    ("reset", Class::Utility),
-    ("show", Class::Utility),
-    ("explain", Class::Utility),
-    ("lock", Class::Utility),
-    ("listen", Class::Utility),
-    ("unlisten", Class::Utility),
-    ("notify", Class::Utility),
-    ("discard", Class::Utility),
-    ("load", Class::Utility),
 ];
 
 /// What writes wherever it stands in a WITH.
@@ -227,8 +172,7 @@ fn class(tokens: &[Token<'_>]) -> Class {
     if first.is_word("set") && second_is(&["transaction", "constraints"]) {
         return Class::Transaction;
     }
-    let known = FIRST_WORDS.iter().find(|(word, _)| first.is_word(word));
-    known.map_or(Class::Unknown, |&(_, class)| class)
+    class_of(first).unwrap_or(Class::Unknown)
 }
 
 /// What a WITH comes to: the first part of it that writes, else a SELECT. A statement begins at the

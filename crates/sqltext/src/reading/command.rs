@@ -10,32 +10,35 @@ use super::text::{Piece, parse, significant};
 use super::walk::Walk;
 use super::{Draw, Object, Only, Operand, Reading};
 use crate::lexer::name::unquoted;
-use crate::lexer::token::{Kind, Token};
+use crate::lexer::token::Token;
+use crate::lexer::verb::Verb;
 
 /// What touches no table, or what was counted when it was declared.
-const HARMLESS: [&str; 12] = [
-    "savepoint",
-    "release",
-    "show",
-    "fetch",
-    "move",
-    "close",
-    "notify",
-    "listen",
-    "unlisten",
-    "analyze",
-    "vacuum",
-    "checkpoint",
+const HARMLESS: [Verb; 12] = [
+    Verb::Savepoint,
+    Verb::Release,
+    Verb::Show,
+    Verb::Fetch,
+    Verb::Move,
+    Verb::Close,
+    Verb::Notify,
+    Verb::Listen,
+    Verb::Unlisten,
+    Verb::Analyze,
+    Verb::Vacuum,
+    Verb::Checkpoint,
 ];
 
 /// What begins and ends a transaction.
-const BOUNDS: [&str; 6] = ["begin", "start", "commit", "end", "rollback", "abort"];
+const BOUNDS: [Verb; 6] =
+    [Verb::Begin, Verb::Start, Verb::Commit, Verb::End, Verb::Rollback, Verb::Abort];
 
 /// Statements in statements beyond so many are not looked into.
 const DEPTH_MAX: u32 = 8;
 
 /// What the parser is asked for.
-const QUERIES: [&str; 7] = ["select", "insert", "update", "delete", "merge", "with", "values"];
+const QUERIES: [Verb; 7] =
+    [Verb::Select, Verb::Insert, Verb::Update, Verb::Delete, Verb::Merge, Verb::With, Verb::Values];
 
 impl Walk<'_, '_> {
     /// Reads a statement and returns the columns of its rows.
@@ -54,39 +57,40 @@ impl Walk<'_, '_> {
         let Some(first) = told.iter().find(|piece| !piece.token.is_sign("(")) else {
             return Columns::default();
         };
-        let word = first.token.text.to_ascii_lowercase();
-        let is_word = first.token.kind == Kind::Word;
-        match std::str::from_utf8(&word).unwrap_or_default() {
-            _ if !is_word => self.doubt(),
-            word if QUERIES.contains(&word) => return self.parsed(pieces, &told, scope),
-            "table" => {
+        let Some(verb) = Verb::of(&first.token) else {
+            // The body of a function.
+            if first.token.is_word("return") {
+                return self.parsed(&instead(pieces, "return", b"select"), &told, scope);
+            }
+            self.doubt();
+            return Columns::default();
+        };
+        match verb {
+            verb if QUERIES.contains(&verb) => return self.parsed(pieces, &told, scope),
+            Verb::Table => {
                 let pieces = instead(pieces, "table", b"select * from");
                 return self.parsed(&pieces, &told, scope);
             }
-            // The body of a function.
-            "return" => {
-                return self.parsed(&instead(pieces, "return", b"select"), &told, scope);
-            }
-            "explain" => return self.explained(pieces, scope),
-            "declare" => {
+            Verb::Explain => return self.explained(pieces, scope),
+            Verb::Declare => {
                 let query = behind(pieces, |token| token.is_word("for"));
                 return query.map_or_else(Columns::default, |query| self.statement(query, scope));
             }
-            "copy" => self.copied(pieces, &told, scope),
-            "lock" => self.locked(&told),
-            "truncate" => self.truncated(&told),
-            "call" => return self.called(pieces, scope),
-            "do" => self.done(&told),
-            "prepare" if second(&told, "transaction") => self.effects.push(Effect::Commits),
-            "prepare" => self.prepared(pieces, &told),
-            "execute" => self.executed(pieces, &told, scope),
-            "deallocate" | "discard" => self.forgotten(&told),
-            "create" => self.created(pieces, &told, scope),
-            "alter" => self.altered(&told),
-            "drop" => self.dropped(&told),
-            "set" | "reset" => self.set(&told),
-            word if BOUNDS.contains(&word) => self.bounded(&told),
-            word if HARMLESS.contains(&word) => {}
+            Verb::Copy => self.copied(pieces, &told, scope),
+            Verb::Lock => self.locked(&told),
+            Verb::Truncate => self.truncated(&told),
+            Verb::Call => return self.called(pieces, scope),
+            Verb::Do => self.done(&told),
+            Verb::Prepare if second(&told, "transaction") => self.effects.push(Effect::Commits),
+            Verb::Prepare => self.prepared(pieces, &told),
+            Verb::Execute => self.executed(pieces, &told, scope),
+            Verb::Deallocate | Verb::Discard => self.forgotten(&told),
+            Verb::Create => self.created(pieces, &told, scope),
+            Verb::Alter => self.altered(&told),
+            Verb::Drop => self.dropped(&told),
+            Verb::Set | Verb::Reset => self.set(&told),
+            verb if BOUNDS.contains(&verb) => self.bounded(&told),
+            verb if HARMLESS.contains(&verb) => {}
             _ => self.doubt(),
         }
         Columns::default()
@@ -192,7 +196,10 @@ impl Walk<'_, '_> {
 
     /// EXPLAIN runs what it explains with ANALYZE only.
     fn explained(&mut self, pieces: &[Piece<'_>], scope: &Scope<'_>) -> Columns {
-        let begins = |token: &Token<'_>| token.is_one_of(&QUERIES) || token.is_word("execute");
+        let begins = |token: &Token<'_>| {
+            let verb = Verb::of(token);
+            verb.is_some_and(|verb| QUERIES.contains(&verb) || verb == Verb::Execute)
+        };
         let begin = pieces.iter().position(|piece| begins(&piece.token)).unwrap_or(pieces.len());
         let (options, statement) = pieces.split_at(begin);
         if options.iter().any(|piece| piece.token.is_one_of(&["analyze", "analyse"])) {

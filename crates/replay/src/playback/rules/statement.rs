@@ -1,9 +1,10 @@
 //! What a command is, and what of it matters.
 
 use seatrial_sqltext::lexer::class::{Class, classify};
+use seatrial_sqltext::lexer::commands;
 use seatrial_sqltext::lexer::name::{name, unquoted};
-use seatrial_sqltext::lexer::significant;
 use seatrial_sqltext::lexer::token::{Kind, Token};
+use seatrial_sqltext::lexer::verb::Verb;
 use seatrial_sqltext::statements::for_each_statement;
 
 use super::Dangers;
@@ -61,7 +62,7 @@ impl<'m> Look<'m> {
 
     /// Looks at each command of a text.
     pub fn text(&mut self, sql: &[u8]) {
-        for_each_statement(sql, |command| self.command(&commands(command)));
+        for_each_statement(sql, |command| self.command(&commands(command).collect::<Vec<_>>()));
     }
 
     /// Looks at a command, and those in it.
@@ -92,35 +93,38 @@ impl<'m> Look<'m> {
 
     /// What the first word tells.
     fn head(&mut self, first: &Token<'_>, tokens: &[Token<'_>]) {
-        let word = match first.kind {
-            Kind::Word => first.text.to_ascii_lowercase(),
-            _ => return,
-        };
-        match word.as_slice() {
-            b"create" => catalogue::create(self, tokens),
-            b"alter" => catalogue::alter(self, tokens),
-            b"drop" => catalogue::drop(self, tokens),
-            b"truncate" => catalogue::truncate(self, tokens),
-            b"comment" | b"grant" | b"revoke" | b"security" | b"reassign" => self.ddl(),
-            b"import" => {
+        let Some(verb) = Verb::of(first) else { return };
+        match verb {
+            Verb::Create => catalogue::create(self, tokens),
+            Verb::Alter => catalogue::alter(self, tokens),
+            Verb::Drop => catalogue::drop(self, tokens),
+            Verb::Truncate => catalogue::truncate(self, tokens),
+            Verb::Comment | Verb::Grant | Verb::Revoke | Verb::Security | Verb::Reassign => {
+                self.ddl()
+            }
+            Verb::Import => {
                 self.ddl();
                 self.found.dangers.add(Danger::Dblink);
             }
-            b"copy" => self.copy(tokens),
-            b"notify" => self.found.dangers.add(Danger::Notify),
-            b"load" => self.found.dangers.add(Danger::Server),
-            b"do" => self.anonymous(tokens),
-            b"lock" => self.found.writes |= !has_pair(tokens, "access", &["share"]),
-            b"begin" | b"start" | b"set" => self.setting(tokens),
-            b"commit" | b"end" | b"rollback" | b"abort" | b"prepare" => self.ends(tokens),
-            b"execute" if self.is_in_body => {}
-            b"execute" => self.found.lacks |= has(tokens.get(1), |n| self.memory.lacks_prepared(n)),
-            b"deallocate" | b"discard" => self.discards(tokens),
-            b"declare" => {
+            Verb::Copy => self.copy(tokens),
+            Verb::Notify => self.found.dangers.add(Danger::Notify),
+            Verb::Load => self.found.dangers.add(Danger::Server),
+            Verb::Do => self.anonymous(tokens),
+            Verb::Lock => self.found.writes |= !has_pair(tokens, "access", &["share"]),
+            Verb::Begin | Verb::Start | Verb::Set => self.setting(tokens),
+            Verb::Commit | Verb::End | Verb::Rollback | Verb::Abort | Verb::Prepare => {
+                self.ends(tokens)
+            }
+            Verb::Execute if self.is_in_body => {}
+            Verb::Execute => {
+                self.found.lacks |= has(tokens.get(1), |n| self.memory.lacks_prepared(n))
+            }
+            Verb::Deallocate | Verb::Discard => self.discards(tokens),
+            Verb::Declare => {
                 let name = tokens.get(1).and_then(name);
                 self.effect(name.map(Effect::Declares));
             }
-            b"fetch" | b"move" | b"close" => {
+            Verb::Fetch | Verb::Move | Verb::Close => {
                 let last = tokens.iter().rfind(|token| name(token).is_some());
                 self.found.lacks |= has(last, |name| self.memory.lacks_cursor(name));
             }
@@ -212,7 +216,7 @@ impl<'m> Look<'m> {
     /// What is in literals counts where commands are put together (EXECUTE).
     pub(super) fn body(&mut self, text: &[u8]) {
         let was_in_body = std::mem::replace(&mut self.is_in_body, true);
-        let tokens = commands(text);
+        let tokens: Vec<Token<'_>> = commands(text).collect();
         let separates = |token: &Token<'_>| {
             token.is_sign(";") || token.is_one_of(&["begin", "then", "else", "loop", "declare"])
         };
@@ -348,13 +352,6 @@ impl<'m> Look<'m> {
         tokens.iter().any(|token| token.kind == Kind::Text && is_guard(token.text))
             || self.parameters.iter().flatten().any(|value| is_guard(value))
     }
-}
-
-/// The tokens of a command that mean something to the server.
-pub fn commands(text: &[u8]) -> Vec<Token<'_>> {
-    let mut tokens = significant(text);
-    tokens.retain(|token| token.kind != Kind::Hint);
-    tokens
 }
 
 /// Whether there is a token of which the name is such.

@@ -503,7 +503,7 @@ fn text_with_words() -> impl Strategy<Value = String> {
     let piece = proptest::sample::select(words.to_vec());
     let first = proptest::sample::select(PLAIN.to_vec());
     (first, proptest::collection::vec(piece, 0..12))
-        .prop_map(|(first, pieces)| format!("{first}{}", pieces.concat()))
+        .prop_map(|(first, pieces)| format!("{first:?}{}", pieces.concat()))
 }
 
 proptest! {

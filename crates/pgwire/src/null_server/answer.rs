@@ -1,20 +1,9 @@
 //! What the null server says to a statement: the answer of a server that did it.
 
+use seatrial_sqltext::statements::{Control, control};
+
 use super::reply::{self, Value};
 use super::sql::{self, Shape};
-
-/// What a statement does to the session's transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Nothing.
-    None,
-    /// It begins one.
-    Begins,
-    /// It ends one.
-    Ends,
-    /// It fails.
-    Fails,
-}
 
 /// The answer to one statement, ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,15 +13,22 @@ pub struct Answer {
     /// Rows and `CommandComplete`, or the error.
     pub result: Vec<u8>,
     /// What becomes of the transaction.
-    pub effect: Effect,
+    pub control: Control,
+    /// Whether it is an error.
+    pub has_failed: bool,
     /// Parameters of the statement.
     pub parameters: u16,
 }
 
 /// The answer to a statement; to a text without one, that it is empty.
 pub fn answer_to(statement: &str, server_version: &str) -> Answer {
-    let mut answer =
-        Answer { description: Vec::new(), result: Vec::new(), effect: Effect::None, parameters: 0 };
+    let mut answer = Answer {
+        description: Vec::new(),
+        result: Vec::new(),
+        control: Control::None,
+        has_failed: false,
+        parameters: 0,
+    };
     let Some(shape) = sql::shape_of(statement) else {
         reply::bare(&mut answer.result, b'I');
         return answer;
@@ -41,7 +37,7 @@ pub fn answer_to(statement: &str, server_version: &str) -> Answer {
     if shape.verb == "COPY" {
         let sentence = "the null server takes no COPY";
         reply::error(&mut answer.result, "ERROR", "0A000", sentence);
-        answer.effect = Effect::Fails;
+        answer.has_failed = true;
         return answer;
     }
     if let Some(columns) = &shape.columns {
@@ -49,7 +45,7 @@ pub fn answer_to(statement: &str, server_version: &str) -> Answer {
         reply::data_row(&mut answer.result, &row(statement, columns, server_version));
     }
     reply::complete(&mut answer.result, tag(&shape));
-    answer.effect = effect(statement, &shape);
+    answer.control = control(statement.as_bytes());
     answer
 }
 
@@ -83,20 +79,6 @@ fn tag(shape: &Shape) -> &str {
     }
 }
 
-fn effect(statement: &str, shape: &Shape) -> Effect {
-    match shape.verb.as_str() {
-        "BEGIN" | "START" => Effect::Begins,
-        "ROLLBACK" if returns_to_savepoint(statement) => Effect::None,
-        "COMMIT" | "END" | "ROLLBACK" | "ABORT" => Effect::Ends,
-        _ => Effect::None,
-    }
-}
-
-/// `ROLLBACK TO`, `ROLLBACK WORK TO`: the transaction goes on.
-fn returns_to_savepoint(statement: &str) -> bool {
-    statement.split_ascii_whitespace().any(|word| word.eq_ignore_ascii_case("to"))
-}
-
 /// A version as one number, as the setting `server_version_num` has it: 15.20 is 150020, 9.6.24 is
 /// 90624; `None` where the text begins with no number.
 pub fn version_number(server_version: &str) -> Option<u32> {
@@ -128,18 +110,23 @@ mod tests {
 
     #[test]
     fn a_transaction_begins_and_ends_with_its_words() {
-        let effects = [
-            ("begin", Effect::Begins),
-            ("START TRANSACTION READ ONLY", Effect::Begins),
-            ("END", Effect::Ends),
-            ("commit work", Effect::Ends),
-            ("rollback", Effect::Ends),
-            ("ROLLBACK TO here", Effect::None),
-            ("savepoint here", Effect::None),
-            ("copy t from stdin", Effect::Fails),
+        let ends = Control::End { is_chained: false };
+        let controls = [
+            ("begin", Control::Begin),
+            ("START TRANSACTION READ ONLY", Control::Begin),
+            ("END", ends),
+            ("commit work", ends),
+            ("commit and chain", Control::End { is_chained: true }),
+            ("prepare transaction 'x'", ends),
+            ("commit prepared 'x'", Control::None),
+            ("rollback", ends),
+            ("ROLLBACK TO here", Control::None),
+            ("savepoint here", Control::None),
         ];
-        for (statement, effect) in effects {
-            assert_eq!(answer_to(statement, "15.0").effect, effect, "{statement}");
+        for (statement, control) in controls {
+            let answer = answer_to(statement, "15.0");
+            assert_eq!((answer.control, answer.has_failed), (control, false), "{statement}");
         }
+        assert!(answer_to("copy t from stdin", "15.0").has_failed);
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::answer::{Answer, Effect, answer_to};
+use seatrial_sqltext::statements::Control;
+
+use super::answer::{Answer, answer_to};
 use super::reply;
 use super::sql;
 
@@ -159,7 +161,7 @@ impl Session {
             let answer = answer_to(statement, &self.server_version);
             out.extend_from_slice(&answer.description);
             self.give(&answer, out);
-            if answer.effect == Effect::Fails {
+            if answer.has_failed {
                 break;
             }
         }
@@ -216,7 +218,7 @@ impl Session {
             return self.fail(out, "34000", "there is no portal of that name");
         };
         self.give(&answer, out);
-        self.skips = answer.effect == Effect::Fails;
+        self.skips = answer.has_failed;
     }
 
     fn close(&mut self, body: &[u8], out: &mut Vec<u8>) {
@@ -230,11 +232,12 @@ impl Session {
     fn give(&mut self, answer: &Answer, out: &mut Vec<u8>) {
         self.statements_count += 1;
         out.extend_from_slice(&answer.result);
-        self.status = match answer.effect {
-            Effect::None => self.status,
-            Effect::Begins => b'T',
-            Effect::Ends => b'I',
-            Effect::Fails => failed(self.status),
+        self.status = match answer.control {
+            _ if answer.has_failed => failed(self.status),
+            Control::None => self.status,
+            Control::Begin => b'T',
+            Control::End { is_chained } if is_chained && self.status != b'I' => b'T',
+            Control::End { .. } => b'I',
         };
     }
 

@@ -8,7 +8,7 @@ use sqlparser::ast::{
 use super::expression::{place, plain};
 use super::known::Name;
 use super::scope::Scope;
-use super::session::{Effect, Path};
+use super::session::{NamesChange, Path};
 use super::walk::Walk;
 use super::{Access, Draw, Object, Only, Place, Source, Volatile};
 use crate::catalog::Generated;
@@ -183,7 +183,7 @@ impl Walk<'_, '_> {
             _ => false,
         };
         if !is_other {
-            self.effects.push(Effect::SetsPath(Path::Unknown, false));
+            self.effects.push(NamesChange::SetsPath(Path::Unknown, false));
         }
     }
 

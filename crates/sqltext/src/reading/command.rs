@@ -5,7 +5,7 @@ use sqlparser::ast::{Insert, Query, SetExpr, Statement, TableObject};
 use super::known::{Name, Named};
 use super::names;
 use super::scope::{Columns, Scope};
-use super::session::Effect;
+use super::session::NamesChange;
 use super::text::{Piece, parse, significant};
 use super::walk::Walk;
 use super::{Draw, Object, Only, Operand, Reading};
@@ -81,7 +81,9 @@ impl Walk<'_, '_> {
             Verb::Truncate => self.truncated(&told),
             Verb::Call => return self.called(pieces, scope),
             Verb::Do => self.done(&told),
-            Verb::Prepare if second(&told, "transaction") => self.effects.push(Effect::Commits),
+            Verb::Prepare if second(&told, "transaction") => {
+                self.effects.push(NamesChange::Commits)
+            }
             Verb::Prepare => self.prepared(pieces, &told),
             Verb::Execute => self.executed(pieces, &told, scope),
             Verb::Deallocate | Verb::Discard => self.forgotten(&told),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::consequence::Bodies;
 use super::known::Known;
 use super::scope::Scope;
-use super::session::{Effect, Path, SessionNames};
+use super::session::{NamesChange, Path, SessionNames};
 use super::text::{Literals, Sort, statements};
 use super::walk::Walk;
 use super::{Place, Reading};
@@ -55,7 +55,7 @@ struct Kept {
     /// What it does where these are temporary.
     of_temporary: Arc<Reading>,
     /// What it does to what the session has.
-    effects: Vec<Effect>,
+    effects: Vec<NamesChange>,
 }
 
 impl Reader {
@@ -142,7 +142,7 @@ impl Reader {
             reading.asks.clear();
             reading.shows.clear();
             reading.parents.clear();
-            effects.retain(|effect| !matches!(effect, Effect::Executes(..)));
+            effects.retain(|effect| !matches!(effect, NamesChange::Executes(..)));
         }
         let of_temporary = Arc::new(reading);
         let reading = match unknown.is_empty() {
@@ -174,9 +174,9 @@ impl Kept {
     fn held_bytes(&self) -> usize {
         let is_shared = Arc::ptr_eq(&self.reading, &self.of_temporary);
         let other = if is_shared { 0 } else { self.of_temporary.held_bytes() };
-        let of_effect = |effect: &Effect| match effect {
-            Effect::Prepares(name, reading) => name.len() + reading.held_bytes(),
-            Effect::Executes(name, places, others) => {
+        let of_effect = |effect: &NamesChange| match effect {
+            NamesChange::Prepares(name, reading) => name.len() + reading.held_bytes(),
+            NamesChange::Executes(name, places, others) => {
                 name.len() + places.len() * size_of::<Option<Place>>() + size_of_val(&**others)
             }
             _ => 0,
@@ -185,7 +185,7 @@ impl Kept {
             + self.reading.held_bytes()
             + other
             + self.unknown.iter().map(|name| name.len() + size_of::<String>()).sum::<usize>()
-            + self.effects.capacity() * size_of::<Effect>()
+            + self.effects.capacity() * size_of::<NamesChange>()
             + self.effects.iter().map(of_effect).sum::<usize>()
     }
 }

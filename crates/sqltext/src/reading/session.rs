@@ -23,7 +23,7 @@ pub enum Path {
 
 /// What a statement does to what its session has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum NamesChange {
     /// Makes a temporary table; true where the catalogue has one of that name as well.
     Makes(String, bool),
     /// Drops something.
@@ -76,38 +76,38 @@ impl SessionNames {
     }
 
     /// Takes in what a statement does, and returns what it comes to where it runs another one.
-    pub fn apply(&mut self, effect: &Effect) -> Option<Reading> {
+    pub fn apply(&mut self, effect: &NamesChange) -> Option<Reading> {
         match effect {
-            Effect::Makes(name, hides) => {
+            NamesChange::Makes(name, hides) => {
                 if *hides {
                     self.hiding.insert(name.clone());
                 } else if self.temporary.len() < NAMES_MAX {
                     self.temporary.insert(name.clone());
                 }
             }
-            Effect::Drops(name) => {
+            NamesChange::Drops(name) => {
                 self.temporary.remove(name);
                 self.hiding.remove(name);
             }
-            Effect::Prepares(name, reading) => {
+            NamesChange::Prepares(name, reading) => {
                 if self.prepared.len() < NAMES_MAX {
                     self.prepared.insert(name.clone(), Arc::clone(reading));
                 }
             }
-            Effect::Executes(name, places, others) => {
+            NamesChange::Executes(name, places, others) => {
                 let mut found = executed(self.prepared.get(name)?, places);
                 found.handed.extend(others);
                 return Some(found);
             }
-            Effect::Deallocates(Some(name)) => {
+            NamesChange::Deallocates(Some(name)) => {
                 self.prepared.remove(name);
             }
-            Effect::Deallocates(None) => self.prepared.clear(),
-            Effect::Forgets => *self = SessionNames::default(),
-            Effect::SetsPath(path, is_local) => self.set_path(path.clone(), *is_local),
-            Effect::Begins => self.path_after = Some((self.path.clone(), self.path.clone())),
-            Effect::Commits => self.end(true),
-            Effect::RollsBack => self.end(false),
+            NamesChange::Deallocates(None) => self.prepared.clear(),
+            NamesChange::Forgets => *self = SessionNames::default(),
+            NamesChange::SetsPath(path, is_local) => self.set_path(path.clone(), *is_local),
+            NamesChange::Begins => self.path_after = Some((self.path.clone(), self.path.clone())),
+            NamesChange::Commits => self.end(true),
+            NamesChange::RollsBack => self.end(false),
         }
         None
     }

@@ -7,7 +7,7 @@ use super::command::{name_at, passed, text_of};
 use super::expression::place;
 use super::known::{Name, Named};
 use super::scope::Scope;
-use super::session::{Effect, Path};
+use super::session::{NamesChange, Path};
 use super::text::{Piece, parse, significant};
 use super::walk::Walk;
 use crate::lexer::name::unquoted;
@@ -41,7 +41,7 @@ impl Walk<'_, '_> {
     /// A temporary table of a name comes to be.
     pub fn makes(&mut self, name: &Name) {
         let hides = self.known.everywhere(&name.name).next().is_some();
-        self.effects.push(Effect::Makes(name.name.clone(), hides));
+        self.effects.push(NamesChange::Makes(name.name.clone(), hides));
     }
 
     /// An index of a temporary table is the session's own.
@@ -101,7 +101,7 @@ impl Walk<'_, '_> {
             if let [Named::Table(_) | Named::Sequence(_)] = self.relations(&name).as_slice() {
                 self.begins_again(Some(&name));
             }
-            self.effects.push(Effect::Drops(name.name));
+            self.effects.push(NamesChange::Drops(name.name));
             if !told.get(behind).is_some_and(|piece| piece.token.is_sign(",")) {
                 return;
             }
@@ -127,7 +127,7 @@ impl Walk<'_, '_> {
         self.reading.uses.extend(own);
         let own = reading.texts.iter().filter(|one| matches!(one.place, Place::Literal(_)));
         self.reading.texts.extend(own);
-        self.effects.push(Effect::Prepares(name, Arc::new(reading)));
+        self.effects.push(NamesChange::Prepares(name, Arc::new(reading)));
     }
 
     /// EXECUTE: which statement that is, the session knows.
@@ -146,7 +146,7 @@ impl Walk<'_, '_> {
             let made = values.iter().filter(|value| place(value).is_none());
             others = made.flat_map(|value| self.values_within(value)).collect();
         }
-        self.effects.push(Effect::Executes(name, places, others));
+        self.effects.push(NamesChange::Executes(name, places, others));
     }
 
     /// The expressions between parentheses.
@@ -164,11 +164,11 @@ impl Walk<'_, '_> {
     pub fn forgotten(&mut self, told: &[Piece<'_>]) {
         let is = |word: &str| told[1..].iter().any(|piece| piece.token.is_word(word));
         if told[0].token.is_word("discard") {
-            self.effects.extend(is("all").then_some(Effect::Forgets));
+            self.effects.extend(is("all").then_some(NamesChange::Forgets));
             return;
         }
         let name = told.last().and_then(|piece| text_of(&piece.token)).filter(|_| !is("all"));
-        self.effects.push(Effect::Deallocates(name));
+        self.effects.push(NamesChange::Deallocates(name));
     }
 
     /// SET and RESET.
@@ -179,7 +179,7 @@ impl Walk<'_, '_> {
         let is_named =
             |words: &[&str]| told.get(at).is_some_and(|piece| piece.token.is_one_of(words));
         if is_reset && is_named(&["search_path", "all"]) {
-            return self.effects.push(Effect::SetsPath(Path::Default, false));
+            return self.effects.push(NamesChange::SetsPath(Path::Default, false));
         }
         if !is_named(&["search_path", "schema"]) {
             return;
@@ -203,7 +203,7 @@ impl Walk<'_, '_> {
             Some(path) => Path::Set(path.into()),
             None => Path::Unknown,
         };
-        self.effects.push(Effect::SetsPath(path, is_local));
+        self.effects.push(NamesChange::SetsPath(path, is_local));
     }
 
     /// BEGIN, COMMIT, ROLLBACK and their like.
@@ -214,11 +214,15 @@ impl Walk<'_, '_> {
         if has("prepared") {
             self.doubt();
         } else if first.is_one_of(&["begin", "start"]) {
-            self.effects.push(Effect::Begins);
+            self.effects.push(NamesChange::Begins);
         } else if !has("to") {
-            self.effects.push(if is_undone { Effect::RollsBack } else { Effect::Commits });
+            self.effects.push(if is_undone {
+                NamesChange::RollsBack
+            } else {
+                NamesChange::Commits
+            });
             let is_chained = has("chain") && !has("no");
-            self.effects.extend(is_chained.then_some(Effect::Begins));
+            self.effects.extend(is_chained.then_some(NamesChange::Begins));
         }
     }
 }

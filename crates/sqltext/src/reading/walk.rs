@@ -16,7 +16,7 @@ use super::expression::{place, plain};
 use super::from::{From, rename};
 use super::known::{Known, Name, Named, folded};
 use super::scope::{Column, Columns, Scope};
-use super::session::{Effect, Path};
+use super::session::{NamesChange, Path};
 use super::text::Literals;
 use super::{
     Access, Ask, ColumnOf, Key, Object, Only, Operand, Place, Reading, Shown, Source, Use,
@@ -43,7 +43,7 @@ pub struct Walk<'w, 'l> {
     /// Names of tables that the catalogue does not have.
     pub unknown: BTreeSet<String>,
     /// What becomes of what the session has.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<NamesChange>,
     /// Where names without a schema are looked for.
     pub path: &'w Path,
     /// It is a body: what it calls is told, and read by whoever runs it.

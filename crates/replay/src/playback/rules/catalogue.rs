@@ -3,7 +3,7 @@
 use seatrial_sqltext::lexer::name::{name, unquoted};
 use seatrial_sqltext::lexer::token::{Kind, Token};
 
-use super::memory::Effect;
+use super::memory::MemoryChange;
 use super::statement::Look;
 use crate::playback::item::Danger;
 
@@ -29,7 +29,7 @@ pub fn create(look: &mut Look<'_>, tokens: &[Token<'_>]) {
         let until_end = rest[behind..].windows(3).any(|three| {
             three[0].is_word("on") && three[1].is_word("commit") && three[2].is_word("drop")
         });
-        look.effect(made.into_iter().last().map(|name| Effect::Makes { name, until_end }));
+        look.effect(made.into_iter().last().map(|name| MemoryChange::Makes { name, until_end }));
         return;
     }
     look.ddl();
@@ -99,7 +99,7 @@ pub fn select_into(look: &mut Look<'_>, tokens: &[Token<'_>]) {
     let (made, _) = qualified(tokens, passed(tokens, place, &["temp", "temporary", "table"]));
     let made = made.into_iter().last().filter(|_| is_temporary);
     match made {
-        Some(name) => look.effect(Some(Effect::Makes { name, until_end: false })),
+        Some(name) => look.effect(Some(MemoryChange::Makes { name, until_end: false })),
         None => look.ddl(),
     }
 }
@@ -112,7 +112,7 @@ fn all_of(look: &mut Look<'_>, tokens: &[Token<'_>], mut place: usize, drops: bo
         let is_own = is_own(look, &named);
         let is_last = !tokens.get(behind).is_some_and(|token| token.is_sign(","));
         if drops {
-            look.effect(named.into_iter().last().map(Effect::Drops));
+            look.effect(named.into_iter().last().map(MemoryChange::Drops));
         }
         if !is_own {
             look.ddl();

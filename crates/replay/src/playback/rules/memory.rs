@@ -10,7 +10,7 @@ const NAMES_MAX: usize = 256;
 
 /// What a command does to what a session has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum MemoryChange {
     /// Makes something temporary.
     Makes {
         /// Its name.
@@ -101,10 +101,10 @@ impl Memory {
     }
 
     /// Takes in what a statement does that is sent, or would have done.
-    pub fn apply(&mut self, item: &Item, effects: Vec<Effect>, is_sent: bool) {
+    pub fn apply(&mut self, item: &Item, effects: Vec<MemoryChange>, is_sent: bool) {
         let is_open = effects.iter().fold(false, |is_open, effect| match effect {
-            Effect::Begins => true,
-            Effect::Ends => false,
+            MemoryChange::Begins => true,
+            MemoryChange::Ends => false,
             _ => is_open,
         });
         if !is_sent && is_open {
@@ -119,55 +119,55 @@ impl Memory {
         }
     }
 
-    fn done(&mut self, item: &Item, effect: Effect) {
+    fn done(&mut self, item: &Item, effect: MemoryChange) {
         match effect {
-            Effect::Makes { name, until_end } => {
+            MemoryChange::Makes { name, until_end } => {
                 self.absent_tables.remove(&name);
                 if self.temporary.len() < NAMES_MAX {
                     let transaction = item.transaction;
                     self.temporary.insert(name, Made { transaction, until_end });
                 }
             }
-            Effect::Drops(name) => {
+            MemoryChange::Drops(name) => {
                 self.temporary.remove(&name);
             }
-            Effect::Discards { all } => {
+            MemoryChange::Discards { all } => {
                 self.temporary.clear();
                 if all {
                     self.absent_prepared.clear();
                 }
             }
-            Effect::Prepares(name) => {
+            MemoryChange::Prepares(name) => {
                 self.absent_prepared.remove(&name);
             }
-            Effect::Declares(name) => {
+            MemoryChange::Declares(name) => {
                 self.absent_cursors.remove(&name);
             }
-            Effect::RollsBack => self
+            MemoryChange::RollsBack => self
                 .temporary
                 .retain(|_, made| made.transaction == 0 || made.transaction != item.transaction),
-            Effect::Ends => self.temporary.retain(|_, made| !made.until_end),
-            Effect::Deallocates(_) | Effect::Begins => {}
+            MemoryChange::Ends => self.temporary.retain(|_, made| !made.until_end),
+            MemoryChange::Deallocates(_) | MemoryChange::Begins => {}
         }
     }
 
-    fn not_done(&mut self, effect: Effect) {
+    fn not_done(&mut self, effect: MemoryChange) {
         let note = |names: &mut HashSet<Vec<u8>>, name| {
             if names.len() < NAMES_MAX {
                 names.insert(name);
             }
         };
         match effect {
-            Effect::Makes { name, .. } => note(&mut self.absent_tables, name),
-            Effect::Drops(name) => {
+            MemoryChange::Makes { name, .. } => note(&mut self.absent_tables, name),
+            MemoryChange::Drops(name) => {
                 self.absent_tables.remove(&name);
             }
-            Effect::Prepares(name) => note(&mut self.absent_prepared, name),
-            Effect::Declares(name) => note(&mut self.absent_cursors, name),
-            Effect::Deallocates(Some(name)) => {
+            MemoryChange::Prepares(name) => note(&mut self.absent_prepared, name),
+            MemoryChange::Declares(name) => note(&mut self.absent_cursors, name),
+            MemoryChange::Deallocates(Some(name)) => {
                 self.absent_prepared.remove(&name);
             }
-            Effect::Deallocates(None) => self.absent_prepared.clear(),
+            MemoryChange::Deallocates(None) => self.absent_prepared.clear(),
             _ => {}
         }
     }

@@ -10,7 +10,7 @@ use seatrial_sqltext::statements::for_each_statement;
 use super::Dangers;
 use super::catalogue;
 use super::functions::{self, Calls};
-use super::memory::{Effect, Memory};
+use super::memory::{Memory, MemoryChange};
 use crate::playback::item::{Danger, Item};
 
 /// Commands in commands beyond so many are not looked into, and count as dangers.
@@ -28,7 +28,7 @@ pub struct Found {
     /// It needs what was not made because that was skipped.
     pub lacks: bool,
     /// What it does to what the session has.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<MemoryChange>,
 }
 
 /// Looks at a text, command by command.
@@ -122,7 +122,7 @@ impl<'m> Look<'m> {
             Verb::Deallocate | Verb::Discard => self.discards(tokens),
             Verb::Declare => {
                 let name = tokens.get(1).and_then(name);
-                self.effect(name.map(Effect::Declares));
+                self.effect(name.map(MemoryChange::Declares));
             }
             Verb::Fetch | Verb::Move | Verb::Close => {
                 let last = tokens.iter().rfind(|token| name(token).is_some());
@@ -139,7 +139,7 @@ impl<'m> Look<'m> {
     }
 
     /// What a function does may or may not come to pass, so that it has no sure effect.
-    pub(super) fn effect(&mut self, effect: Option<Effect>) {
+    pub(super) fn effect(&mut self, effect: Option<MemoryChange>) {
         if !self.is_in_body {
             self.found.effects.extend(effect);
         }
@@ -171,7 +171,7 @@ impl<'m> Look<'m> {
     }
 
     fn prepare(&mut self, tokens: &[Token<'_>]) {
-        self.effect(tokens.get(1).and_then(name).map(Effect::Prepares));
+        self.effect(tokens.get(1).and_then(name).map(MemoryChange::Prepares));
         let command = tokens.iter().position(|token| token.is_word("as"));
         self.command(command.map_or(&[], |place| &tokens[place + 1..]));
     }
@@ -244,7 +244,7 @@ impl<'m> Look<'m> {
     fn setting(&mut self, tokens: &[Token<'_>]) {
         self.found.writes |= has_pair(tokens, "read", &["write"]);
         if !tokens[0].is_word("set") {
-            self.effect(Some(Effect::Begins));
+            self.effect(Some(MemoryChange::Begins));
             return;
         }
         let behind =
@@ -267,11 +267,11 @@ impl<'m> Look<'m> {
             return;
         }
         let is_undone = tokens[0].is_one_of(&["rollback", "abort"]);
-        self.effect(is_undone.then_some(Effect::RollsBack));
+        self.effect(is_undone.then_some(MemoryChange::RollsBack));
         let is_chained = has_word("chain") && !has_word("no");
         if !has_word("to") {
-            self.effect(Some(Effect::Ends));
-            self.effect(is_chained.then_some(Effect::Begins));
+            self.effect(Some(MemoryChange::Ends));
+            self.effect(is_chained.then_some(MemoryChange::Begins));
         }
     }
 
@@ -279,12 +279,12 @@ impl<'m> Look<'m> {
         let all = tokens[1..].iter().any(|token| token.is_word("all"));
         let is_temporary = tokens[1..].iter().any(|token| token.is_one_of(&["temp", "temporary"]));
         if tokens[0].is_word("discard") {
-            self.effect((all || is_temporary).then_some(Effect::Discards { all }));
+            self.effect((all || is_temporary).then_some(MemoryChange::Discards { all }));
             return;
         }
         let last = tokens.iter().rfind(|token| name(token).is_some()).filter(|_| !all);
         self.found.lacks |= has(last, |name| self.memory.lacks_prepared(name));
-        self.effect(Some(Effect::Deallocates(last.and_then(name))));
+        self.effect(Some(MemoryChange::Deallocates(last.and_then(name))));
     }
 
     /// Rows that it changes or locks, and tables that it makes of them.

@@ -25,12 +25,15 @@
 //! | [`token`] | the tokens of a text |
 //! | [`form`] | a text taken apart and put together |
 //! | [`normal`] | the text of a fingerprint |
+//! | [`name`] | what a token names |
+//! | [`nesting`] | where a statement ends |
 //! | [`verb`] | the word that a statement begins with |
 //! | [`class`] | what kind of statement it is, and how many there are |
 
 pub mod class;
 pub mod form;
 pub mod name;
+pub mod nesting;
 pub mod normal;
 #[cfg(test)]
 pub(crate) mod sql_like;

@@ -1,11 +1,9 @@
-//! As much of SQL as it takes to see where statements end and what they do to a transaction.
-//!
-//! Where a statement ends follows psql (`psqlscan.l`): at a semicolon outside of quotes, comments
-//! and brackets, and of the body of a function that begins with BEGIN ATOMIC.
+//! The statements of a text, and what each does to the transaction that it is in.
 
 use crate::lexer::commands;
 use crate::lexer::name::name;
-use crate::lexer::token::{Kind, Token, Tokens};
+use crate::lexer::nesting::Nesting;
+use crate::lexer::token::{Kind, Tokens};
 use crate::lexer::verb::Verb;
 
 /// Words by which a text is taken for SQL. Others begin what is no SQL as well: `end`, `move`,
@@ -62,42 +60,13 @@ pub fn begins_statement(sql: &[u8]) -> bool {
         .is_some_and(|token| token.is_sign("(") || Verb::of(&token).is_some_and(begins))
 }
 
-/// Follows a statement to its end.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Depth {
-    brackets: usize,
-    /// BEGIN ATOMIC, and CASE inside of it, that are open.
-    blocks: usize,
-    was_begin: bool,
-}
-
-impl Depth {
-    #[inline]
-    fn word(&mut self, token: &Token<'_>) {
-        if self.blocks > 0 && token.is_word("END") {
-            self.blocks -= 1;
-        } else if (self.was_begin && token.is_word("ATOMIC"))
-            || (self.blocks > 0 && token.is_word("CASE"))
-        {
-            self.blocks += 1;
-        }
-        self.was_begin = token.is_word("BEGIN");
-    }
-}
-
 /// Where the statement at the front ends: behind its semicolon. None where it is not in sight.
 pub fn statement_end(sql: &[u8]) -> Option<usize> {
-    let mut depth = Depth::default();
+    let mut nesting = Nesting::default();
     let mut tokens = Tokens::of(sql);
     while let Some(token) = tokens.next() {
-        match (token.kind, token.text) {
-            (Kind::Word, _) => depth.word(&token),
-            (Kind::Sign, b"(") => depth.brackets += 1,
-            (Kind::Sign, b")") => depth.brackets = depth.brackets.saturating_sub(1),
-            (Kind::Sign, b";") if depth.brackets == 0 && depth.blocks == 0 => {
-                return Some(tokens.position());
-            }
-            _ => {}
+        if nesting.passes_end(&token) {
+            return Some(tokens.position());
         }
     }
     None

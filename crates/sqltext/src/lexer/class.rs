@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::nesting::Nesting;
 use super::token::{Kind, Token};
 use super::verb::class_of;
 
@@ -112,46 +113,14 @@ pub fn classify(tokens: &[Token<'_>]) -> (Class, u32) {
     let mut first_end = tokens.len();
     let mut nesting = Nesting::default();
     for (index, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind != Kind::Hint) {
-        let ends = token.is_sign(";") && nesting.is_none();
+        let ends = nesting.passes_end(token);
         if ends && is_inside && count == 1 {
             first_end = first_end.min(index);
         }
         count += u32::from(!ends && !is_inside);
         is_inside = !ends;
-        nesting.pass(token, tokens.get(index + 1));
-        if ends {
-            nesting = Nesting::default();
-        }
     }
     (class(&tokens[..first_end]), count)
-}
-
-/// Parentheses (rules hold statements in them), and the body of a function in SQL's own syntax:
-/// BEGIN ATOMIC ... END, in which CASE has an END too.
-#[derive(Debug, Default)]
-struct Nesting {
-    parentheses: u32,
-    blocks: u32,
-}
-
-impl Nesting {
-    fn is_none(&self) -> bool {
-        self.parentheses == 0 && self.blocks == 0
-    }
-
-    fn pass(&mut self, token: &Token<'_>, next: Option<&Token<'_>>) {
-        let is_atomic = || next.is_some_and(|next| next.is_word("atomic"));
-        match token.kind {
-            Kind::Sign if token.text == b"(" => self.parentheses += 1,
-            Kind::Sign if token.text == b")" => {
-                self.parentheses = self.parentheses.saturating_sub(1);
-            }
-            Kind::Word if token.is_word("begin") && is_atomic() => self.blocks += 1,
-            Kind::Word if self.blocks > 0 && token.is_word("case") => self.blocks += 1,
-            Kind::Word if self.blocks > 0 && token.is_word("end") => self.blocks -= 1,
-            _ => {}
-        }
-    }
 }
 
 fn class(tokens: &[Token<'_>]) -> Class {

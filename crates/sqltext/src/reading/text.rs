@@ -11,6 +11,7 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
 use crate::lexer::form::Parts;
+use crate::lexer::nesting::Nesting;
 use crate::lexer::token::{Kind, Token, Tokens};
 
 /// Numbers that stand for literals begin here; no statement counts so far.
@@ -95,26 +96,21 @@ impl<'a> Literals<'a> {
 /// The statements of a form, without comments and hints; empty ones are left out.
 pub fn statements(form: &[u8]) -> Vec<Vec<Piece<'_>>> {
     let (mut statements, mut statement) = (Vec::new(), Vec::new());
-    let (mut literals, mut depth) = (0u32, 0u32);
+    let (mut literals, mut nesting) = (0u32, Nesting::default());
     for token in Tokens::of(form) {
         let is_gap = matches!(token.kind, Kind::Gap | Kind::CommentGap);
         let literal = is_gap.then_some(literals);
         literals += u32::from(is_gap);
-        match token.kind {
-            Kind::CommentGap | Kind::Hint | Kind::Comment => {
-                let token = Token { kind: Kind::Space, text: b" " };
-                statement.push(Piece { token, literal: None });
-                continue;
-            }
-            Kind::Sign if token.text == b"(" => depth += 1,
-            Kind::Sign if token.text == b")" => depth = depth.saturating_sub(1),
-            Kind::Sign if token.text == b";" && depth == 0 => {
-                statements.push(std::mem::take(&mut statement));
-                continue;
-            }
-            _ => {}
+        if nesting.passes_end(&token) {
+            statements.push(std::mem::take(&mut statement));
+            continue;
         }
-        statement.push(Piece { token, literal });
+        statement.push(match token.kind {
+            Kind::CommentGap | Kind::Hint | Kind::Comment => {
+                Piece { token: Token { kind: Kind::Space, text: b" " }, literal: None }
+            }
+            _ => Piece { token, literal },
+        });
     }
     statements.push(statement);
     statements.retain(|pieces| pieces.iter().any(|piece| piece.token.kind != Kind::Space));

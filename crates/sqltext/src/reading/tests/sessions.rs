@@ -2,7 +2,8 @@
 
 use super::told::told;
 use super::{catalog, parts};
-use crate::reading::{Reader, SessionNames};
+use crate::catalog::{Catalog, Table};
+use crate::reading::{Object, Reader, SessionNames};
 
 /// What is told of the last of some statements of one session.
 fn last(statements: &[&str]) -> String {
@@ -79,7 +80,29 @@ fn names_are_looked_for_where_the_session_says() {
     assert_eq!(last(&["BEGIN", "SET LOCAL search_path = shop", "COMMIT", select]), of_public);
     assert_eq!(last(&["BEGIN", "SET search_path = shop", "COMMIT", select]), of_shop);
     assert_eq!(last(&["BEGIN", "SET search_path = shop", "ROLLBACK", select]), of_public);
+    let function = "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END";
+    let within = ["BEGIN", "SET LOCAL search_path = shop", function, select];
+    assert_eq!(last(&within), of_shop, "the END of a body ends no transaction");
     let hidden = "SELECT set_config('search_path', $1, false)";
     let both = "read orders; read shop.orders; unknown table; ";
     assert_eq!(last(&[hidden, select]), both);
+}
+
+/// By the parser, and by the names in a text that the parser does not know.
+#[test]
+fn a_doubled_quote_within_a_name_is_one_wherever_the_name_is_read() {
+    let table = Table { schema: "public".into(), name: "a\"b".into(), ..Table::default() };
+    let catalog =
+        Catalog { search_path: vec!["public".into()], tables: vec![table], ..Catalog::default() };
+    let mut reader = Reader::new(&catalog);
+    for sql in [
+        "DELETE FROM \"a\"\"b\"",
+        "LOCK TABLE \"a\"\"b\"",
+        "DO $$ BEGIN UPDATE \"a\"\"b\" SET n = 1; END $$",
+    ] {
+        let reading = reader.read(sql.as_bytes(), &parts(sql));
+        let writes =
+            reading.accesses.iter().any(|one| one.writes && one.object == Object::Table(0));
+        assert!(writes, "{sql}: {reading:?}");
+    }
 }

@@ -14,12 +14,21 @@ const HEAD_BYTES: usize = 5;
 /// Describes the portal without a name, executes it to its end, and ends the exchange.
 const EXECUTE_AND_SYNC: &[u8] = b"D\0\0\0\x06P\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
 
-/// What asks for the end of what another connection does, in the place of a version.
-const CANCEL_REQUEST: u32 = 80_877_102;
+/// In the place of a version: ends what another connection does.
+pub const CANCEL_REQUEST: i32 = 80_877_102;
+
+/// In the place of a version: may the connection be encrypted by TLS?
+pub const SSL_REQUEST: i32 = 80_877_103;
+
+/// In the place of a version: may it be encrypted by GSSAPI?
+pub const GSS_REQUEST: i32 = 80_877_104;
 
 /// Version 3.0, which every server since 7.4 and every pooler speaks; later ones of the protocol
-/// bring nothing that a playback needs.
-const PROTOCOL: u32 = 3 << 16;
+/// bring nothing that a playback needs. Behind its upper 16 bits is what follows the point.
+pub const PROTOCOL: i32 = 3 << 16;
+
+/// What a client may send before it is known: PostgreSQL's `MAX_STARTUP_PACKET_LENGTH`.
+pub const STARTUP_BYTES_MAX: usize = 10_000;
 
 /// The head of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,23 +1,15 @@
 //! How a connection begins: before anything else a client may ask to encrypt, or ask for the end of
 //! what another connection does; then it says who it is.
 
-use seatrial_pgwire::messages;
+use seatrial_pgwire::messages::{
+    self, CANCEL_REQUEST, GSS_REQUEST, PROTOCOL, SSL_REQUEST, STARTUP_BYTES_MAX,
+};
 
 use super::{Follower, Stage, Unread};
 use crate::keeper::Keeper;
 
-/// What a client may send before it is known: PostgreSQL's `MAX_STARTUP_PACKET_LENGTH`.
-const HELLO_BYTES_MAX: usize = 10_000;
-
 /// What the first byte is where a client encrypts without asking (`sslnegotiation=direct`).
 const TLS_HANDSHAKE: u8 = 0x16;
-
-const CANCEL_REQUEST: i32 = 80_877_102;
-const SSL_REQUEST: i32 = 80_877_103;
-const GSS_REQUEST: i32 = 80_877_104;
-
-/// Version 3 of the protocol, whatever follows the point.
-const PROTOCOL: i32 = 3;
 
 impl Follower {
     /// Takes in what a client says first; how many bytes that were.
@@ -27,10 +19,10 @@ impl Follower {
             self.stop_reading(Unread::Encrypted, keeper);
             return bytes.len();
         }
-        self.hello.extend_from_slice(&bytes[..bytes.len().min(HELLO_BYTES_MAX)]);
+        self.hello.extend_from_slice(&bytes[..bytes.len().min(STARTUP_BYTES_MAX)]);
         let Some(length) = messages::number(&self.hello) else { return bytes.len() };
         let length = usize::try_from(length).unwrap_or(0);
-        if !(8..=HELLO_BYTES_MAX).contains(&length) {
+        if !(8..=STARTUP_BYTES_MAX).contains(&length) {
             self.stop_reading(Unread::NotUnderstood, keeper);
             return bytes.len();
         }
@@ -44,7 +36,7 @@ impl Follower {
         match code {
             SSL_REQUEST | GSS_REQUEST => self.stage = Stage::Asked,
             CANCEL_REQUEST => self.stop_reading(Unread::Cancel, keeper),
-            version if version >> 16 == PROTOCOL => self.begin(&hello[8..length], keeper),
+            version if version >> 16 == PROTOCOL >> 16 => self.begin(&hello[8..length], keeper),
             _ => self.stop_reading(Unread::NotUnderstood, keeper),
         }
         length - known

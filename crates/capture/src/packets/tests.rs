@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, channel};
 
 use proptest::prelude::*;
+use seatrial_pgwire::messages::SSL_REQUEST;
 use seatrial_trace::captured::Skip;
 
 use super::connections::Connections;
@@ -445,7 +446,7 @@ fn a_session_that_falls_out_of_step_is_joined_anew() {
 
 #[test]
 fn who_encrypts_is_named() {
-    let request = [&8_u32.to_be_bytes()[..], &80_877_103_u32.to_be_bytes()].concat();
+    let request = [&8_u32.to_be_bytes()[..], &SSL_REQUEST.to_be_bytes()].concat();
     let record = |bytes: usize| [&[0x17, 3, 3, 0, bytes as u8][..], &vec![9; bytes]].concat();
     let said = vec![
         Client(request.clone()),

@@ -8,20 +8,15 @@ use seatrial_sqltext::statements::Control;
 use super::answer::{Answer, answer_to};
 use super::reply;
 use super::sql;
+use crate::messages::{
+    self, CANCEL_REQUEST, GSS_REQUEST, PROTOCOL, SSL_REQUEST, STARTUP_BYTES_MAX,
+};
 
 /// A longer message is no statement that anybody measures with.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// What a client may send before it is known: PostgreSQL's `MAX_STARTUP_PACKET_LENGTH`.
-const STARTUP_BYTES_MAX: usize = 10_000;
-
 /// Statements and portals that a session may hold, each.
 const NAMED_MAX: usize = 10_000;
-
-const SSL_REQUEST: u32 = 80_877_103;
-const GSS_REQUEST: u32 = 80_877_104;
-const CANCEL_REQUEST: u32 = 80_877_102;
-const PROTOCOL_3_0: u32 = 3 << 16;
 
 /// What becomes of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +83,7 @@ impl Session {
 
     /// `StartupMessage`, or what may come before it.
     fn start(&mut self, body: &[u8], out: &mut Vec<u8>) -> Next {
-        let Some(code) = body.first_chunk().map(|code| u32::from_be_bytes(*code)) else {
+        let Some(code) = messages::number(body) else {
             return fatal(out, "08P01", "the start-up message is too short");
         };
         match code {
@@ -97,14 +92,14 @@ impl Session {
                 return Next::GoOn;
             }
             CANCEL_REQUEST => return Next::Close,
-            code if code >> 16 != 3 => {
+            code if code >> 16 != PROTOCOL >> 16 => {
                 return fatal(out, "0A000", "only version 3 of the protocol is spoken here");
             }
             _ => {}
         }
-        if code > PROTOCOL_3_0 {
+        if code > PROTOCOL {
             reply::message(out, b'v', |out| {
-                out.extend_from_slice(&PROTOCOL_3_0.to_be_bytes());
+                out.extend_from_slice(&PROTOCOL.to_be_bytes());
                 out.extend_from_slice(&0u32.to_be_bytes());
             });
         }

@@ -39,8 +39,8 @@
 //!
 //! # The encoding
 //!
-//! It is decided in [`seatrial_pgwire::startup`]: no conversion. A `SET client_encoding` or `SET NAMES` of
-//! the trace would have the server convert what a log holds in the server's own encoding already.
+//! It is decided in [`seatrial_pgwire::startup`]: no conversion. A `SET client_encoding` or `SET
+//! NAMES` of the trace would have the server convert what a log holds in its own encoding already.
 //! A server tells each change of it; the next statement then has a SET before it that takes the
 //! change back, whose answer counts for nothing.
 

@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help trial setup test lint test-rust test-python tools-for-tests bench format lock clean \
+.PHONY: help trial setup test lint generate test-rust test-python tools-for-tests bench format lock clean \
 	always docs man wheel tools-for-release
 
 help: ## list the targets
@@ -29,7 +29,10 @@ setup: .venv/core ## the Python environment and the compiled engine
 
 test: tools-for-tests lint test-rust test-python ## every check and every test
 
-lint: setup ## formatting, lints and types
+generate: setup ## write the files that say again what the code declares
+	@for each in tools/generate/*.py; do .venv/bin/python $$each || exit 1; done
+
+lint: setup ## formatting, lints, types, and whether generated files are up to date
 	@echo "== ruff"
 	@.venv/bin/ruff check --quiet .
 	@.venv/bin/ruff format --check --quiet .
@@ -39,6 +42,8 @@ lint: setup ## formatting, lints and types
 	@cargo fmt --all --check
 	@echo "== clippy"
 	@cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+	@echo "== generated files"
+	@for each in tools/generate/*.py; do .venv/bin/python $$each --check || exit 1; done
 
 # Every test lies within a library (tests/tidy/test_rust.py): nothing else need be built.
 test-rust: ## the tests of the Rust crates

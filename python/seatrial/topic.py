@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType, UnionType
+import importlib.util
+import pkgutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType, ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -279,6 +281,22 @@ class Topic:
         """Return how each kind of change that its trials make to the system is undone."""
         return {}
 
+    # What is found.
+
+    def rule_modules(self) -> Iterable[ModuleType]:
+        """Return the modules that declare its rules for findings: those of its ``findings/``."""
+        return modules_below(f"{type(self).__module__.rpartition('.')[0]}.findings")
+
+
+def modules_below(package: str) -> list[ModuleType]:
+    """Import and return every module of a package; none where there is no such package."""
+    if importlib.util.find_spec(package) is None:
+        return []
+    paths = importlib.import_module(package).__path__
+    return [
+        importlib.import_module(f"{package}.{each.name}") for each in pkgutil.iter_modules(paths)
+    ]
+
 
 @functools.cache
 def topics() -> tuple[Topic, ...]:
@@ -291,7 +309,8 @@ def topics() -> tuple[Topic, ...]:
 
 @functools.cache
 def _topics_by_kind() -> Mapping[str, Topic]:
-    return {kind.__struct_config__.tag: each for each in topics() for kind in each.workloads()}  # type: ignore[misc]
+    kinds = [(kind, each) for each in topics() for kind in each.workloads()]
+    return {str(kind.__struct_config__.tag): each for kind, each in kinds}
 
 
 def topic_of(what: Cell | Sampled) -> Topic:
@@ -304,8 +323,9 @@ def topic_of(what: Cell | Sampled) -> Topic:
 
 def kinds_of_workload() -> UnionType:
     """Return the union of every kind of workload, for the reader of study files."""
-    kinds = [kind for each in topics() for kind in each.workloads()]
-    return functools.reduce(lambda one, other: one | other, kinds)  # type: ignore[arg-type, return-value]
+    kinds: list[Any] = [kind for each in topics() for kind in each.workloads()]
+    union: UnionType = functools.reduce(lambda one, other: one | other, kinds)
+    return union
 
 
 _UNKNOWN: Final = Topic()

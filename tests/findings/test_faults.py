@@ -3,9 +3,9 @@
 import pytest
 
 from seatrial.findings.context import Context
-from seatrial.findings.errors import EXPLAINED, errors
-from seatrial.findings.kernel_errors import kernel_errors
-from seatrial.findings.temperature import temperature
+from seatrial.findings.rules.errors import EXPLAINED, errors
+from seatrial.findings.rules.kernel_errors import kernel_errors
+from seatrial.findings.rules.temperature import temperature
 from seatrial.results.model import Corruption, Verification
 from seatrial.trials.io.findings.corruption import corruption
 from stats.builders import cell_of, error_of, run_of, sample_of, summary_of

@@ -3,7 +3,7 @@
 import pytest
 
 from seatrial.findings.context import Context
-from seatrial.findings.foreign_traffic import foreign_traffic
+from seatrial.findings.rules.foreign_traffic import foreign_traffic
 from stats.builders import cell_of, rounds_of, run_of
 
 MIB = 1 << 20

@@ -3,8 +3,8 @@
 import pytest
 
 from seatrial.findings.context import Context
-from seatrial.findings.generator_limited import generator_limited
-from seatrial.findings.noisy_machine import noisy_machine
+from seatrial.findings.rules.generator_limited import generator_limited
+from seatrial.findings.rules.noisy_machine import noisy_machine
 from seatrial.findings.summary import summarise
 from seatrial.trials.io.findings.late_requests import late_requests
 from stats.builders import MS_NS, cell_of, rounds_of, run_of, sample_of, summary_of

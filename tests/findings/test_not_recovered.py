@@ -2,7 +2,7 @@
 
 import pytest
 
-from seatrial.findings.not_recovered import RATIO_COUNTER, REST_COUNTER
+from seatrial.findings.rules.not_recovered import RATIO_COUNTER, REST_COUNTER
 from seatrial.findings.summary import summarise
 from seatrial.measure import guard
 from stats.builders import cell_of, run_of, sample_of

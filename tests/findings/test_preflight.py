@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seatrial.findings.device import loop_device
 from seatrial.findings.registry import (
-    FROM_FINGERPRINT,
     preflight,
+    rules_from,
 )
+from seatrial.findings.rule import Source
+from seatrial.findings.rules.device import loop_device
 from stats.builders import GIB
 
 
@@ -115,7 +116,7 @@ def test_each_fact(fingerprint, kind, severity):
 
 def test_every_kind_of_fact_is_tested():
     tested = {kind for _, kind, _ in FACTS} | {"link_narrower", "file_fits_memory"}
-    assert {finder.__name__ for finder in FROM_FINGERPRINT} <= tested
+    assert {rule.kind for rule in rules_from(Source.FINGERPRINT)} <= tested
 
 
 def test_limits_of_a_group_are_told_by_device():

@@ -1,59 +1,90 @@
-"""Kinds of findings: their names, their functions and docs/findings.md agree."""
+"""Rules declare themselves, are found by their folder, and say what they find."""
 
 import inspect
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from seatrial.findings.registry import (
-    FROM_BEFORE_AFTER,
-    FROM_COMPARISON,
-    FROM_FINGERPRINT,
-    FROM_SAMPLES,
-    KINDS,
-    SEVERITIES,
-)
+from seatrial.findings import registry
+from seatrial.findings.context import Context
+from seatrial.findings.registry import SEVERITIES, find, kinds, kinds_not_of_lab, rules, rules_from
+from seatrial.findings.rule import Source
+from seatrial.topic import Topic
+from stats.builders import cell_of, run_of, sample_of, summary_of
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs" / "findings.md"
-FOLDERS = (ROOT / "python/seatrial").glob("**/findings")
-SOURCES = [path for folder in FOLDERS for path in folder.glob("*.py")]
+PRODUCT = Path(__file__).parents[2] / "python/seatrial"
+SOURCES = [path for folder in PRODUCT.glob("**/findings") for path in folder.glob("**/*.py")]
 
+RULE = """
+from seatrial.findings.rule import from_samples
+from seatrial.stats.model import Finding
 
-def documented_kinds():
-    return re.findall(r"^### `(\w+)`$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
-
-
-def test_every_kind_has_one_section_and_every_section_a_kind():
-    assert sorted(documented_kinds()) == sorted(KINDS)
-
-
-def test_kinds_are_unique():
-    assert len(set(KINDS)) == len(KINDS)
+@from_samples(rank=1, section="Time")
+def too_purple(context):
+    return [
+        Finding(kind="too_purple", severity="critical", cells=[], sentence="Purple.", cause="",
+                evidence={}, next="")
+    ]
+"""
 
 
-@pytest.mark.parametrize(
-    "finder",
-    [*FROM_SAMPLES, *FROM_FINGERPRINT, *FROM_COMPARISON, *FROM_BEFORE_AFTER],
-    ids=lambda f: f.__name__,
-)
-def test_a_finder_yields_its_own_kind(finder):
-    source = inspect.getsource(sys.modules[finder.__module__])
-    kinds = re.findall(r'kind="(\w+)"', source)
-    assert finder.__name__ in kinds
-    assert set(kinds) <= set(KINDS)
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.kind)
+def test_a_rule_yields_its_own_kind(rule):
+    source = inspect.getsource(sys.modules[rule.find.__module__])
+    found = re.findall(r'kind="(\w+)"', source)
+    assert rule.kind in found
+    assert set(found) <= set(kinds())
 
 
 def test_severities_in_the_sources_are_known():
+    assert len(SOURCES) > len(rules()) / 2
     for path in SOURCES:
         words = re.findall(r'severity="(\w+)"', path.read_text(encoding="utf-8"))
         assert set(words) <= set(SEVERITIES), path.name
 
 
-def test_sections_say_what_it_means_how_it_is_decided_and_what_to_do():
-    sections = re.split(r"^### ", DOCS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-    for section in sections:
-        for part in ("**Means.**", "**Decided.**", "**Do.**"):
-            assert part in section, f"{section.splitlines()[0]} lacks {part}"
+def test_every_source_has_rules_and_the_lab_hears_of_speed_from_none():
+    assert all(rules_from(source) for source in Source)
+    assert {"stall", "slow_device", "virtualised"} <= kinds_not_of_lab() < set(kinds())
+
+
+def test_a_topic_brings_its_rules_along(tmp_path, monkeypatch):
+    folder = tmp_path / "purple" / "findings"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    (folder.parent / "topic.py").write_text(
+        "from seatrial.topic import Topic\nclass Purple(Topic):\n    name = 'purple'\n"
+    )
+    (folder / "__init__.py").touch()
+    (folder / "too_purple.py").write_text(RULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    from purple.topic import Purple
+
+    monkeypatch.setattr(registry, "topics", lambda: (Purple(),))
+    rules.cache_clear()
+    try:
+        found = find(Context(run_of(), [summary_of(sample_of(cell_of()))]))
+    finally:
+        rules.cache_clear()
+    assert found[0].kind == "too_purple"
+
+
+def test_a_topic_without_rules_brings_none():
+    class Plain(Topic):
+        """Has no folder of rules."""
+
+    assert list(Plain().rule_modules()) == []
+
+
+def test_rules_are_imported_when_findings_are_sought_and_not_before():
+    script = (
+        "import sys, seatrial.findings.registry as registry\n"
+        "def loaded(): return [n for n in sys.modules if n.endswith('findings.corruption')]\n"
+        "assert not loaded(), loaded()\n"
+        "registry.preflight({})\n"
+        "assert loaded()\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -3,11 +3,11 @@
 import pytest
 
 from seatrial.findings.context import Context
-from seatrial.findings.cpu_quota import cpu_quota
-from seatrial.findings.noisy_machine import noisy_machine
-from seatrial.findings.nothing_completed import nothing_completed
-from seatrial.findings.slow_device import slow_device
-from seatrial.findings.stall import stall
+from seatrial.findings.rules.cpu_quota import cpu_quota
+from seatrial.findings.rules.noisy_machine import noisy_machine
+from seatrial.findings.rules.nothing_completed import nothing_completed
+from seatrial.findings.rules.slow_device import slow_device
+from seatrial.findings.rules.stall import stall
 from stats.builders import MS_NS, cell_of, error_of, run_of, sample_of, stall_of, summary_of
 
 

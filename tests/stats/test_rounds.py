@@ -2,11 +2,11 @@
 
 import pytest
 
-from seatrial.findings.changed_meanwhile import changed_meanwhile
 from seatrial.findings.context import Context
-from seatrial.findings.interrupted import interrupted
-from seatrial.findings.not_repeatable import not_repeatable
-from seatrial.findings.slower_at_end import slower_at_end
+from seatrial.findings.rules.changed_meanwhile import changed_meanwhile
+from seatrial.findings.rules.interrupted import interrupted
+from seatrial.findings.rules.not_repeatable import not_repeatable
+from seatrial.findings.rules.slower_at_end import slower_at_end
 
 from .builders import cell_of, rounds_of, run_of, sample_of, summary_of
 

@@ -6,7 +6,7 @@ import pytest
 
 from seatrial._core import Histogram
 from seatrial.findings.context import Context
-from seatrial.findings.start_up_phase import start_up_phase
+from seatrial.findings.rules.start_up_phase import start_up_phase
 from seatrial.findings.summary import summarise_cell
 from seatrial.stats.estimates import latency_estimates, rate_estimate
 from seatrial.stats.running import response_histogram, running, running_from, running_per_s

@@ -53,13 +53,7 @@ TOPICS = "trials"
 # topics' own folders.
 STILL_KNOW_TOPICS = {
     "findings/context.py",
-    "findings/errors.py",
-    "findings/generator_limited.py",
     "findings/model.py",
-    "findings/noisy_machine.py",
-    "findings/not_repeatable.py",
-    "findings/nothing_completed.py",
-    "findings/registry.py",
     "findings/summary.py",
     "findings/thresholds.py",
     "findings/verdict.py",

@@ -15,8 +15,8 @@ from seatrial.cli import terminal
 from seatrial.cli.files import Output
 from seatrial.cli.repeating import next_command, repeated
 from seatrial.errors import SeatrialError
-from seatrial.findings.interrupted import is_resumable, resuming
 from seatrial.findings.model import Summary, ThresholdResult
+from seatrial.findings.rules.interrupted import is_resumable, resuming
 from seatrial.findings.summary import summarise
 from seatrial.measure.recorder import Conductor
 from seatrial.measure.rounds import interleaved

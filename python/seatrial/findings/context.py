@@ -14,16 +14,18 @@ import msgspec
 from seatrial._core import Histogram
 from seatrial.results.model import Run, Sample
 from seatrial.stats.broken import is_broken
-from seatrial.stats.model import CellSummary, Finding
+from seatrial.stats.model import CellSummary
 from seatrial.stats.steady.model import SteadyState
 from seatrial.stats.steady.states import steady_states
 from seatrial.stats.wording import format_cell
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.audit.analysis.model import TableAudit
+from seatrial.trials.database.analysis.crashes import KIND as CRASH
 from seatrial.trials.database.analysis.model import DatabaseAnalysis
 from seatrial.trials.database.study.workloads import is_of_database
 from seatrial.trials.layouts.analysis.model import LayoutAnalysis
 from seatrial.trials.loadline.analysis.model import LoadLine
+from seatrial.trials.loadline.study import LOADLINE
 from seatrial.trials.replay.analysis.model import ReplayCell
 from seatrial.trials.replay.analysis.samples import is_of_replay
 
@@ -99,15 +101,24 @@ class Context:
         return f"{len(concerned)} of {len(self.cells)} cells"
 
 
-FromSamples = Callable[[Context], list[Finding]]
-FromFingerprint = Callable[[dict[str, Any]], list[Finding]]
-
-
 def command_for(cell: Cell) -> str:
     """Return the command that measures one such cell alone, such as ``seatrial io``."""
     if is_of_replay(cell):
         return "seatrial sql replay"
-    return "seatrial db" if is_of_database(cell) else "seatrial io"
+    return "seatrial db" if is_served(cell) else "seatrial io"
+
+
+def is_served(cell: Cell) -> bool:
+    """Tell whether a server answers a cell's load, as a database's does."""
+    return is_of_database(cell)
+
+
+def judges_its_rounds(cell: Cell) -> bool:
+    """Tell whether a cell's rounds are judged by its topic, and not held against each other.
+
+    A load line offers more than a target can do on purpose; of a crash trial not the rate is asked.
+    """
+    return cell.kind in (LOADLINE, CRASH)
 
 
 def identities(concerned: Iterable[CellSummary]) -> list[dict[str, FactorValue]]:
@@ -170,6 +181,11 @@ def response_times(samples: Iterable[Sample]) -> Histogram:
 def is_of_a_device(summary: CellSummary) -> bool:
     """Tell whether a cell was measured on a real target, not the engine alone or a simulation."""
     return all(sample.engine not in ("null", "simulated") for sample in summary.samples)
+
+
+def is_of_lab(run: Run) -> bool:
+    """Tell whether a run was measured inside the lab's kernel."""
+    return bool(lookup(run.fingerprint_before, "machine", "lab"))
 
 
 def usable_cpus(fingerprint: dict[str, Any]) -> float | None:

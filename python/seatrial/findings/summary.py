@@ -8,11 +8,11 @@ import msgspec
 
 from seatrial.errors import SeatrialError
 from seatrial.findings.context import Context
-from seatrial.findings.errors import name_of
 from seatrial.findings.model import Summary
 from seatrial.findings.registry import (
     find,
 )
+from seatrial.findings.rules.errors import name_of
 from seatrial.findings.thresholds import evaluate
 from seatrial.findings.verdict import verdict
 from seatrial.results.model import Run, Sample

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from seatrial.findings.lab import is_of_lab
+from seatrial.findings.context import is_of_lab
 from seatrial.results.model import Run
 
 LAB_NOTICE: Final = "lab: ratios and counts hold, absolute speed does not"

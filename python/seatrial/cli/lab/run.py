@@ -23,7 +23,7 @@ from seatrial import interrupts
 from seatrial.cli.lab.inside import RESULTS, End, Order
 from seatrial.cli.terminal import STOPPING
 from seatrial.errors import ResultsFileError, TargetError, UsageError
-from seatrial.findings.lab import is_of_lab
+from seatrial.findings.context import is_of_lab
 from seatrial.lab.choosing import KINDS
 from seatrial.lab.init import KERNEL_LOG
 from seatrial.lab.machine import Machine

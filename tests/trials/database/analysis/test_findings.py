@@ -3,7 +3,7 @@
 import pytest
 
 from seatrial.findings.registry import (
-    FROM_SAMPLES,
+    kinds,
 )
 from seatrial.trials.database.report.tables import sweep_tables
 from stats.builders import cell_of as io_cell_of
@@ -240,7 +240,7 @@ def test_findings_of_blocks_and_files_do_not_fire_on_databases():
 
 
 def test_registered():
-    names = {finder.__name__ for finder in FROM_SAMPLES}
+    names = set(kinds())
     assert names >= OF_DATABASES | {"flushes_not_durable"}
 
 

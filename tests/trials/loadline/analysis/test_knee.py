@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seatrial.findings.model import Summary
-from seatrial.findings.not_repeatable import not_repeatable
+from seatrial.findings.rules.not_repeatable import not_repeatable
 from seatrial.findings.thresholds import evaluate
 from seatrial.findings.verdict import verdict
 from seatrial.stats.model import Estimate

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
 from seatrial.trials.audit.analysis.gaps import gap_limit_log
@@ -19,8 +20,36 @@ three such gaps a table are scatter.
 """
 
 
+@from_samples(rank=180, section="Time")
 def gap(context: Context) -> list[Finding]:
-    """Find the gaps of all audited tables, one finding for each."""
+    """Find the gaps of all audited tables, one finding for each.
+
+    Means:
+        Cells of a table of block sizes, threads and depth are far from what the rest of the table
+        says. Classes: `start_transient` (the first cells that were measured are too slow),
+        `collapse` (over block sizes that follow each other; with one block size, over neighbours in
+        threads and depth), `too_fast` (above what the rest allows: a cache served it, burst credit
+        paid for it, or its blocks had never been written), `absent` (a foreign table names the cell
+        without a figure), `noise` (a cell alone). Status: `seen_once`, `persistent` (in every
+        round), `transient` (in some).
+
+    Decided:
+        Against the model of the table where one holds (method.md, "Models and gaps"): the logarithm
+        of observed over predicted is below -max(4 × scatter, ln 1.5), or above max(6 × scatter, ln
+        1.75), in every round or with the whole interval, or in one round twice as far. Where cells
+        contradict each other by order, the model rests on those that the likeliest reading calls
+        sound; where another reading is nearly as likely, the cause names it. Where no model holds,
+        against the order that any storage keeps, which finds fewer. A gap seen once is no proof: of
+        two sweeps over one shared virtual disk, the gap of the first was gone in the second.
+        Warning for `collapse`, `too_fast`, `absent` and what persists; else note, as is a
+        `collapse` seen once by order alone.
+
+    Do:
+        `seatrial audit RUN` shows the table beside its model. What was seen once is measured again
+        by Seatrial itself where rounds allow; else repeat the cell with `seatrial io`. Of what
+        persists, read the timeline and the stalls. Plan with nothing that is `too_fast` before it
+        was measured for longer than caches and credit last.
+    """
     return [
         _finding(context.run.id, audit, each)
         for audit in context.audits

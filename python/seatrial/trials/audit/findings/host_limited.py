@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural, format_size
 from seatrial.trials.audit.analysis.model import Parameter, TableAudit, TablePoint
@@ -28,8 +29,25 @@ _OR_THE_DRIVES: Final = (
 )
 
 
+@from_samples(rank=520, section="Whose number is it?", holds_in_lab=False)
 def host_limited(context: Context) -> list[Finding]:
-    """Find tables in which several block sizes end at one and the same rate of requests."""
+    """Find tables in which several block sizes end at one and the same rate of requests.
+
+    Means:
+        Several block sizes end at one and the same rate of requests: each costs a fixed time above
+        the drives. More drives do not raise it. Where targets with other drives share it, it says
+        so.
+
+    Decided:
+        The read form holds, its `host_service_us` has an interval, cells of at least two block
+        sizes reach 90 % of the limit, and none exceeds it by more than 5 %. Which part of the host,
+        or which IOPS limit of a volume, it is cannot be told from rates; of one target alone, nor
+        whether it is the drives themselves. Note.
+
+    Do:
+        Fewer and larger requests; a second controller; interrupts spread over processors; a volume
+        with a higher limit. Beside `generator_limited` it is the load generator's own.
+    """
     limited = [audit for audit in context.audits if _cells_at_limit(audit)]
     found: list[Finding] = []
     while limited:

@@ -6,6 +6,7 @@ import math
 from typing import Final
 
 from seatrial.findings.context import Context
+from seatrial.findings.rule import from_samples
 from seatrial.stats.estimates import estimate_of_rounds
 from seatrial.stats.model import Estimate, Finding
 from seatrial.stats.wording import format_interval, format_plural, format_value
@@ -28,8 +29,21 @@ _CAUSES: Final = {
 }
 
 
+@from_samples(rank=390, section="Whose number is it?", holds_in_lab=False)
 def lock_limited(context: Context) -> list[Finding]:
-    """Find tables that one lock describes best, and whose threads gain surely next to nothing."""
+    """Find tables that one lock describes best, and whose threads gain surely next to nothing.
+
+    Means:
+        More threads do not help: writes pass one lock, or the target serves one by one.
+
+    Decided:
+        The form of one lock predicts cells that it has not seen best, and the gain of the most
+        concurrency over the least is surely below 1.25 (geometric mean over the block sizes, 95 % t
+        interval). Warning. A drive that serves one request at a time looks the same.
+
+    Do:
+        Several files, direct I/O, another file system; measure the device itself to compare.
+    """
     found = []
     for audit in context.audits:
         gain = _gain_of_threads(audit) if audit.form == "locked_write" else None

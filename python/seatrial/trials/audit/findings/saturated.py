@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.saturation import NO_GAIN_RATIO, Saturation, saturation
 from seatrial.stats.wording import format_interval, format_value
@@ -15,8 +16,21 @@ from seatrial.trials.audit.findings.limits import on_target, parameter_of, sound
 ADMITTED: Final = "admitted_count"
 
 
+@from_samples(rank=530, section="Whose number is it?")
 def saturated(context: Context) -> list[Finding]:
-    """Find tables whose rate grows with concurrency up to a count that was measured, not beyond."""
+    """Find tables whose rate grows with concurrency up to a count that was measured, not beyond.
+
+    Means:
+        From so many requests in flight on, more of them give no more rate, only more latency.
+
+    Decided:
+        At the lowest count for which every higher one gains surely less than 5 %, while it itself
+        surely gained more than 5 % over the count before (geometric means over at least 3 block
+        sizes, 95 % t intervals). Gaps are left out. Note.
+
+    Do:
+        Let the database keep about so many requests in flight.
+    """
     found = []
     for audit in context.audits:
         by_count: dict[int, dict[object, float]] = {}

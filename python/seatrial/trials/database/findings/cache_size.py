@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
 from seatrial.trials.database.analysis.cache_sweep import is_of_sweep
 from seatrial.trials.database.analysis.model import CacheSweep
 
 
+@from_samples(rank=630, section="Of a database", sees_replays=True)
 def cache_size(context: Context) -> list[Finding]:
-    """Tell of each sweep over the size of a cache what the law through it predicts."""
+    """Tell of each sweep over the size of a cache what the law through it predicts.
+
+    Means:
+        What a larger cache is worth to the workload, from cells that differ in its size alone: the
+        law through them, and the rate that it predicts at twice the largest; or why nothing is
+        predicted.
+
+    Decided:
+        `t = cpu + k * C^-a` is fitted to three sizes or more (docs/method.md, "The law of a
+        cache"). Nothing is predicted where the law does not hold within the scatter of the rounds,
+        where a larger cache gains nothing, or where the next size would hold the whole database.
+        Note.
+
+    Do:
+        Measure the predicted size before buying it.
+    """
     sweeps = context.database.sweeps if context.database else []
     return [_finding(context, sweep) for sweep in sweeps]
 

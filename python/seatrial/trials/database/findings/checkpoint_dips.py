@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import (
     format_cell,
@@ -58,8 +59,24 @@ class Dip:
         )
 
 
+@from_samples(rank=410, section="Of a database")
 def checkpoint_dips(context: Context) -> list[Finding]:
-    """Find cells that do worse in the seconds in which a checkpoint runs."""
+    """Find cells that do worse in the seconds in which a checkpoint runs.
+
+    Means:
+        While a checkpoint runs there are fewer transactions, or some take far longer: a mean over
+        both tells of neither.
+
+    Decided:
+        Seconds of the running phase in which a checkpoint was seen in at least half of the looks,
+        against those with at most a tenth; two of either in a round, and five over all. The rate's
+        ratio over the rounds is surely below 0.9 (seen in one round only: below 0.7), or p99 is
+        twice as long. Warning where the rate is halved or p99 is five times as long; else note.
+
+    Do:
+        Make checkpoints fewer and spread them: `max_wal_size`, `checkpoint_timeout`,
+        `checkpoint_completion_target`. Then measure for longer than a whole cycle.
+    """
     own = [c for c in context.cells if is_of_database(c.cell)]
     dips = [Dip(c, effect) for c in own if (effect := checkpoint_effect(rounds_of(c)))]
     told = [dip for dip in dips if dip.is_told]

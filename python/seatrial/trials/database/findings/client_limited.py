@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_iops, format_share
 from seatrial.trials.database.analysis.model import DatabaseCell
@@ -16,8 +17,22 @@ CEILING_SHARE_MAX: Final = 0.7
 """Of what the same driver does with a server that answers at once."""
 
 
+@from_samples(rank=420, section="Of a database")
 def client_limited(context: Context) -> list[Finding]:
-    """Find cells whose driver used 70 % of a core, or reached 70 % of its own ceiling."""
+    """Find cells whose driver used 70 % of a core, or reached 70 % of its own ceiling.
+
+    Means:
+        The driver may be what was measured, not the database: read the rate as "at least".
+
+    Decided:
+        The driver's busiest thread used more than 70 % of a core, or the rate is above 70 % of what
+        the same driver does with a server that answers at once. Warning. Of a batch, which is its
+        own driver, it is not told.
+
+    Do:
+        More `jobs` or `processes` where cores are idle, prepared statements, or a client machine of
+        its own.
+    """
     parts = {part.cell.key: part for part in context.database.cells} if context.database else {}
     own = [summary for summary in context.cells if summary.cell.key in parts]
     concerned = [c for c in own if _core(parts[c.cell.key]) or _ceiling(c, parts[c.cell.key])]

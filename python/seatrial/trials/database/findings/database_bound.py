@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from seatrial.findings.context import Context
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_plural
 from seatrial.trials.database.analysis.crashes import is_crash_trial
@@ -71,8 +72,28 @@ EXPLAINED: Final = {
 }
 
 
+@from_samples(rank=550, section="Of a database", sees_replays=True)
 def database_bound(context: Context) -> list[Finding]:
-    """Find what bounds the databases' cells; one finding for those of a target that agree."""
+    """Find what bounds the databases' cells; one finding for those of a target that agree.
+
+    Means:
+        What the clients' time went into, and so what would have to be faster: `cpu`, `read`,
+        `commit`, `checkpoint`, `lock`, `client`, or `inconclusive`; of a replay also `pace` (the
+        capture's own) and `order`. One finding for the cells of a target that agree, with the
+        clearest as example.
+
+    Decided:
+        By the rules of method.md ("What bounds a database"). A bound is said only where measured
+        figures exclude other work on the machine, the hypervisor, the client, checkpoints, others'
+        I/O and other waits. `inconclusive` where one of them is not excluded, where nothing takes
+        40 % of the time and half as much again as the next, where it was looked at fewer than 20
+        times, and where a schedule that is kept sets the rate. Note.
+
+    Do:
+        As the finding says for each bound: it is of no use to buy flushes for a database that waits
+        for reads. Of an inconclusive one it says what settles it, such as to stop other work on the
+        machine and repeat.
+    """
     groups: dict[tuple[str, str], list[DatabaseCell]] = defaultdict(list)
     for part in context.database.cells if context.database else []:
         if is_crash_trial(part.cell):

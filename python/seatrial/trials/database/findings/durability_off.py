@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.trials.database.analysis.samples import records_of
 
@@ -54,8 +55,22 @@ LOOSENED: Final = (
 )
 
 
+@from_samples(rank=130, section="Of a database", sees_faults=True, sees_replays=True)
 def durability_off(context: Context) -> list[Finding]:
-    """Find settings with which a result cannot be compared with that of a durable server."""
+    """Find settings with which a result cannot be compared with that of a durable server.
+
+    Means:
+        The server does not keep what it acknowledged, because a setting says so: `fsync = off`,
+        `full_page_writes = off`, `synchronous_commit` other than `on` and `remote_apply`.
+
+    Decided:
+        By the settings that the server itself showed. Critical for `fsync = off`, whose rate is
+        that of memory; else warning. All values of `wal_sync_method` that PostgreSQL has on Linux
+        do sync; whether the device then keeps it is `flushes_not_durable`.
+
+    Do:
+        Measure with the default; keep the cell only to see what durability costs there.
+    """
     found = []
     for loosened in LOOSENED:
         for value in loosened.values:

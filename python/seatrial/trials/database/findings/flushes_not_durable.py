@@ -15,6 +15,7 @@ from seatrial.findings.context import (
     number,
     physical_devices,
 )
+from seatrial.findings.rule import from_samples
 from seatrial.findings.traffic import is_direct, writes_are_flushed
 from seatrial.results.model import Sample
 from seatrial.stats.model import CellSummary, Estimate, Finding
@@ -38,11 +39,37 @@ _INNOCENT: Final = (
 )
 
 
+@from_samples(rank=140, section="Of a database", sees_replays=True, holds_in_lab=False)
 def flushes_not_durable(context: Context) -> list[Finding]:
     """Find commits that were acknowledged without having reached a medium, as far as that shows.
 
     On disks that rotate by their rate, where flushes are counted by their number, and else by what
     a flush adds to a write. Of one session at a time: several share a flush.
+
+    Means:
+        Commits were acknowledged without having reached a medium, as far as that shows from
+        outside: a power cut would lose them.
+
+    Decided:
+        Of one session at a time, as several share a flush, and on each target by the first of:
+
+        1. the device below is a hard disk, and commits of the workload `commit` are surely faster
+           than 500 a second: twice the revolutions of the fastest disk that is sold (15,000 a
+           minute). Critical; in a virtual machine, whose disks call themselves rotational at will,
+           warning;
+        2. the kernel drives the device as `write back`, that is with a volatile cache, and it
+           counted fewer than half as many flushes as there were commits with fdatasync (of a
+           database: as the server synced its WAL). Critical;
+        3. such a device without rotation, where the median commit takes less than 1.5 times as long
+           as a plain write of the same size in sequence past the page cache. Warning, as protection
+           against loss of power looks the same: its capacitors make a flush cheap and safe.
+
+        A device that is driven as `write through` promises that what it acknowledged is safe;
+        nothing here can tell whether it lies.
+
+    Do:
+        Read the data sheet (power-loss protection). Without it turn the cache off and measure
+        again. Only pulling the plug proves a drive.
     """
     cells = [summary for summary in context.cells if is_of_a_device(summary) and not summary.blank]
     commits = [c for c in cells if c.cell.operation == "commit" and c.cell.threads == 1]

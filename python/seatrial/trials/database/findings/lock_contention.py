@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_share
 from seatrial.trials.database.analysis.model import DatabaseCell
@@ -14,11 +15,23 @@ TPCB: Final = "tpcb-like"
 LOCK_SHARE_WARNING: Final = 0.2
 
 
+@from_samples(rank=400, section="Of a database")
 def lock_contention(context: Context) -> list[Finding]:
     """Find TPC-B cells with more clients than the scale has branches.
 
     Source: pgbench's manual, "Good Practices": the scale should be at least as large as the
     number of clients, else they mostly wait for each other's update of pgbench_branches.
+
+    Means:
+        In TPC-B all clients update as many branches as the scale says. With more clients than that
+        they wait for each other, and a faster device makes little difference.
+
+    Decided:
+        More clients of a database than its scale, with the script tpcb-like (pgbench's manual,
+        "Good Practices"). Warning where locks took a fifth of the active clients' time; else note.
+
+    Do:
+        Use a scale of at least the clients, or the script simple-update.
     """
     parts = context.database.cells if context.database else []
     crowded = [part for part in parts if _clients_a_branch(part) > 1]

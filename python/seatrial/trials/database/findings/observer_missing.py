@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural
 from seatrial.trials.database.analysis.samples import records_of
@@ -13,8 +14,20 @@ from seatrial.trials.database.analysis.samples import records_of
 TOLD_MAX: Final = 3
 
 
+@from_samples(rank=640, section="Of a database", sees_faults=True, sees_replays=True)
 def observer_missing(context: Context) -> list[Finding]:
-    """Find the notes that samples of databases bear, the most frequent first."""
+    """Find the notes that samples of databases bear, the most frequent first.
+
+    Means:
+        Something could not be read or done beside the samples of a database, so that a column, the
+        split of the reads or a start state is missing or not as asked.
+
+    Decided:
+        The samples' own notes, the most frequent first. Note.
+
+    Do:
+        Run as root, or give the server's role `pg_monitor`, where what is missing matters.
+    """
     counts: Counter[str] = Counter()
     for summary in context.cells:
         for record in records_of(summary.samples):

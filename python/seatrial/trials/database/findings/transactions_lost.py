@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_cell, format_count, format_plural
 from seatrial.trials.database.analysis.crashes import (
@@ -18,12 +19,28 @@ from seatrial.trials.database.analysis.samples import records_of
 _OFF: Final = ("off", "false", "no", "0")
 
 
+@from_samples(rank=40, section="Data and errors", sees_faults=True)
 def transactions_lost(context: Context) -> list[Finding]:
     """Find crash trials after which not everything was there, or more than should be.
 
     Durability: what a client was told is committed survives any crash. Atomicity: of a transaction
     all is there or nothing (T. Haerder, A. Reuter, "Principles of Transaction-Oriented Database
     Recovery", ACM Computing Surveys 15, 1983).
+
+    Means:
+        In a crash trial (`seatrial db --crash`) a database did not keep its word: a transaction
+        that it had acknowledged was gone after a crash, or only a part of one was there, or one
+        that was never to be committed, or one with another content; or it did not come back at all.
+
+    Decided:
+        By counting: each client knows what was acknowledged to it, and finds it in the database
+        after each crash ([database.md](database.md#crash-trial)). Transactions whose commit was
+        sent and not answered may be there or not. A fault that pg_amcheck finds in tables or
+        indexes counts as well. Critical, and the command ends with exit code 12.
+
+    Do:
+        With `fsync` or `synchronous_commit` off, or a drive that was made to lie, it is what the
+        trial asked for. Otherwise keep no data there, and find the part that is at fault.
     """
     trials = [(c, crash_outcome(c.samples)) for c in context.cells if is_crash_trial(c.cell)]
     return [_finding(cell, outcome) for cell, outcome in trials if not outcome.is_well]

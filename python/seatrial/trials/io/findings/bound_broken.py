@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities, is_of_a_device
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_estimate, format_rate_bytes, format_share
 from seatrial.trials.io.bounds.path import Broken, broken_bound
@@ -30,11 +31,32 @@ STEPS = {
 }
 
 
+@from_samples(rank=190, section="Whose number is it?", holds_in_lab=False)
 def bound_broken(context: Context) -> list[Finding]:
     """Find cells faster than the bus to the drives, or than memory is copied.
 
     What only the drives' own links cannot carry came out of a cache behind the bus: that is
     ``device_cache_served``.
+
+    Means:
+        The figure is more than the way to the target can carry, and no cache behind that way can
+        have answered either.
+
+    Decided:
+        The lower end of the interval of what moved one way (the figure itself where it was measured
+        once) is above the PCIe links that the drives' controllers hang from, added up, a shared one
+        once (direct cells); or above 1.5 times what all processors that the run could use copy in
+        memory (any cell that touches at least 64 MiB; one thread's copy is measured when the
+        fingerprint is taken). Critical. Of several bounds that a cell breaks the outermost is told:
+        what is faster than the bus is `bound_broken`, what is faster than the drives' links alone
+        is `device_cache_served`. A drive without a link of its own (NVMe, a virtual disk) ends with
+        its PCIe link, which then counts as the drive's. Links of an imported table, or of drives
+        that a RAID controller hides, are those that `seatrial audit` was told of: `--drives`,
+        `--link`, `--bus`.
+
+    Do:
+        Compare the bus with `LnkSta` in `lspci -vv`. Fill with incompressible data and repeat with
+        `--verify`.
     """
     cells = [summary for summary in context.cells if is_of_a_device(summary)]
     broken = {c.cell.key: broken_bound(context.before_of(c), c) for c in cells}

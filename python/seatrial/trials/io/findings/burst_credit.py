@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.results.model import Sample
 from seatrial.stats.estimates import counted, estimate_of_rounds
 from seatrial.stats.model import CellSummary, Estimate, Finding
@@ -73,8 +74,26 @@ class Credit:
     recovers: bool
 
 
+@from_samples(rank=220, section="Time", holds_in_lab=False)
 def burst_credit(context: Context) -> list[Finding]:
-    """Find a base rate to which different cells fell alike after the same amount of work."""
+    """Find a base rate to which different cells fell alike after the same amount of work.
+
+    Means:
+        The target lends a rate: after a number of requests (or bytes) above it, everything falls to
+        one base rate, whatever the cell.
+
+    Decided:
+        Within samples the rate falls by a factor of at least 1.3 and is then held, as what meters
+        out holds it (the median step is within 7 % of it); at least two cells, not all of them
+        writes, were seen above and at that same base rate (within 7 %, three times at least); and
+        what was spent above the base rate before each fall agrees within a factor of 1.5. Where the
+        credit was gone before a second cell could use it: one fall, and at least three cells,
+        nothing above that rate, ever since. A cache for writes falls too, but it spares reads, and
+        is `left_steady_state` or `start_up_phase`. Critical: most figures of the run are on credit.
+
+    Do:
+        Plan with the base rate. To see it, measure until the credit is spent.
+    """
     found = []
     targets = sorted({summary.cell.target for summary in context.cells})
     for target in targets:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.results.model import Corruption
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural
@@ -20,8 +21,24 @@ _NAMES = {
 }
 
 
+@from_samples(rank=30, section="Data and errors")
 def corruption(context: Context) -> list[Finding]:
-    """Find blocks that verification proved wrong, all cells merged."""
+    """Find blocks that verification proved wrong, all cells merged.
+
+    Means:
+        Blocks did not hold what was written to them. Kinds: `flipped_bit`, `torn_write` (part new,
+        part old), `stale` (a lost write), `newer`, `misplaced` (a misdirected write or read),
+        `foreign` (not ours; zeros if the place was discarded).
+
+    Decided:
+        With `verify` on, every sector that is read carries its offset, its generation and a
+        checksum; one wrong sector is enough. Critical. Another program that wrote to the same file
+        looks the same from here.
+
+    Do:
+        Keep no data there. Look at `dmesg -T` and `smartctl -x DEVICE`, test the memory, then
+        repeat on another port, cable and machine until the part is found.
+    """
     concerned = [
         summary
         for summary in context.cells

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from seatrial.findings.context import Context, identities, is_of_a_device, median_over_samples
+from seatrial.findings.rule import from_samples
 from seatrial.findings.traffic import (
     DEVICE_SHARE_MIN,
     asked_read_bytes,
@@ -29,11 +30,38 @@ CACHED_SHARE_MIN = 0.5
 """Of a file, the least that a cache must be able to hold for its cells to be doubted."""
 
 
+@from_samples(rank=200, section="Whose number is it?", holds_in_lab=False)
 def device_cache_served(context: Context) -> list[Finding]:
     """Find direct cells faster than their links, than the device moved, or than a bigger file.
 
     Cells that are not proven to be a cache's, but whose file a controller's cache holds in good
     part, are told of as such.
+
+    Means:
+        With direct I/O, something between page cache and medium answered: the drive's memory, a
+        controller, a cache tier, the host of a virtual machine, a loop device over the page cache.
+
+    Decided:
+        Any of four, for direct cells:
+
+        - the lower end of the interval of what moved one way is above what the drives' links carry
+          after encoding (SATA and SAS 100 MB/s per Gb/s and lane; where a drive has no other link,
+          the narrowest PCIe link on its way; links of an array added up, a shared one once), though
+          not above the bus (`bound_broken`): critical;
+        - the device under the file system delivered less than half of the bytes read, by its own
+          counters (samples of at least 16 MiB): critical;
+        - a small file was more than 1.5 times as fast as a big one with all else equal, paired by
+          round, and the interval begins above 1.1: warning;
+        - the controller's cache, where it tells its size or `seatrial audit --controller-cache`
+          does, can hold more than half of the file, and no bound proves more: "may be a cache's",
+          warning. No interface tells what a drive itself holds.
+
+        The first and second also hold for layers that compress, and for blocks that were never
+        written.
+
+    Do:
+        Fill with incompressible data and repeat on a range of twice the cache; attach loop devices
+        with `--direct-io=on`; plan with the big file's numbers.
     """
     direct = [c for c in context.cells if is_of_a_device(c) and is_direct(c)]
     broken = {c.cell.key: broken_bound(context.before_of(c), c) for c in direct}

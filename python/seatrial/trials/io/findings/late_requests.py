@@ -12,6 +12,7 @@ from seatrial.findings.context import (
     response_times,
     service_times,
 )
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_cell, format_duration_ns, format_share
 from seatrial.trials.loadline.study import LOADLINE
@@ -44,8 +45,22 @@ class Lateness:
         return self.response_ns > far_ns
 
 
+@from_samples(rank=230, section="Time")
 def late_requests(context: Context) -> list[Finding]:
-    """Find cells with a schedule whose requests were skipped or waited long for their start."""
+    """Find cells with a schedule whose requests were skipped or waited long for their start.
+
+    Means:
+        Under a schedule (`fixed`, `poisson`, `bursts`) requests started late, or were skipped as
+        too late. What the user of a database waits is the response time, from the intended start.
+
+    Decided:
+        Not in load lines, which seek the rate that is too high. Any skipped request, or a response
+        p99 above twice the service p99 and at least 1 ms above it. Critical when more than 1 % were
+        skipped, else warning.
+
+    Do:
+        Look for a stall; if there is none, lower the rate until the two percentiles agree.
+    """
     scheduled = [
         _lateness(summary)
         for summary in context.cells

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.temperature import temperature
+from seatrial.findings.rule import from_samples
+from seatrial.findings.rules.temperature import temperature
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.steady.model import Phase, SteadyState
 from seatrial.stats.wording import (
@@ -47,8 +48,27 @@ class Drop:
         return self.after.rate.value / self.before.rate.value
 
 
+@from_samples(rank=270, section="Time")
 def left_steady_state(context: Context) -> list[Finding]:
-    """Find cells whose rate fell from a steady level, with the cause that the evidence tells."""
+    """Find cells whose rate fell from a steady level, with the cause that the evidence tells.
+
+    Means:
+        A rate was steady for the longest part, and then fell to another level.
+
+    Decided:
+        The states of [method.md](method.md#steady-state): a phase `left` at a lower rate. Warning
+        where it stays, note where the level came back in all of them. The cause is taken from the
+        evidence:
+
+        - heat: the drive counted throttling, reached its limit, or the kernel logged heat
+        - burst credit: the finding `burst_credit` explains the run
+        - write cache full: of a write cell, what was written until then, less what drained
+          meanwhile, is the cache
+        - unknown: none of these; garbage collection, a neighbour, heat that cannot be read
+
+    Do:
+        The cell alone and longer (`seatrial io --seconds 300`); plan with the rate that it keeps.
+    """
     drops = [drop for state in context.steady for drop in _drops(context, state)]
     if not drops:
         return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from seatrial.findings.context import device_name, entries, lookup, number
+from seatrial.findings.rule import from_fingerprint
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_rate_bytes, format_share
 
@@ -12,8 +13,25 @@ ROUNDING_SHARE = 0.01
 """Encodings differ by a percent between generations; less than that is no narrower link."""
 
 
+@from_fingerprint(rank=730, section="The device, before anything is measured")
 def link_narrower(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find PCIe paths and SATA links that are narrower than they could be."""
+    """Find PCIe paths and SATA links that are narrower than they could be.
+
+    Means:
+        A link to the drive carries less than the drive could.
+
+    Decided:
+        PCIe: of all links between drive and processor, the narrowest now against what the drive is
+        capable of, after encoding. The two ends of a link tell a small slot from a link that came
+        up below what both ends can do; a wide port above a narrow drive is no finding. SATA: the
+        link is slower than both ends can (than its port, where the drive does not say), or the
+        kernel lowered it after errors. Warning; note for a hard disk on an old SATA link. A drive
+        that saves power may lower its link while idle: look again while it is busy.
+
+    Do:
+        Another slot, reseat it, another cable or bay; compare `LnkCap` with `LnkSta` in `lspci
+        -vv`.
+    """
     devices = entries(fingerprint, "target", "stack")
     by_address = {
         str(lookup(device, "pcie", "address")): device

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.steady.model import SteadyState
 from seatrial.stats.wording import format_cell, format_share, format_value
@@ -14,6 +15,7 @@ WHOLE_RUN_CELLS_MIN = 3
 WRITING = ("write", "commit", "copy")
 
 
+@from_samples(rank=280, section="Time")
 def not_steady(context: Context) -> list[Finding]:
     """Find cells that surely moved to the end and never kept SNIA's rule of steady state.
 
@@ -21,6 +23,21 @@ def not_steady(context: Context) -> list[Finding]:
 
     A cell counts when more than half of what could be judged of it was so. Reads count only
     where the whole run, more than half of at least three cells, was so: then it is the target.
+
+    Means:
+        A cell that writes was still on its way from one rate to another when it ended: its figures
+        are of the transition. Of most cells at once: the target was.
+
+    Decided:
+        No level that lasts for a third of the series without moving surely by more than a tenth (99
+        %, autocorrelation paid for) or going one way all along, and SNIA's rule not met over the
+        last five rounds or parts of the sample; in more than half of what could be judged of a cell
+        (timelines of at least 20 slices, or 5 rounds). Reads count only where more than half of at
+        least three cells are so. Warning. Noise alone raises it in less than 1 % of flat series
+        ([method.md](method.md#steady-state)).
+
+    Do:
+        `seatrial precondition`, or longer samples, and repeat.
     """
     judged: dict[str, list[SteadyState]] = defaultdict(list)
     for state in context.steady:

@@ -9,6 +9,7 @@ from seatrial.findings.context import (
     median_over_samples,
     memory_for_cache_bytes,
 )
+from seatrial.findings.rule import from_samples
 from seatrial.findings.traffic import (
     DEVICE_SHARE_MIN,
     asked_read_bytes,
@@ -23,11 +24,25 @@ from seatrial.stats.wording import format_estimate, format_rate_bytes, format_sh
 from seatrial.trials.io.bounds.path import Broken, busier_direction, outermost_below, path_bounds
 
 
+@from_samples(rank=210, section="Whose number is it?", holds_in_lab=False)
 def page_cache_served(context: Context) -> list[Finding]:
     """Find buffered cells that the page cache served.
 
     What the device moved decides, where it was counted; else whether the drives' links can carry
     the rate and, for reads, whether memory is larger than what was read from.
+
+    Means:
+        Buffered cells measured memory.
+
+    Decided:
+        By the device's own counters: it delivered less than half of the bytes read, or less than
+        half of those written without a sync had reached it when the sample ended. Where it has no
+        counters: the drives' links or the bus cannot carry the rate; for reads also, the file (or
+        the part that the cell reads) is smaller than the memory that this process may use. Warning.
+
+    Do:
+        Use direct I/O, or a file of twice the memory. Keep the cell only if the database will find
+        that data in memory too.
     """
     buffered = [c for c in context.cells if is_of_a_device(c) and not is_direct(c)]
     found = [_reads(context, buffered), _writes(context, buffered)]

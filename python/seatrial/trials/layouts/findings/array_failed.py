@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural, format_size
 from seatrial.trials.layouts.analysis.model import Recovery
 
 
+@from_samples(rank=20, section="Of layouts", sees_faults=True)
 def array_failed(context: Context) -> list[Finding]:
-    """Find cells whose array failed, all merged."""
+    """Find cells whose array failed, all merged.
+
+    Means:
+        More drives were gone at once than the level survives: the array itself failed.
+
+    Decided:
+        The backend said so while the sample lasted or after it. Where everything could be read
+        still, it says that the array takes no more writes (md's raid10 that is told to drop an only
+        copy). Critical, planned or not.
+
+    Do:
+        A level that survives one loss more, and a spare.
+    """
     recoveries = context.layouts.recoveries if context.layouts else []
     failed = [each for each in recoveries if each.array_failed_count]
     if not failed:

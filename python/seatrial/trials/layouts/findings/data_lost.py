@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell
 from seatrial.study.layouts.layout import FILESYSTEMS
@@ -10,8 +11,23 @@ from seatrial.trials.layouts.analysis.model import Recovery
 from seatrial.trials.layouts.analysis.telling import checked_words, lost_words
 
 
+@from_samples(rank=10, section="Of layouts", sees_faults=True)
 def data_lost(context: Context) -> list[Finding]:
-    """Find what verification missed in the end, one finding for each cell that lost anything."""
+    """Find what verification missed in the end, one finding for each cell that lost anything.
+
+    Means:
+        After something was broken, blocks came back wrong or could not be read.
+
+    Decided:
+        All data of the trial file were read and checked in the end (`verify`); one block is enough.
+        The sentence names how much of how much, to 4 KiB; where all was right in the end, how many
+        reads of the load got wrong data. Critical, even where more was broken than the level
+        survives.
+
+    Do:
+        Scrub on a schedule, so that unreadable sectors are found while there is redundancy; take a
+        level that survives one loss more; against rot use checksums (btrfs, ZFS, dm-integrity).
+    """
     recoveries = context.layouts.recoveries if context.layouts else []
     return [_finding(each) for each in recoveries if lost_words(each)]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT
 from seatrial.stats.compare.verdict import ratio_words
 from seatrial.stats.model import Finding
@@ -16,10 +17,24 @@ from seatrial.trials.layouts.analysis.sweep import word
 PAIRS_TOLD_MAX: Final = 3
 
 
+@from_samples(rank=470, section="Of layouts")
 def layouts_differ(context: Context) -> list[Finding]:
     """Find pairs whose rates surely differ by more than 5 %, one finding for the same difference.
 
     All pairs of a run are judged together (layouts/ratios.py).
+
+    Means:
+        Two layouts that differ in one thing alone (backend, level, chunk, legs, file system, ...)
+        differ in their rates.
+
+    Decided:
+        Compared by rounds that are paired, each operation by itself over all common cells, all
+        pairs of a run judged together (Holm): the adjusted p value is at most 5 % and the ratio is
+        beyond 5 %. Note.
+
+    Do:
+        Take the faster one, if what it lacks does not matter. The table of layouts has the pairs
+        that could not be told apart.
     """
     groups: dict[tuple[str, str, str], list[LayoutRatio]] = {}
     for each in context.layouts.ratios if context.layouts else []:

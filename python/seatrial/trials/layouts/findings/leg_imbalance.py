@@ -7,6 +7,7 @@ from typing import Any
 
 from seatrial.findings.context import Context, entries, lookup
 from seatrial.findings.context import physical_devices as devices_under
+from seatrial.findings.rule import from_samples
 from seatrial.results.model import Run
 from seatrial.stats.compare.comparison import compare
 from seatrial.stats.compare.figures import RATE
@@ -35,16 +36,6 @@ PATH_FACTS = (
 """What of a drive's path is told, by name in the evidence and place in the fingerprint."""
 
 Device = dict[str, Any]
-
-
-def leg_imbalance(context: Context) -> list[Finding]:
-    """Compare the targets of a run that lie on equal drives, each with the first of its kind."""
-    found = []
-    for legs in _groups_of_legs(context):
-        first, *others = [_entrant(context, label) for label in legs]
-        told = compare(first, others, figures=[RATE], anyway=True)
-        found += [finding for comparison in told for finding in imbalance(comparison)]
-    return found
 
 
 def imbalance(comparison: Comparison) -> list[Finding]:
@@ -90,6 +81,34 @@ def imbalance(comparison: Comparison) -> list[Finding]:
             ),
         )
     ]
+
+
+@from_samples(rank=460, section="Against another run or target", in_comparison=imbalance)
+def leg_imbalance(context: Context) -> list[Finding]:
+    """Compare the targets of a run that lie on equal drives, each with the first of its kind.
+
+    Means:
+        Two targets of one run lie on equal drives, but one of them is slower. In an array every
+        stripe waits for the slowest leg.
+
+    Decided:
+        As many drives of the same models and sizes under both, none of them the same (by the hash
+        of the serial number), or two legs of one layout (`expose = "legs"`), which are meant to be
+        equal; and an overall rate that surely differs by more than 5 % (`--margin`). Warning. The
+        evidence holds the path of each: PCIe address, link, narrowest link, the bridge above it and
+        the root port with their ids (whether that is the processor's or the chipset's), NUMA node,
+        SATA or SAS link.
+
+    Do:
+        Swap the drives. If the slowness stays in the slot, read the mainboard's manual for lanes
+        and what shares them; if it goes with the drive, compare `smartctl -x` of both.
+    """
+    found = []
+    for legs in _groups_of_legs(context):
+        first, *others = [_entrant(context, label) for label in legs]
+        told = compare(first, others, figures=[RATE], anyway=True)
+        found += [finding for comparison in told for finding in imbalance(comparison)]
+    return found
 
 
 def _groups_of_legs(context: Context) -> list[list[str]]:

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_plural
 from seatrial.trials.layouts.analysis.samples import variant_of
 
 
+@from_samples(rank=360, section="Of layouts", sees_faults=True)
 def misaligned(context: Context) -> list[Finding]:
-    """Find layouts that were built misaligned, those with the same reason merged."""
+    """Find layouts that were built misaligned, those with the same reason merged.
+
+    Means:
+        What lies on an array does not begin where its stripes or chunks do.
+
+    Decided:
+        What was found as the layout was built: offsets of partitions, volumes and data, and what
+        the file system knows of the stripes. Warning; one finding for each reason.
+
+    Do:
+        Leave out the option that moves it.
+    """
     by_reason: dict[str, list[CellSummary]] = {}
     for summary in context.cells:
         records = [sample.layout for sample in summary.samples if sample.layout]

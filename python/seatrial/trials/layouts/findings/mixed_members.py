@@ -6,6 +6,7 @@ import posixpath
 from typing import Any, Final
 
 from seatrial.findings.context import Context, entries
+from seatrial.findings.rule import from_samples
 from seatrial.stats.compare.fingerprints import target_facts
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_estimate, format_plural, format_size
@@ -17,8 +18,21 @@ BYTES_RATIO_MIN: Final = 0.5
 """A drive that moves less than half of its share has its busy time from something else."""
 
 
+@from_samples(rank=380, section="Of layouts")
 def mixed_members(context: Context) -> list[Finding]:
-    """Find slow drives by what they needed for their part, and unequal ones by the fingerprint."""
+    """Find slow drives by what they needed for their part, and unequal ones by the fingerprint.
+
+    Means:
+        The drives of one array are unequal: one of them is slower, or they differ in model or size.
+
+    Decided:
+        Slow: over at least two rounds a drive was surely busy for a quarter longer than the mean of
+        its peers, and more so than by its share of the bytes. Warning. Unequal: what the
+        fingerprint knows of model and size. Note.
+
+    Do:
+        Swap slots: what moves with the drive is the drive's.
+    """
     return [*_slow(context), *_unequal(context)]
 
 

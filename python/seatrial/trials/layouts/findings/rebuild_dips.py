@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import (
     format_cell,
@@ -28,8 +29,22 @@ _WHEN: Final = {
 }
 
 
+@from_samples(rank=350, section="Of layouts", sees_faults=True)
 def rebuild_dips(context: Context) -> list[Finding]:
-    """Find cells that surely did a tenth less while a drive was missing; all merged."""
+    """Find cells that surely did a tenth less while a drive was missing; all merged.
+
+    Means:
+        While a drive was missing, an array was rebuilt or scrubbed, the service was slower.
+
+    Decided:
+        The rate of that phase over the rate before it, by round, is surely below 90 % (below 70 %
+        of a single round). Warning where it is below half or nothing completed for a second; else
+        note. The slowest second is an extreme and grows more extreme the longer one looks; that of
+        the time before is in the evidence.
+
+    Do:
+        Limit the rebuild, with `rebuild_limit_kib_per_s` as a list to see the price of each limit.
+    """
     recoveries = context.layouts.recoveries if context.layouts else []
     told = [(each, phase) for each in recoveries if (phase := _worst_phase(each))]
     if not told:

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_duration_s, format_plural, format_share
 
 
+@from_samples(rank=330, section="Of layouts", sees_faults=True)
 def rebuild_unfinished(context: Context) -> list[Finding]:
-    """Find rebuilds whose end was not seen, all cells merged."""
+    """Find rebuilds whose end was not seen, all cells merged.
+
+    Means:
+        A rebuild had not ended when the array was last looked at, so that its time is not known.
+
+    Decided:
+        A rebuild began and no end was seen, under load or in the wait after it. Warning.
+
+    Do:
+        Longer samples, less of each drive (`member_size`), a higher limit. Time grows with the
+        drives' size.
+    """
     recoveries = context.layouts.recoveries if context.layouts else []
     open_ones = [each for each in recoveries if each.unfinished_count]
     if not open_ones:

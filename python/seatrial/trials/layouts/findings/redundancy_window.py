@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
 from seatrial.trials.layouts.analysis.model import Recovery
@@ -16,8 +17,22 @@ _YEAR_S: Final = 365.25 * 86_400
 _NS_PER_S: Final = 1e9
 
 
+@from_samples(rank=340, section="Of layouts", sees_faults=True)
 def redundancy_window(context: Context) -> list[Finding]:
-    """Find arrays that were without redundancy, one finding for each layout, its longest time."""
+    """Find arrays that were without redundancy, one finding for each layout, its longest time.
+
+    Means:
+        For so long one more failure would have lost the array.
+
+    Decided:
+        As long as so many drives of a leg were missing as the level survives: two of RAID6; the
+        longest of a layout's cells. Note. The chance in the evidence takes 1 % of drives to fail in
+        a year, each on its own; drives of one batch, firmware and power supply do not fail on their
+        own, and the true chance is larger.
+
+    Do:
+        A hot spare, a faster rebuild, or a level that survives one loss more.
+    """
     recoveries = context.layouts.recoveries if context.layouts else []
     exposed = [each for each in recoveries if each.exposed and not each.array_failed_count]
     by_target: dict[str, Recovery] = {}

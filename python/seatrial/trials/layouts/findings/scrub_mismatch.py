@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_size
 
@@ -12,8 +13,21 @@ SECTOR_BYTES: Final = 512
 MEANT: Final = ("rotten", "dropping_writes")
 
 
+@from_samples(rank=320, section="Of layouts", sees_faults=True)
 def scrub_mismatch(context: Context) -> list[Finding]:
-    """Find samples whose scrub counted anything; what was made to rot apart from what was not."""
+    """Find samples whose scrub counted anything; what was made to rot apart from what was not.
+
+    Means:
+        A scrub found copies or parity that do not agree.
+
+    Decided:
+        What the array counted (md: `mismatch_cnt`) is above 0. Critical; note where data were made
+        to rot on purpose, which is what a scrub is to find.
+
+    Do:
+        Scrub monthly. A repair makes both sides agree and cannot know which was right; checksums
+        can.
+    """
     concerned = [summary for summary in context.cells if _mismatch_blocks(summary)]
     meant = [summary for summary in concerned if _has_rotted(summary)]
     others = [summary for summary in concerned if summary not in meant]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from seatrial.findings.context import Context
+from seatrial.findings.rule import from_samples
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_estimate, format_interval, format_plural
@@ -34,8 +35,24 @@ class Above:
     reads_more: bool
 
 
+@from_samples(rank=370, section="Of layouts")
 def write_amplified(context: Context) -> list[Finding]:
-    """Find writes that surely cost a tenth more than the rule, all merged."""
+    """Find writes that surely cost a tenth more than the rule, all merged.
+
+    Means:
+        The drives do more for a write than the level asks for.
+
+    Decided:
+        Only where the rule is known (method.md): the lower ends of what was counted, reads and
+        writes together, are more than a tenth above the rule (a quarter of a single round).
+        Requests are compared where one page or one chunk is written, else bytes, and on a file
+        system against the most that the place of a file in its stripes can make of it. Warning.
+        Cells of fewer than 100 writes a sample are not judged.
+
+    Do:
+        Measure with `filesystem = "none"`: what is left is the array's own. Whole stripes need no
+        reads; a larger or external bitmap spares writes.
+    """
     entries = context.layouts.accounting if context.layouts else []
     found = [above for each in entries if each.per == "write" and (above := _above(each))]
     if not found:

@@ -3,13 +3,43 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.trials.loadline.analysis.model import Break, LoadLine, LoadStep
 from seatrial.trials.loadline.analysis.telling import exact_duration
 
 
+@from_samples(rank=250, section="Time")
 def knee(context: Context) -> list[Finding]:
-    """Find the load lines that broke their limit, one finding for each."""
+    """Find the load lines that broke their limit, one finding for each.
+
+    Means:
+        A load line found where its percentile leaves the limit, and how:
+
+        - knee: the percentile rises over a range of rates: requests queue. The finding says from
+          which rate on
+        - cliff: a rate that is fine (at most a quarter of the limit, and three times the percentile
+          of the lowest rate) and one at most 20 % higher that surely breaks: a rate limit, a credit
+          or a cache that is used up
+        - stalls: without the freezes, and the backlog that each left, the requests keep the limit
+        - service: even the lowest rate breaks it from the actual start, too: one request alone
+          takes longer
+
+    Decided:
+        Each rate holds, breaks or is undecided as [method.md](method.md#load-line) says; the
+        finding speaks of the lowest rate that breaks. Where no rate surely breaks, or none surely
+        holds, how it breaks is undecided, and there is no finding; the verdict says so. Note where
+        a rate is sustained and it ends at a knee, else warning. It is a note, and says so, where
+        the load generator was the limit: near its own rate on the null target, late though most
+        places in flight were free, or stopped itself. A queue very near its capacity may look like
+        a cliff where the limit is wide.
+
+    Do:
+        Knee: plan below the lower end of the interval; more drives for more load. Cliff: look for a
+        throttle with `seatrial check`, and measure the first rate that breaks for longer. Stalls:
+        find what stands still, as for `stall`. Service: a wider limit, smaller blocks or a faster
+        target. Generator: quiet the machine, or read the figure as "at least".
+    """
     return [
         _finding(context, line)
         for line in context.load_lines

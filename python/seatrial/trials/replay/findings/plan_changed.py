@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from seatrial.findings.rule import from_before_after
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count
 from seatrial.trials.replay.compare.model import BeforeAfter
@@ -9,8 +10,22 @@ from seatrial.trials.replay.compare.verdict import change_words, once_of
 from seatrial.trials.replay.findings.replaying import query_words
 
 
+@from_before_after(rank=720, section="Against another run or target")
 def plan_changed(found: BeforeAfter) -> list[Finding]:
-    """Find queries whose plan has another shape after than before."""
+    """Find queries whose plan has another shape after than before.
+
+    Means:
+        The server answers a query in another way: another index, another join, another order.
+
+    Decided:
+        By the shape of the plan (nodes, tables and indexes, without costs) that EXPLAIN tells on
+        each side. Only what both sides know is compared; of several rounds the plans of after must
+        all be other than those of before. Warning where such a query surely became slower; else
+        note.
+
+    Do:
+        ANALYZE on both sides; then compare settings and indexes.
+    """
     table = found.queries
     changed = [each for each in table.changes if each.plan_changed] if table else []
     if table is None or not changed:

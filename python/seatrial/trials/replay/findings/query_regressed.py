@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from seatrial.findings.rule import from_before_after
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_duration_s, format_plural, format_share
 from seatrial.trials.replay.compare.model import BeforeAfter, Change, Table
@@ -15,8 +16,27 @@ WARNING_SHARE = 0.01
 """Of all time before, what the slower ones cost; less changes nobody's decision."""
 
 
+@from_before_after(rank=710, section="Against another run or target")
 def query_regressed(found: BeforeAfter) -> list[Finding]:
-    """Find what surely became slower, whatever the average did."""
+    """Find what surely became slower, whatever the average did.
+
+    Means:
+        Queries (or pages) surely take longer after than before, whatever the average does. A system
+        that is twice as fast can have a report that no longer ends.
+
+    Decided:
+        By `seatrial sql compare`. Of rounds: the query's speed-up is below 1 at a false discovery
+        rate of 5 % over all queries (Benjamini and Hochberg), and by more than the margin and the
+        noise floor. Of what was measured once nothing is tested and no such rate holds: the query's
+        interval within the captures is below 1, and its factor beyond the noise of whole runs and
+        its own interval together; a query without an interval is none. A query that failed more
+        often before, when it was faster, is none either ([method.md](method.md#before-and-after)).
+        Warning where together they cost more than 1 % of the time before; else note.
+
+    Do:
+        EXPLAIN (ANALYZE, BUFFERS) of the slowest one on both sides. The page lists all, the slowest
+        first.
+    """
     tables = [table for table in (found.queries, found.pages) if table and table.regressions]
     return [_finding(table) for table in tables]
 

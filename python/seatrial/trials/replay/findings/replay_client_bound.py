@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_iops, format_share
 
@@ -14,8 +15,21 @@ CEILING_SHARE_MAX: Final = 0.7
 """Of what the same driver does with a server that answers at once."""
 
 
+@from_samples(rank=430, section="Of a replay", sees_replays=True)
 def replay_client_bound(context: Context) -> list[Finding]:
-    """Find replays whose driver used 70 % of a core, or reached 70 % of its own ceiling."""
+    """Find replays whose driver used 70 % of a core, or reached 70 % of its own ceiling.
+
+    Means:
+        The driver may be what was measured, not the database: read the rate as "at least".
+
+    Decided:
+        Its one thread used more than 70 % of a core, or the rate is above 70 % of what the same
+        driver does with a server that answers at once. Warning.
+
+    Do:
+        Play at a pace to compare latencies; for the highest rate put the driver on a machine of its
+        own.
+    """
     parts = [
         part
         for part in context.replays

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.results.replay import ReplayRecord
 from seatrial.results.replay_content import CAPTURE, ReplayContent
 from seatrial.stats.model import Finding
@@ -22,8 +23,26 @@ _CAUSE_OF_ROUNDS: Final = (
 )
 
 
+@from_samples(rank=560, section="Of a replay", sees_replays=True)
 def replay_content_differs(context: Context) -> list[Finding]:
-    """Find replays after which tables hold other rows than the captured ones, or each other's."""
+    """Find replays after which tables hold other rows than the captured ones, or each other's.
+
+    Means:
+        After the replay tables hold other rows than the captured database held at the end of the
+        capture, or than an earlier replay of the run left. Numbers that the server gives may be
+        others; which rows they name may not.
+
+    Decided:
+        Against a file of `seatrial sql rows` (`TRACE.rows`): one row is enough, and the exit code
+        is 4. Without one, the replays of a run are held against the first, and the exit code stays.
+        Always a warning. Columns of times and of values drawn by chance are left out, and named.
+        How rows are compared: [method.md](method.md#replays-from-one-snapshot).
+
+    Do:
+        Replay with `--order key`, which keeps the order of all that conflicts; see
+        `replay_ids_unresolved`; make sure that nobody wrote to the captured database between the
+        capture's end and the reading of its rows.
+    """
     found = seen_where(context, _weight)
     if not found:
         return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.results.replay import ReplayRecord
 from seatrial.results.replay_ids import ReplayIds
 from seatrial.stats.model import Finding
@@ -23,8 +24,26 @@ WARNING_SHARE: Final = 0.01
 """Of the ids that the captured server made."""
 
 
+@from_samples(rank=570, section="Of a replay", sees_replays=True)
 def replay_ids_unresolved(context: Context) -> list[Finding]:
-    """Find replays in which ids were left alone that the captured server had made."""
+    """Find replays in which ids were left alone that the captured server had made.
+
+    Means:
+        Ids that the captured server had made were sent as captured, since it is not known which
+        statement drew them, or since they stand where ids are not followed (handed to functions, in
+        temporary tables, within texts). Their statements may have met other rows, or none.
+
+    Decided:
+        One is enough, of those that a draw of the capture gave, or of values that may be such where
+        ids are not followed. Warning where such a value was sent as captured (`doubtful_uses`; the
+        exit code is 4), or for more than 1 % of the former; else note. The reasons, and the first
+        of each, are on the page of the replay.
+
+    Do:
+        Capture on the wire: the finding says which share of these ids it would have resolved, by
+        how many of the draws gave their values back to the client. Or log times to the millisecond
+        with durations; [sql.md](sql.md#the-right-rows).
+    """
     found = seen_where(context, _left_alone)
     if not found:
         return []

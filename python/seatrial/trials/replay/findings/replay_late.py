@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_count, format_duration_ns, format_share
 from seatrial.trials.replay.analysis.model import Lateness, ReplayCell
@@ -42,8 +43,26 @@ _NEXT: Final = {
 }
 
 
+@from_samples(rank=240, section="Of a replay", sees_replays=True)
 def replay_late(context: Context) -> list[Finding]:
-    """Find replays under a pace that did not keep it, or kept it late."""
+    """Find replays under a pace that did not keep it, or kept it late.
+
+    Means:
+        Statements were sent later than the speed asked for. Response times count from the intended
+        start, and so hold that wait.
+
+    Decided:
+        Only of a replay under a pace. Warning where less than 95 % of what was asked for was
+        answered, where the median statement was more than 10 ms late, or where the mean lag of
+        another third of the time is twice that of the first, and 10 ms more. Note where more than 5
+        % of the statements were sent more than 1 ms late. The cause is what held most of these:
+        their session, the order, the connections, or the driver itself, whose own lateness is told
+        apart.
+
+    Do:
+        Where the session was busy, the server does not keep the pace: a lower `--speed` tells what
+        it carries. Where it was the driver, give that a processor of its own.
+    """
     late = [
         (part, part.lateness)
         for part in context.replays

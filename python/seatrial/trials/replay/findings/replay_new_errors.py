@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.results.replay import ReplayErrorExample, ReplayErrors, ReplayRecord
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural, format_share
@@ -19,8 +20,22 @@ OF_THE_MOMENT: Final = ("40001", "40P01", "55P03", "57014")
 _NEW: Final = ("new", "other", "unanswered")
 
 
+@from_samples(rank=110, section="Of a replay", sees_replays=True)
 def replay_new_errors(context: Context) -> list[Finding]:
-    """Find replays with errors that the capture does not have at these statements."""
+    """Find replays with errors that the capture does not have at these statements.
+
+    Means:
+        Statements failed that had succeeded in the capture, failed with another code, or were never
+        answered.
+
+    Decided:
+        One is enough. Note where the capture has as many errors of each code at other statements
+        (deadlocks and serialisation move from statement to statement); else warning, critical for
+        more than 1 % of the statements sent.
+
+    Do:
+        Look at the examples, which name statement and session, and at the server's log.
+    """
     # What a migration took away is told as that.
     found = [
         each

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.findings.replaying import opening, seen_where
 
 
+@from_samples(rank=600, section="Of a replay", sees_replays=True)
 def replay_order_changed(context: Context) -> list[Finding]:
-    """Find replays in which the server's locks told of another order than the capture does."""
+    """Find replays in which the server's locks told of another order than the capture does.
+
+    Means:
+        The orders `object`, `key` and `strict` keep the order of the capture. Here a server's
+        process waited for a lock of a session whose turn was later, so that statement, and what
+        conflicts with it, was given a later turn: the capture did not tell, or not well enough, who
+        had the row first. Data of two such replays can differ.
+
+    Decided:
+        One is enough. Always a note: most moves leave the data as they are.
+
+    Do:
+        Capture with durations (`log_min_duration_statement = 0`); where the data have to be the
+        same each time, replay with `--order strict`.
+    """
     found = seen_where(context, _postponed)
     if not found:
         return []

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_duration_ns, format_plural, format_share
 from seatrial.trials.replay.findings.replaying import opening, seen_where
 
 
+@from_samples(rank=590, section="Of a replay", sees_replays=True)
 def replay_order_released(context: Context) -> list[Finding]:
-    """Find replays whose order had to be broken: a server waited for what the order held back."""
+    """Find replays whose order had to be broken: a server waited for what the order held back.
+
+    Means:
+        The order held a statement back for which a process of the server waited: it was let go
+        before its turn.
+
+    Decided:
+        One is enough. Note where a lock was seen to be waited for; warning where some were let go
+        because nothing else moved.
+
+    Do:
+        Few are usual where rows are hot. Where there are many, compare with `--order session`.
+    """
     found = seen_where(context, _released)
     if not found:
         return []

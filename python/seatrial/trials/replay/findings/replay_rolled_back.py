@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural
@@ -14,11 +15,23 @@ CRITICAL_SHARE: Final = 0.01
 """Of the transactions that were committed in the capture."""
 
 
+@from_samples(rank=90, section="Of a replay", sees_replays=True)
 def replay_rolled_back(context: Context) -> list[Finding]:
     """Find replays in which transactions did not commit that had committed when captured.
 
     A server answers COMMIT by the tag ROLLBACK when a statement of the transaction had failed
     (PostgreSQL's documentation, "COMMIT"): no error tells of it.
+
+    Means:
+        Transactions that had committed in the capture were rolled back: the server answers such a
+        COMMIT by the tag ROLLBACK, and by no error.
+
+    Decided:
+        COMMITs answered so, as far as fewer committed than in the capture. Warning; critical for
+        more than 1 % of the captured commits.
+
+    Do:
+        Look at the new errors first: each transaction here has one of them.
     """
     found = seen_where(context, _lost)
     if not found:

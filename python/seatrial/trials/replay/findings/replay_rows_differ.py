@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural, format_share
@@ -14,8 +15,24 @@ WARNING_SHARE: Final = 0.01
 """Of the statements whose rows the capture tells; fewer differ by how sessions meet."""
 
 
+@from_samples(rank=580, section="Of a replay", sees_replays=True)
 def replay_rows_differ(context: Context) -> list[Finding]:
-    """Find replays whose statements had other numbers of rows, or other command tags."""
+    """Find replays whose statements had other numbers of rows, or other command tags.
+
+    Means:
+        Statements had another number of rows than in the capture, or a command ended otherwise than
+        its text says.
+
+    Decided:
+        One is enough, where the capture tells rows: traces of the proxy do. COMMITs that were
+        rolled back are told apart. Warning for more than 1 % of what was compared; else note. More
+        than half is `replay_wrong_database` as well. Which classes differ, and by how many rows, is
+        on the page of the replay.
+
+    Do:
+        Replay with `--order key`, which keeps the order of all that conflicts, on a restore of the
+        right moment.
+    """
     found = seen_where(context, _share)
     if not found:
         return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.analysis.schemas import Misfits, misfits
@@ -14,8 +15,23 @@ WARNING_SHARE: Final = 0.01
 """Of the statements sent: where more fail, the rate is that of another load."""
 
 
+@from_samples(rank=100, section="Of a replay", sees_replays=True)
 def replay_schema_misfits(context: Context) -> list[Finding]:
-    """Find schemas of a study on which statements fail that had not when they were captured."""
+    """Find schemas of a study on which statements fail that had not when they were captured.
+
+    Means:
+        Statements fail on a schema that a study tries and had not failed in the capture: a table,
+        column or function is gone, or has another type. A failing statement costs next to nothing,
+        so the rate flatters the schema.
+
+    Decided:
+        New errors of SQLSTATE class 42, rights (42501) excepted, of cells whose schema is a
+        migration. Warning above 1 % of the statements sent, else note.
+
+    Do:
+        Give the migration views or functions of the old names, or compare only queries that both
+        schemas answer.
+    """
     by_schema: dict[str, list[tuple[CellSummary, Misfits]]] = {}
     for summary in context.cells:
         found = misfits(summary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural
@@ -12,8 +13,22 @@ from seatrial.trials.replay.findings.replaying import opening, seen_where
 ELSEWHERE = "sequence_elsewhere"
 
 
+@from_samples(rank=80, section="Of a replay", sees_replays=True)
 def replay_sequence_mismatch(context: Context) -> list[Finding]:
-    """Find replays whose target is of another moment than the beginning of the log."""
+    """Find replays whose target is of another moment than the beginning of the log.
+
+    Means:
+        A sequence of the target does not stand where the log begins: the snapshot is of another
+        moment. Rows that the log names are not there yet, or are there already.
+
+    Decided:
+        What the first draws of the log imply, held against the target's next value, where the log
+        shows it beyond doubt. Such a replay is refused unless `--allow sequence_mismatch` asks for
+        it. Critical where ids were left alone for it; else warning.
+
+    Do:
+        Restore the moment of the log's first record; [sql.md](sql.md#equal-starts).
+    """
     found = seen_where(context, _mismatches)
     if not found:
         return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural, format_share
@@ -29,8 +30,24 @@ _REASONS: Final = {
 }
 
 
+@from_samples(rank=610, section="Of a replay", sees_replays=True)
 def replay_skipped(context: Context) -> list[Finding]:
-    """Find replays that left statements out because the log does not hold them whole."""
+    """Find replays that left statements out because the log does not hold them whole.
+
+    Means:
+        The log does not hold what it takes to send all statements again: data of COPY, parameters
+        sent as bytes, texts that were cut off, fetches of unknown portals, function calls. Of a
+        capture by the proxy also what the server rolled back with a later statement of its
+        pipeline, and what it never came to execute: sent again, it would be done.
+
+    Decided:
+        One is enough, with the statements that depend on them. Warning for more than 5 % of the
+        captured statements; else note. What was left out on demand (`--until`, `--read-only`,
+        dangers, other databases) is in the table of the account, and is no finding.
+
+    Do:
+        Look with `seatrial sql show` which they are; how to log more is in [sql.md](sql.md).
+    """
     found = seen_where(context, _share)
     if not found:
         return []

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural
 from seatrial.trials.replay.analysis.starts import StartDifference, start_differences, told_start
@@ -14,8 +15,31 @@ ORDER: Final = ("rows", "contents", "sequence", "source", "restore", "checkpoint
 """What tells most comes first."""
 
 
+@from_samples(rank=70, section="Of a replay", sees_replays=True)
 def replay_starts_differ(context: Context) -> list[Finding]:
-    """Find replays whose samples began with other rows, sequences or files than the first."""
+    """Find replays whose samples began with other rows, sequences or files than the first.
+
+    Means:
+        The samples of a replay did not all begin with the same data: with another number of rows in
+        a table, or other values in them, another next value of a sequence, or, of copied files, at
+        another checkpoint; or the database that is copied was written to, or the command that
+        restores did nothing. Their times cannot be compared.
+
+    Decided:
+        Before each sample the state is looked at: sequences, rows and contents (tables are read up
+        to 64 MiB of them, the smallest first; of larger ones the estimate of `ANALYZE` counts,
+        which may differ by 10 %), the last checkpoint of copied files, rows written to a database
+        that is copied. A command did nothing if it wrote less than 512 bytes of log after a replay
+        that wrote more, and not all tables were read
+        ([method.md](method.md#replays-from-one-snapshot)). It is held against the first sample with
+        the same data and schema, whatever the target. Critical, and exit code 4; warning where only
+        estimates differ. With `clone = "reuse"` data go on from sample to sample on demand, and are
+        not compared.
+
+    Do:
+        Try the restore by hand; see that nobody else is connected; load all targets with the same
+        dump.
+    """
     found = start_differences(sample for each in context.cells for sample in each.samples)
     if not found:
         return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.trials.replay.analysis.judgement import account_of
 from seatrial.trials.replay.analysis.samples import NO_CONNECTION
@@ -33,8 +34,22 @@ _CAUSES: Final = {
 }
 
 
+@from_samples(rank=50, section="Of a replay", sees_replays=True)
 def replay_under_delivered(context: Context) -> list[Finding]:
-    """Find replays that did not send, or did not get answered, what could be sent."""
+    """Find replays that did not send, or did not get answered, what could be sent.
+
+    Means:
+        Not all statements that could be sent were sent, or the server went away: what was measured
+        is not the load that was captured.
+
+    Decided:
+        Statements not reached, sessions without a connection, connections refused or lost, a replay
+        that was interrupted or sent nothing, or a class of statements that does not add up. One is
+        enough. Critical.
+
+    Do:
+        As the finding says: `max_connections`, the server's log, or what was asked for.
+    """
     found = with_faults(context, KINDS)
     if not found:
         return []

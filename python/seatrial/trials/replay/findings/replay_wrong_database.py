@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.trials.replay.findings.replaying import lowered, opening, with_faults
 
@@ -12,8 +13,24 @@ KINDS: Final = ("wrong_database", "empty_database", "other_rows")
 """Faults (trials/replay/analysis/judgement.py) of a database that is not the captured one."""
 
 
+@from_samples(rank=60, section="Of a replay", sees_replays=True)
 def replay_wrong_database(context: Context) -> list[Finding]:
-    """Find replays whose database lacks the capture's objects, or its rows."""
+    """Find replays whose database lacks the capture's objects, or its rows.
+
+    Means:
+        The database lacks the tables, columns or functions that the capture names, or its rows. A
+        statement that finds nothing costs next to nothing, so that the figures tell of another
+        load.
+
+    Decided:
+        One error of SQLSTATE 3D000, 3F000, 42P01, 42703, 42883 or 42704 that the capture does not
+        have there; or more than half of at least 10 UPDATE and DELETE (SELECT) without a row, where
+        the capture does not tell how many there were; or more than half of at least 10 statements
+        with another number of rows than in the capture. Critical.
+
+    Do:
+        Replay on a restore of the captured database of the moment at which the capture began.
+    """
     found = with_faults(context, KINDS)
     if not found:
         return []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from seatrial.findings.context import Context, lookup
-from seatrial.findings.lab import is_of_lab
+from seatrial.findings.context import Context, is_of_lab, lookup
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 
 PATHS_TOLD_MAX = 3
@@ -13,8 +13,22 @@ OF_EACH_GUEST: Final = frozenset({"machine.memory_bytes"})
 """What differs between two guests of the lab that are alike: a resumed run has a new one."""
 
 
+@from_samples(rank=310, section="Whose number is it?", sees_faults=True, sees_replays=True)
 def changed_meanwhile(context: Context) -> list[Finding]:
-    """Find settings that differ between the fingerprints before and after the run."""
+    """Find settings that differ between the fingerprints before and after the run.
+
+    Means:
+        A setting, a device or a link was not the same after the run as before, or the machine was
+        restarted: the rounds are not of one kind.
+
+    Decided:
+        Any difference between the fingerprints, but for what moves by itself (load, free space,
+        counters), and for the start and the memory of a new guest of the lab, which every resumed
+        run of it has. Warning.
+
+    Do:
+        Put it back, or keep it, and measure all rounds under one setting.
+    """
     changed = lookup(context.after, "changed_values")
     values = changed if isinstance(changed, dict) else {}
     restarted = lookup(context.after, "restarted") is True

@@ -6,12 +6,12 @@ import errno
 from collections import Counter
 from dataclasses import dataclass
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Context, identities, is_served
+from seatrial.findings.rule import from_samples
 from seatrial.results.model import ErrorSample
 from seatrial.stats.broken import is_breaking
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_count, format_share, format_size
-from seatrial.trials.database.study.workloads import is_of_database
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,27 @@ _OF_FAILURE = Explained(
 """Of samples in which something was broken."""
 
 
+@from_samples(rank=120, section="Data and errors", sees_faults=True)
 def errors(context: Context) -> list[Finding]:
-    """Find failed requests by error name, the most frequent first; those of failures apart."""
+    """Find failed requests by error name, the most frequent first; those of failures apart.
+
+    Means:
+        Requests failed. Each error has its own finding with what it means on storage: `EIO`,
+        `ENODATA`, `EREMOTEIO`, `EILSEQ` (the medium or the drive), `ETIMEDOUT`, `ENODEV`, `ENXIO`,
+        `ENOLINK` (the device or its link went away), `EUCLEAN`, `EROFS` (the file system gave up),
+        `short transfer` (fewer bytes than asked, without an error), `ENOSPC`, `EDQUOT`, `EFBIG` (no
+        room), `EINVAL` (alignment), `EOPNOTSUPP` (polling where none is), `EAGAIN`, `ENOMEM`,
+        `EPERM`.
+
+    Decided:
+        One failed request is enough. All failures are counted; 32 of each sample are kept with
+        offset and name. Where those 32 have several names, the count of each is shared out as they
+        are and said to be "about". Critical for what the medium, the link or the file system did;
+        warning for lack of room, alignment or rights.
+
+    Do:
+        As the finding says for each error; for the medium: copy what matters off the drive first.
+    """
     sound = {c.cell.key for c in context.sound.cells}
     own = [c for c in context.cells if c.cell.key in sound]
     broken = [c for c in context.cells if c.cell.key not in sound]
@@ -177,7 +196,7 @@ def _of_name(context: Context, failing: list[CellSummary], name: str) -> Finding
         key=lambda example: example.offset_bytes,
         default=None,
     )
-    are_databases = all(is_of_database(c.cell) for c in concerned)
+    are_databases = all(is_served(c.cell) for c in concerned)
     explained = EXPLAINED.get(name, _OF_DATABASE if are_databases else _OTHER)
     if any(is_breaking(c.cell) for c in concerned):
         explained = _OF_FAILURE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural
 
@@ -12,8 +13,21 @@ RESUMABLE: Final = ("run", "study", "db", "lab")
 """The commands that have --resume."""
 
 
+@from_samples(rank=300, section="Whose number is it?", sees_faults=True, sees_replays=True)
 def interrupted(context: Context) -> list[Finding]:
-    """Find a run that did not end by itself, and samples that were cut short."""
+    """Find a run that did not end by itself, and samples that were cut short.
+
+    Means:
+        The result is partial.
+
+    Decided:
+        The run is not marked complete, or a sample was cut short. Samples cut short count in a
+        figure only where their cell has no whole one; their stalls and errors always count.
+        Warning.
+
+    Do:
+        The same command again with `--resume`.
+    """
     concerned = [c for c in context.cells if any(s.status != "complete" for s in c.samples)]
     cut_short = sum(s.status != "complete" for s in context.samples)
     if context.run.status == "complete" and not concerned:

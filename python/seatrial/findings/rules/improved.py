@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from seatrial.findings.comparing import Change
+from seatrial.findings.rule import from_comparison
 from seatrial.stats.compare.model import Comparison
 from seatrial.stats.model import Finding
 
 
+@from_comparison(rank=700, section="Against another run or target")
 def improved(comparison: Comparison) -> list[Finding]:
-    """Find rates that surely are higher on B, and latencies that surely are lower."""
+    """Find rates that surely are higher on B, and latencies that surely are lower.
+
+    Means:
+        B is surely better than A, as `regressed` with the sign turned. Both can hold of one
+        comparison: faster reads, slower writes.
+
+    Decided:
+        As `regressed`. Note.
+
+    Do:
+        See that it was not bought with safety: a cache that answers before the data are kept,
+        barriers that are off, a smaller file.
+    """
     change = Change(comparison, is_worse=False)
     if not change.cells and not change.overall:
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.estimates import counted
 from seatrial.stats.model import Finding
 from seatrial.stats.running import Running, running
@@ -18,8 +19,23 @@ _SLOWER = (
 )
 
 
+@from_samples(rank=500, section="Time")
 def start_up_phase(context: Context) -> list[Finding]:
-    """Find cells whose figures rest on the running phase alone, as a start-up phase came first."""
+    """Find cells whose figures rest on the running phase alone, as a start-up phase came first.
+
+    Means:
+        The beginning of a sample was not like the rest of it and is left out of the cell's figures:
+        they are those of the running phase. Nothing of it is lost: the timeline shows it, its
+        stalls and errors count, and the maximum is that of the whole sample.
+
+    Decided:
+        By the fixed rule of [method.md](method.md#start-up-and-running-phase): a ratio of at least
+        1.2, for at most half of the sample, surely. Note.
+
+    Do:
+        If the start was faster, plan with the running phase, unless your load has pauses too; if it
+        was slower, see what the cell before had left to do.
+    """
     concerned = [summary for summary in context.cells if summary.running_from_s > 0]
     if not concerned:
         return []

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from seatrial.findings.context import NS_PER_S, Context, identities, usable_cpus
+from seatrial.findings.context import NS_PER_S, Context, identities, is_served, usable_cpus
+from seatrial.findings.rule import from_samples
 from seatrial.results.model import Sample
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_duration_ns, format_share
-from seatrial.trials.database.study.workloads import is_of_database
 
 STEAL_SHARE_MAX = 0.02
 WATCHDOG_LATENESS_NS_MAX = 50_000_000
@@ -42,8 +42,30 @@ class Noise:
         )
 
 
+@from_samples(
+    rank=660,
+    section="Whose number is it?",
+    sees_replays=True,
+    holds_in_simulation=False,
+    holds_in_lab=False,
+)
 def noisy_machine(context: Context) -> list[Finding]:
-    """Find samples whose processors were stolen or contended, or whose watchdog woke late."""
+    """Find samples whose processors were stolen or contended, or whose watchdog woke late.
+
+    Means:
+        Something else had the processors while a sample was taken.
+
+    Decided:
+        In a sample: more than 2 % of the processors stolen by the host, and at least 20 ms (the
+        kernel counts in ticks of 10 ms); the watchdog, which wakes every 5 ms, more than 50 ms late
+        once or late for a tenth of the time; or tasks waiting for a processor for 20 % of the time
+        (pressure stall information, which the kernel updates every 2 s: judged in samples of at
+        least 10 s, and not where the trial itself has more threads than processors). Warning above
+        a tenth of all samples, else note.
+
+    Do:
+        Stop other work (`top`, `vmstat 1`) and repeat.
+    """
     cpus = usable_cpus(context.before)
     noisy = [noise for s in context.samples if (noise := _noise(s, cpus)) and noise.is_much]
     if not noisy:
@@ -89,7 +111,7 @@ def _noise(sample: Sample, cpus: float | None) -> Noise | None:
     late_ns = sample.counters.get("watchdog_lateness_ns_total", 0.0)
     if sample.counters.get("cpu_quota_ns", 0.0) >= late_ns > 0:
         return None  # Our own quota stopped the watchdog: ``cpu_quota`` reports it.
-    own_crowd = is_of_database(sample.cell) or (cpus is not None and sample.cell.threads > cpus)
+    own_crowd = is_served(sample.cell) or (cpus is not None and sample.cell.threads > cpus)
     is_told = sample.duration_s >= CPU_PRESSURE_DURATION_S_MIN and not own_crowd
     pressure_ns = sample.counters.get("psi_cpu_some_ns", 0.0) if is_told else 0.0
     steal_ns = sample.counters.get("steal_ns", 0.0)

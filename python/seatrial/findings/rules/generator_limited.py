@@ -9,22 +9,38 @@ from seatrial.findings.context import (
     Context,
     identities,
     is_of_a_device,
+    is_served,
     median_over_samples,
     usable_cpus,
 )
+from seatrial.findings.rule import from_samples
 from seatrial.results.model import Sample
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_share
-from seatrial.trials.database.study.workloads import is_of_database
 
 NULL_LIMIT_SHARE_MAX = 0.70
 CPU_SHARE_MAX = 0.90
 
 
+@from_samples(rank=440, section="Whose number is it?", holds_in_lab=False)
 def generator_limited(context: Context) -> list[Finding]:
-    """Find cells near the engine's own limit, out of processor, or punted to kernel workers."""
+    """Find cells near the engine's own limit, out of processor, or punted to kernel workers.
+
+    Means:
+        The number is the load generator's, not the device's: a lower bound.
+
+    Decided:
+        Any of three: the cell is above 70 % of what the engine does on the null target with as many
+        threads and the same depth (warning); the process used more than 90 % of the processors that
+        it could use: threads and kernel workers, at most what affinity and control group allow
+        (warning; not with `iopoll`, which spins by design); io_uring handed requests to kernel
+        workers, which costs about twice the processor time (note).
+
+    Do:
+        More threads, a faster machine, larger blocks, direct I/O; with kernel workers try `psync`.
+    """
     # A database's driver is another one, of which `client_limited` tells.
-    cells = [c for c in context.cells if is_of_a_device(c) and not is_of_database(c.cell)]
+    cells = [c for c in context.cells if is_of_a_device(c) and not is_served(c.cell)]
     cpus = usable_cpus(context.before)
     found = [_near_null_limit(context, cells), _out_of_processor(context, cells, cpus)]
     return [finding for finding in (*found, _kernel_workers(context, cells)) if finding]

@@ -8,6 +8,7 @@ from collections import defaultdict
 from typing import Any
 
 from seatrial.findings.context import Context, entries, identities
+from seatrial.findings.rule import from_samples
 from seatrial.stats.estimates import counted, estimate_of_rounds, paired_ratio
 from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.stats.running import running_per_s
@@ -20,8 +21,24 @@ DISK_RATIOS = (0.35, 0.8)
 """End over start of a hard disk's rate: outer tracks are about twice as long as inner ones."""
 
 
+@from_samples(rank=490, section="Time")
 def slower_at_end(context: Context) -> list[Finding]:
-    """Find address maps whose trend over the zones falls by surely more than a tenth."""
+    """Find address maps whose trend over the zones falls by surely more than a tenth.
+
+    Means:
+        The address map falls from start to end.
+
+    Decided:
+        A straight line through the logarithms of all zones' rates (at least 4 zones) gives the end
+        over the start for each round, so one slow zone is no slow end; the interval is over the
+        rounds. Found when the interval ends below 0.9; measured once, when the ratio is below 0.8.
+        On a rotating disk (not a virtual one, which may call itself so) a ratio of 0.35 to 0.8 is
+        its usual shape: note. Else warning.
+
+    Do:
+        On a disk, keep the log and hot tables at its start. Elsewhere, fill the whole range and map
+        again: zones are measured in random order, so a slope that stays belongs to the addresses.
+    """
     maps: dict[tuple[object, ...], list[CellSummary]] = defaultdict(list)
     for summary in context.cells:
         if summary.cell.kind == "map" and "zone" in summary.cell.factors:

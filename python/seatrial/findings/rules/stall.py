@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seatrial.findings.context import Context, command_for, identities, service_times
+from seatrial.findings.rule import from_samples
 from seatrial.results.model import Stall
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_duration_s, format_plural
@@ -46,8 +47,41 @@ def gaps_of(summary: CellSummary) -> tuple[list[Seen], list[Seen], float]:
     return true, usual, median_s
 
 
+@from_samples(rank=170, section="Time", sees_replays=True, holds_in_lab=False)
 def stall(context: Context) -> list[Finding]:
-    """Find stalls, one finding for each cause, the cells of a cause merged."""
+    """Find stalls, one finding for each cause, the cells of a cause merged.
+
+    Means:
+        Requests were outstanding and none completed, for longer than is usual there. The cause,
+        by what was seen for at least half of the stall:
+
+        - `device`: the block layer had requests in flight, or threads waited for block I/O
+        - `filesystem`: threads were blocked in the kernel above an idle block layer
+        - `cgroup_throttle`: threads waited, and a limit on I/O of our control group explains for
+          how long
+        - `cpu_quota`: our threads did not run, and for as long a quota of processor time stopped
+          them
+        - `generator`: our threads did not run: waiting for a processor, stolen from by the host, or
+          stopped
+        - `unknown`: none of these held for half of it, or the counters could not be read
+
+        Behind `device` may be the drive, its controller or array, or the host below a virtual disk.
+        A generator's stall is the machine's fault, not the drive's. `cgroup_throttle` and
+        `cpu_quota` name the group and its setting.
+
+    Decided:
+        Longer than the study's threshold (50 ms by default, 500 ms of a database) *and* than 4
+        times the median service time of the cell over all rounds; shorter gaps are `slow_device`.
+        Edges are completions and starts, not the moments at which somebody looked. Critical from 1
+        s, unless the generator or a CPU quota caused it; warning from 0.2 s, or where stalls took
+        more than 1 % of all time measured; else note.
+
+    Do:
+        Device: kernel log, `smartctl -x`, `iostat -x 1` beside a longer run. File system: what was
+        blocked (`dmesg -T | grep -i "blocked for more"`), timers of snapshots, fstrim and backups.
+        Control group: raise the limit or the quota, or run in another group. Generator: stop other
+        work and repeat. Unknown: repeat longer, as root.
+    """
     seen = [one for summary in context.cells for one in gaps_of(summary)[0]]
     causes = sorted({one.stall.cause for one in seen}, key=list(_CAUSES).index)
     return [_of_cause(context, [s for s in seen if s.stall.cause == cause]) for cause in causes]

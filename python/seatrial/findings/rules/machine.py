@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from seatrial.findings.context import (
-    FromFingerprint,
     lookup,
     memory_for_cache_bytes,
     number,
     usable_cpus,
 )
+from seatrial.findings.rule import from_fingerprint
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
 
@@ -22,8 +22,20 @@ PRESSURE_PERCENT_MAX = {"cpu_some": 10.0, "io_some": 10.0, "memory_some": 1.0}
 DIRTY_LIMIT_BYTES_MAX = 4 << 30
 
 
+@from_fingerprint(rank=880, section="The machine, before anything is measured", holds_in_lab=False)
 def clock_source(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a clock that is not read by one instruction of the processor."""
+    """Find a clock that is not read by one instruction of the processor.
+
+    Means:
+        Reading the time is not one instruction here.
+
+    Decided:
+        Any source but `tsc` (or ARM's `arch_sys_counter`): note; a source that takes a system call
+        (hpet, acpi_pm, jiffies, xen, pit): warning.
+
+    Do:
+        See why the kernel rejected tsc; choose it if it is listed as available.
+    """
     clock = lookup(fingerprint, "machine", "clock_source")
     if not clock or clock in CLOCKS_READ_BY_INSTRUCTION:
         return []
@@ -58,8 +70,19 @@ _SLOW_READING = "each reading is a system call of a microsecond or more"
 _READING = "a reading takes some tens of nanoseconds more"
 
 
+@from_fingerprint(rank=890, section="The machine, before anything is measured", holds_in_lab=False)
 def cpu_governor(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a governor that lets the processor sleep or run slowly between requests."""
+    """Find a governor that lets the processor sleep or run slowly between requests.
+
+    Means:
+        Processors slow down between requests, which adds microseconds to each.
+
+    Decided:
+        `powersave`, `ondemand` or `conservative` on any processor. Note.
+
+    Do:
+        `performance` during the trial.
+    """
     governor = lookup(fingerprint, "machine", "cpu_governor")
     names = [name.strip() for name in str(governor or "").split(",")]
     if not any(name in SLOW_GOVERNORS for name in names):
@@ -83,8 +106,20 @@ def cpu_governor(fingerprint: dict[str, Any]) -> list[Finding]:
     ]
 
 
+@from_fingerprint(rank=860, section="The machine, before anything is measured", holds_in_lab=False)
 def machine_busy(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find other work on the machine, by load average and pressure stall information."""
+    """Find other work on the machine, by load average and pressure stall information.
+
+    Means:
+        The machine is not idle.
+
+    Decided:
+        A load average above half of the processors, or tasks that waited in the last 10 s for a
+        processor or for I/O more than 10 % of the time, or for memory more than 1 %. Warning.
+
+    Do:
+        Find it (`top`, `pidstat -d 1`), stop it, measure then.
+    """
     cpus = usable_cpus(fingerprint)
     load = number(fingerprint, "machine", "load_average_1m")
     told, evidence = [], {"load_average_1m": load, "cpus_usable": cpus}
@@ -120,8 +155,20 @@ def machine_busy(fingerprint: dict[str, Any]) -> list[Finding]:
 _RESOURCES = {"cpu": "a processor", "io": "I/O", "memory": "memory"}
 
 
+@from_fingerprint(rank=920, section="The machine, before anything is measured", holds_in_lab=False)
 def virtualised(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a hypervisor or a container between the trial and the hardware."""
+    """Find a hypervisor or a container between the trial and the hardware.
+
+    Means:
+        A virtual machine or container: disk and processors are shared, may be limited, cached or on
+        burst credit, and none of it can be seen from inside.
+
+    Decided:
+        What systemd-detect-virt, the firmware and the processor's flags say. Note.
+
+    Do:
+        Repeat at another time of day, and for longer than any burst credit lasts.
+    """
     virtual = lookup(fingerprint, "machine", "virtualisation")
     container = lookup(fingerprint, "machine", "container")
     names = [str(name) for name in (virtual, container) if name not in (None, "", "none")]
@@ -146,8 +193,20 @@ def virtualised(fingerprint: dict[str, Any]) -> list[Finding]:
     ]
 
 
+@from_fingerprint(rank=900, section="The machine, before anything is measured")
 def io_uring_disabled(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a kernel that forbids io_uring (sysctl kernel.io_uring_disabled 1 or 2)."""
+    """Find a kernel that forbids io_uring (sysctl kernel.io_uring_disabled 1 or 2).
+
+    Means:
+        The kernel forbids io_uring; more than one request in flight takes as many threads.
+
+    Decided:
+        `kernel.io_uring_disabled` is 1 or 2. Note.
+
+    Do:
+        Allow it for the trial, or measure what your database, which may not use it either, will
+        see.
+    """
     setting = number(fingerprint, "machine", "io_uring_disabled")
     if not setting:
         return []
@@ -171,8 +230,19 @@ def io_uring_disabled(fingerprint: dict[str, Any]) -> list[Finding]:
     ]
 
 
+@from_fingerprint(rank=870, section="The machine, before anything is measured", holds_in_lab=False)
 def file_fits_memory(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a trial file that memory can hold, so that buffered reads would measure memory."""
+    """Find a trial file that memory can hold, so that buffered reads would measure memory.
+
+    Means:
+        Memory can hold the trial file: buffered reads would measure memory.
+
+    Decided:
+        The size that would be made against the memory that this process may use. Note.
+
+    Do:
+        Keep direct I/O, or give a larger `--size`.
+    """
     memory_bytes = memory_for_cache_bytes(fingerprint)
     file_bytes = number(fingerprint, "trial_file_bytes")
     if memory_bytes is None or file_bytes is None or file_bytes >= memory_bytes:
@@ -196,8 +266,20 @@ def file_fits_memory(fingerprint: dict[str, Any]) -> list[Finding]:
     ]
 
 
+@from_fingerprint(rank=910, section="The machine, before anything is measured")
 def dirty_pages(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a kernel that may hold back many GiB of written data before it makes writers wait."""
+    """Find a kernel that may hold back many GiB of written data before it makes writers wait.
+
+    Means:
+        The kernel may hold back many GiB of written data; the fsync that meets them freezes.
+
+    Decided:
+        `vm.dirty_bytes`, else `vm.dirty_ratio` of the memory, above 4 GiB. Note.
+
+    Do:
+        Lower `vm.dirty_background_bytes` and `vm.dirty_bytes`; compare the stalls of buffered
+        writes.
+    """
     memory_bytes = number(fingerprint, "machine", "memory_bytes")
     limit_bytes = number(fingerprint, "machine", "dirty_limit_bytes") or 0
     percent = number(fingerprint, "machine", "dirty_limit_percent")
@@ -230,14 +312,3 @@ def dirty_pages(fingerprint: dict[str, Any]) -> list[Finding]:
             ),
         )
     ]
-
-
-FINDERS: tuple[FromFingerprint, ...] = (
-    machine_busy,
-    file_fits_memory,
-    clock_source,
-    cpu_governor,
-    io_uring_disabled,
-    dirty_pages,
-    virtualised,
-)

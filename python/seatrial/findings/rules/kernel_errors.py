@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, drives, entries, lookup, number, smart_growth
+from seatrial.findings.rule import from_samples
 from seatrial.stats.broken import is_breaking
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count
@@ -51,8 +52,27 @@ _FILESYSTEM_KEYS = (
 _REPAIRED = ("link_crc_errors", "pcie_corrected")
 
 
+@from_samples(rank=150, section="Data and errors", sees_faults=True, sees_replays=True)
 def kernel_errors(context: Context) -> list[Finding]:
-    """Find kernel messages about the target's devices, and counters of errors that grew."""
+    """Find kernel messages about the target's devices, and counters of errors that grew.
+
+    Means:
+        During the run the kernel logged errors, time-outs, resets, link trouble or hung tasks of
+        the target's devices, or the drive or the file system counted errors of its own.
+
+    Decided:
+        Messages of the kernel log between start and end that name a device of the target's stack
+        (hung tasks count whatever they name: the kernel does not say). Counters that grew: media
+        errors, reallocated, pending and uncorrectable sectors, command time-outs, checksum errors
+        on the link (SMART); timed-out requests (SCSI); PCIe errors (AER); errors of ext4 and btrfs.
+        Critical, but for resets, link messages, and errors that the link repaired by sending again:
+        warning. The SCSI layer's `ioerr_cnt` does not count: it grows with every query that a drive
+        does not know.
+
+    Do:
+        Read the whole log with `dmesg -T` or `journalctl --dmesg`; check cable, slot, power and
+        firmware; then `smartctl -x DEVICE`.
+    """
     return _logged(context) + _counted(context)
 
 

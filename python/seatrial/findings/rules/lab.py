@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from seatrial.findings.context import Context, lookup
-from seatrial.results.model import Run
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 
-NOT_OF_LAB: Final = frozenset(
-    {
-        *("bound_broken", "device_cache_served", "page_cache_served", "flushes_not_durable"),
-        *("slow_device", "burst_credit", "predicted", "host_limited", "generator_limited"),
-        *("lock_limited", "temperature", "clock_source", "virtualised", "cpu_governor"),
-        *(
-            "stall",
-            "noisy_machine",
-            "machine_busy",
-            "file_fits_memory",
-            "write_cache",
-            "scheduler",
-            "loop_device",
-        ),
-    }
-)
-"""Findings that speak of absolute speed, or of a machine and drives that the lab only plays."""
 
-
-def is_of_lab(run: Run) -> bool:
-    """Tell whether a run was measured inside the lab's kernel."""
-    return bool(lookup(run.fingerprint_before, "machine", "lab"))
-
-
+@from_samples(rank=680, section="Of layouts", sees_replays=True)
 def lab(context: Context) -> list[Finding]:
-    """Say of a run of the lab what of its figures holds."""
+    """Say of a run of the lab what of its figures holds.
+
+    Means:
+        It was measured in a user-mode Linux kernel, on virtual disks: ratios and counts hold,
+        absolute speed does not.
+
+    Decided:
+        The fingerprint says so. Note. Findings on absolute speed, or on a machine and drives that
+        the lab only plays, are left out; the evidence lists their kinds.
+
+    Do:
+        Run the same study on the drives that will serve.
+    """
+    from seatrial.findings.registry import kinds_not_of_lab  # noqa: PLC0415 - it imports this
+
     kernel = lookup(context.run.fingerprint_before, "machine", "lab")
     if not kernel:
         return []
@@ -52,7 +42,7 @@ def lab(context: Context) -> list[Finding]:
                 "asks of the drives; the drives, the processor and the clock's tick are not "
                 f"those of a machine.{clock}"
             ),
-            evidence={"kinds_left_out": sorted(NOT_OF_LAB)},
+            evidence={"kinds_left_out": sorted(kinds_not_of_lab())},
             next="Run the same study on the drives that will serve: seatrial study STUDY --devices",
         )
     ]

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from seatrial.findings.context import Context, identities
+from seatrial.findings.context import Context, identities, is_served
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
-from seatrial.trials.database.study.workloads import is_of_database
 
 
+@from_samples(rank=160, section="Data and errors", sees_faults=True, sees_replays=True)
 def nothing_completed(context: Context) -> list[Finding]:
-    """Find blank cells; each says in its own place why it is blank (law 3)."""
+    """Find blank cells; each says in its own place why it is blank (law 3).
+
+    Means:
+        In a cell not one request ended well. Its place in every table says so ("0 completed, oldest
+        in flight 4.2 s").
+
+    Decided:
+        No completed request in any round of the cell. Critical. A device that hung, and one whose
+        requests take longer than the cell lasts, look the same.
+
+    Do:
+        Measure one such cell alone and longer with `seatrial io`, and look at `dmesg -T` meanwhile.
+    """
     concerned = [summary for summary in context.cells if summary.blank]
     if not concerned:
         return []
@@ -46,7 +59,7 @@ def _cause(concerned: list[CellSummary]) -> str:
 
 
 def _next(concerned: list[CellSummary]) -> str:
-    if all(is_of_database(summary.cell) for summary in concerned):
+    if all(is_served(summary.cell) for summary in concerned):
         return (
             "Mend what the message names, or repeat one of these cells alone and longer with "
             "'seatrial db'."

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from seatrial.findings.context import FromFingerprint, lookup, number
+from seatrial.findings.context import lookup, number
+from seatrial.findings.rule import from_fingerprint
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_share, format_size
 
@@ -28,8 +29,19 @@ NETWORK_KINDS = (
 BARRIERS_OFF_OPTIONS = ("nobarrier", "barrier=0", "barrier=none")
 
 
+@from_fingerprint(rank=850, section="The file system, before anything is measured")
 def filesystem_nearly_full(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a file system with less than a tenth of its space free."""
+    """Find a file system with less than a tenth of its space free.
+
+    Means:
+        Full file systems scatter files, and full flash has no room to collect garbage.
+
+    Decided:
+        Less than 10 % free. Warning.
+
+    Do:
+        Free space; or measure so, if it will be as full in use.
+    """
     size_bytes = number(fingerprint, "target", "filesystem", "size_bytes")
     free_bytes = number(fingerprint, "target", "filesystem", "free_bytes")
     if not size_bytes or free_bytes is None or free_bytes >= FREE_SHARE_MIN * size_bytes:
@@ -56,8 +68,19 @@ def filesystem_nearly_full(fingerprint: dict[str, Any]) -> list[Finding]:
     ]
 
 
+@from_fingerprint(rank=810, section="The file system, before anything is measured")
 def memory_file_system(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a target that lies in memory."""
+    """Find a target that lies in memory.
+
+    Means:
+        The target lies in memory (tmpfs and its kin): there is no drive.
+
+    Decided:
+        The type of the file system. Critical.
+
+    Do:
+        Give a directory on the drive; `findmnt --target DIR` shows where one lies.
+    """
     kind = _kind(fingerprint)
     if kind not in MEMORY_KINDS:
         return []
@@ -76,8 +99,19 @@ def memory_file_system(fingerprint: dict[str, Any]) -> list[Finding]:
     ]
 
 
+@from_fingerprint(rank=840, section="The file system, before anything is measured")
 def overlay_file_system(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a target on an overlay, as the root of a container is."""
+    """Find a target on an overlay, as the root of a container is.
+
+    Means:
+        The target lies on the layered root of a container.
+
+    Decided:
+        The type of the file system. Warning.
+
+    Do:
+        Use a volume, where a database in a container keeps its data too.
+    """
     if _kind(fingerprint) != "overlay":
         return []
     return [
@@ -99,8 +133,20 @@ def overlay_file_system(fingerprint: dict[str, Any]) -> list[Finding]:
     ]
 
 
+@from_fingerprint(rank=830, section="The file system, before anything is measured")
 def network_file_system(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a target whose file system is another machine's or a user-space server's."""
+    """Find a target whose file system is another machine's or a user-space server's.
+
+    Means:
+        A server answers, not a drive of this machine.
+
+    Decided:
+        NFS, SMB, Ceph, 9p, virtiofs, Lustre, GlusterFS and other such types, and FUSE but for those
+        on a block device. Warning.
+
+    Do:
+        Measure on the server too and compare.
+    """
     kind = _kind(fingerprint)
     if kind not in NETWORK_KINDS and not kind.startswith("fuse."):
         return []
@@ -125,8 +171,19 @@ def network_file_system(fingerprint: dict[str, Any]) -> list[Finding]:
     ]
 
 
+@from_fingerprint(rank=820, section="The file system, before anything is measured")
 def barriers_off(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find a mount that never tells the drive to empty its write cache."""
+    """Find a mount that never tells the drive to empty its write cache.
+
+    Means:
+        The mount never tells the drive to empty its cache: commits are not safe, and too fast.
+
+    Decided:
+        Mount options `nobarrier` or `barrier=0`. Critical.
+
+    Do:
+        Remount without it before measuring commits.
+    """
     options = lookup(fingerprint, "target", "filesystem", "mount_options")
     words = options if isinstance(options, list) else []
     off = [word for word in words if word in BARRIERS_OFF_OPTIONS]
@@ -161,12 +218,3 @@ def _kind(fingerprint: dict[str, Any]) -> str:
 
 def _mount_point(fingerprint: dict[str, Any]) -> object:
     return lookup(fingerprint, "target", "filesystem", "mount_point")
-
-
-FINDERS: tuple[FromFingerprint, ...] = (
-    memory_file_system,
-    barriers_off,
-    network_file_system,
-    overlay_file_system,
-    filesystem_nearly_full,
-)

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, identities
-from seatrial.findings.stall import MEDIAN_FACTOR, gaps_of
+from seatrial.findings.rule import from_samples
+from seatrial.findings.rules.stall import MEDIAN_FACTOR, gaps_of
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_duration_s
 
 
+@from_samples(rank=510, section="Time", holds_in_lab=False)
 def slow_device(context: Context) -> list[Finding]:
-    """Find cells whose long gaps are no longer than four times their median latency."""
+    """Find cells whose long gaps are no longer than four times their median latency.
+
+    Means:
+        There were gaps without a completion, but that is how fast the device is for such requests:
+        forty threads with 4 MiB each on a hard disk wait for each other.
+
+    Decided:
+        Gaps above the stall threshold of at most 4 median service times. Warning.
+
+    Do:
+        Read these cells' latency. If the device should be faster, compare with fewer threads and
+        look for a throttle with `seatrial check`.
+    """
     concerned, medians_s, longest_s, gaps_count = [], [], 0.0, 0
     for summary in context.cells:
         _, usual, median_s = gaps_of(summary)

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from seatrial.findings.context import Context, command_for, identities, number
+from seatrial.findings.context import Context, command_for, identities, judges_its_rounds, number
+from seatrial.findings.rule import from_samples
 from seatrial.stats.estimates import counted, rounds_needed
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.running import running_per_s
 from seatrial.stats.wording import format_cell, format_count, format_iops, format_share
-from seatrial.trials.database.analysis.crashes import KIND as CRASH
-from seatrial.trials.loadline.study import LOADLINE
 
 SPREAD_RATIO_MAX = 1.5
 PRECISION_SHARE_DEFAULT = 0.05
 
 
+@from_samples(rank=450, section="Time", sees_replays=True)
 def not_repeatable(context: Context) -> list[Finding]:
-    """Find cells whose rounds differ by half or more, and cells wider than was asked."""
+    """Find cells whose rounds differ by half or more, and cells wider than was asked.
+
+    Means:
+        The rounds of a cell do not agree, or not well enough.
+
+    Decided:
+        Warning: the fastest round is more than 1.5 times the slowest, or a round completed nothing.
+        Note: the interval is still wider than the study asked after its last round; the note tells
+        how many rounds the asked precision would take if they spread like those measured. A cell
+        measured once is not judged.
+
+    Do:
+        Look at timeline and stalls of the slow round; measure the cell alone and longer; allow more
+        rounds or longer samples.
+    """
     precision_share = asked_precision_share(context)
-    # A load line offers more than a target can do on purpose, and judges its rounds itself; of a
-    # crash trial not the rate is asked.
-    own = [c for c in context.cells if c.cell.kind not in (LOADLINE, CRASH)]
+    own = [c for c in context.cells if not judges_its_rounds(c.cell)]
     repeated = [c for c in own if c.iops.rounds > 1]
     spread = [c for c in repeated if spread_ratio(c) > SPREAD_RATIO_MAX]
     wide = [c for c in repeated if c not in spread and _is_wide(c, precision_share)]

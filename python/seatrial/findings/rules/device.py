@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from seatrial.findings.context import (
-    FromFingerprint,
     device_name,
     entries,
     lookup,
     number,
     physical_devices,
 )
+from seatrial.findings.rule import from_fingerprint
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_rate_bytes, format_size
 
@@ -21,8 +21,21 @@ PAGE_BYTES = 4096
 SPARE_PERCENT_MIN_DEFAULT = 10.0
 
 
+@from_fingerprint(rank=740, section="The device, before anything is measured")
 def drive_health(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find drives that report failing health, damaged places or used-up endurance."""
+    """Find drives that report failing health, damaged places or used-up endurance.
+
+    Means:
+        The drive reports that it fails, has had errors, or is worn out.
+
+    Decided:
+        Critical: self-assessment failed, critical warning bits set, or pending sectors. Warning:
+        media errors, reallocated or uncorrectable sectors, grown defects; spare blocks at the
+        drive's own threshold; 100 % of the rated endurance used.
+
+    Do:
+        `smartctl -x DEVICE`; keep the data elsewhere; replace it.
+    """
     found = []
     for device in physical_devices(fingerprint):
         smart = lookup(fingerprint, "health", str(device.get("name")), "smart")
@@ -85,8 +98,19 @@ _ERROR_COUNTS = {
 }
 
 
+@from_fingerprint(rank=750, section="The device, before anything is measured")
 def array_degraded(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find software arrays that lack members or are busy with a rebuild or a check."""
+    """Find software arrays that lack members or are busy with a rebuild or a check.
+
+    Means:
+        A software array lacks members (critical), or is busy with a rebuild or check (warning).
+
+    Decided:
+        `degraded` and `sync_action` of md.
+
+    Do:
+        `cat /proc/mdstat`; wait for the end and measure then.
+    """
     found = []
     for device in entries(fingerprint, "target", "stack"):
         name = lookup(device, "name")
@@ -120,8 +144,20 @@ def array_degraded(fingerprint: dict[str, Any]) -> list[Finding]:
     return found
 
 
+@from_fingerprint(rank=760, section="The device, before anything is measured")
 def cgroup_throttle(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find limits on I/O of the control group that the trial runs in."""
+    """Find limits on I/O of the control group that the trial runs in.
+
+    Means:
+        A control group limits I/O on a device of the target: the trial would measure the limit.
+
+    Decided:
+        `io.max` or `blkio.throttle` of our group or one above it names a device of the stack.
+        Critical.
+
+    Do:
+        Measure outside of the group, or keep the limit if the database will run under it too.
+    """
     limits = lookup(fingerprint, "machine", "cgroup", "io_limits")
     if not isinstance(limits, dict) or not limits:
         return []
@@ -158,8 +194,19 @@ def _limits(limit: dict[str, Any]) -> str:
     return " and ".join(told)
 
 
+@from_fingerprint(rank=770, section="The device, before anything is measured", holds_in_lab=False)
 def loop_device(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find loop devices in the stack, files posing as devices; those of a kind merged."""
+    """Find loop devices in the stack, files posing as devices; those of a kind merged.
+
+    Means:
+        A file poses as a device.
+
+    Decided:
+        A loop device in the stack: warning where it reads through the page cache, else note.
+
+    Do:
+        `losetup --direct-io=on`, or the device below.
+    """
     loops = [
         (str(device.get("name")), lookup(device, "loop", "direct_io"))
         for device in entries(fingerprint, "target", "stack")
@@ -194,8 +241,19 @@ def _loops(names: Sequence[str], direct_io: object) -> Finding:
     )
 
 
+@from_fingerprint(rank=780, section="The device, before anything is measured")
 def misaligned_partition(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find partitions that do not begin at a multiple of the disk's physical block or of 4 KiB."""
+    """Find partitions that do not begin at a multiple of the disk's physical block or of 4 KiB.
+
+    Means:
+        Blocks of the file system straddle two blocks of the drive.
+
+    Decided:
+        The partition begins at no multiple of the disk's physical block, 4 KiB at least. Warning.
+
+    Do:
+        Make it anew, beginning at 1 MiB.
+    """
     stack = {str(node.get("name")): node for node in entries(fingerprint, "target", "stack")}
     found = []
     for device in stack.values():
@@ -230,8 +288,19 @@ def misaligned_partition(fingerprint: dict[str, Any]) -> list[Finding]:
     return found
 
 
+@from_fingerprint(rank=790, section="The device, before anything is measured", holds_in_lab=False)
 def scheduler(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Find an I/O scheduler that is odd for the medium."""
+    """Find an I/O scheduler that is odd for the medium.
+
+    Means:
+        The I/O scheduler is odd for the medium.
+
+    Decided:
+        Any but `none` on NVMe, `none` on a rotating disk, `bfq` on a SATA or SAS flash drive. Note.
+
+    Do:
+        Compare with the other one; the difference is the finding's worth.
+    """
     found = []
     for device in entries(fingerprint, "target", "stack"):
         reason = _odd_scheduler(device)
@@ -272,8 +341,21 @@ def _odd_scheduler(device: dict[str, Any]) -> str:
     return ""
 
 
+@from_fingerprint(rank=800, section="The device, before anything is measured", holds_in_lab=False)
 def write_cache(fingerprint: dict[str, Any]) -> list[Finding]:
-    """Tell which physical devices hold writes in a volatile cache, and which do not."""
+    """Tell which physical devices hold writes in a volatile cache, and which do not.
+
+    Means:
+        Whether the kernel flushes a volatile cache at each commit (`write back`) or takes what the
+        drive acknowledged as safe (`write through`).
+
+    Decided:
+        `queue/write_cache` of the physical devices. Note.
+
+    Do:
+        With `write through` and fast commits, make sure that the protection against loss of power
+        is real.
+    """
     names = defaultdict(list)
     for device in physical_devices(fingerprint):
         if device.get("write_cache") in _WRITE_CACHES:
@@ -308,13 +390,3 @@ _WRITE_CACHES = {
         "protection); if writes are slow, see 'hdparm -W /dev/DEVICE'.",
     ),
 }
-
-FINDERS: tuple[FromFingerprint, ...] = (
-    drive_health,
-    array_degraded,
-    cgroup_throttle,
-    loop_device,
-    misaligned_partition,
-    scheduler,
-    write_cache,
-)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import Context, drives, number, physical_devices, smart_growth
+from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural
 
@@ -25,8 +26,23 @@ _NEXT = (
 )
 
 
+@from_samples(rank=260, section="Time", sees_replays=True, holds_in_lab=False)
 def temperature(context: Context) -> list[Finding]:
-    """Find heat: throttling that was counted or logged, a limit reached, a rise above 15 °C."""
+    """Find heat: throttling that was counted or logged, a limit reached, a rise above 15 °C.
+
+    Means:
+        The drive slowed itself down for heat, reached its limit, or grew much warmer.
+
+    Decided:
+        Critical: its own counters of throttling or of minutes above the limit grew. Warning: a
+        reading reached the drive's warning limit (else its critical one), or the kernel logged
+        heat. Note: a rise of more than 15 °C. Readings are taken before and after the run and after
+        each sample.
+
+    Do:
+        Give it air or a heat sink, let it cool, repeat; see whether the slow rounds are the late
+        ones.
+    """
     found = [finding for name in drives(context) for finding in _of_drive(context, name)]
     logged = number(context.after, "kernel_log", "by_kind", "thermal")
     if logged:

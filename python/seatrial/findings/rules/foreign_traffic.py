@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from seatrial.findings.context import Context, lookup
+from seatrial.findings.rule import from_samples
 from seatrial.findings.traffic import (
     ASKED_BYTES_MIN,
     asked_read_bytes,
@@ -37,8 +38,26 @@ class Traffic:
     seen_bytes: float
 
 
+@from_samples(rank=650, section="Whose number is it?")
 def foreign_traffic(context: Context) -> list[Finding]:
-    """Find other runs on the same medium, and samples with much traffic of other programs."""
+    """Find other runs on the same medium, and samples with much traffic of other programs.
+
+    Means:
+        Another run of Seatrial, or other programs, used the device while it was measured.
+
+    Decided:
+        Another run: looked for after each sample, on the same physical disks; it is named with its
+        command. Two runs on one directory, file or disk do not get so far: the second is refused or
+        waits (`--wait`). Other programs: in cells past the page cache the device moved 16 MiB and a
+        tenth more than was asked for, and other processes moved at least half of that meanwhile, as
+        `/proc/PID/io` counts (without root only one's own processes are seen). Where no process
+        that is seen accounts for it, nothing is said: what the page cache held of earlier cells
+        looks the same. Cells that sync each write, and btrfs, ZFS, bcachefs and F2FS, which move
+        much of their own, are left out. Warning.
+
+    Do:
+        Stop these programs (`iotop -oPa`), or measure one run after the other with `--wait`.
+    """
     return [*_of_runs(context), *_of_programs(context)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import NS_PER_S, Context, identities
+from seatrial.findings.rule import from_samples
 from seatrial.results.model import Sample
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_duration_s, format_plural, format_share
@@ -13,8 +14,24 @@ RATIO_MIN = 0.8
 """As ``measure/guard.py`` has it: a probe at less than this share of the first one has fallen."""
 
 
+@from_samples(rank=290, section="Whose number is it?")
 def not_recovered(context: Context) -> list[Finding]:
-    """Find samples whose guard gave up waiting: a cache still full, a credit still spent."""
+    """Find samples whose guard gave up waiting: a cache still full, a credit still spent.
+
+    Means:
+        In an adaptive matrix, a target did not come back to its first level before a cell was
+        measured: a burst credit that was spent, a write cache that was still full, heat.
+
+    Decided:
+        Before each cell a probe (the table's first cell for a tenth of its time, at most 0.2 s) is
+        compared with the first probe of the run. Below 80 % the target is left alone and probed
+        again, for 7.75 s at most; after two waits in vain in a row the new level is taken as
+        lasting and no longer waited for. Found when the last probe before a sample was still below
+        80 % of the first. Warning.
+
+    Do:
+        Read such cells as the lasting level. Measure one cell for some minutes to see both levels.
+    """
     fallen = [sample for sample in context.samples if _ratio(sample) < RATIO_MIN]
     if not fallen:
         return []

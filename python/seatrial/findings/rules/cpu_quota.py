@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from seatrial.findings.context import NS_PER_S, Context, identities, number, usable_cpus
+from seatrial.findings.rule import from_samples
 from seatrial.results.model import Sample
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_duration_ns, format_share
@@ -12,6 +13,7 @@ SHARE_MIN = 0.01
 SHARE_WARNING = 0.05
 
 
+@from_samples(rank=670, section="Whose number is it?", sees_replays=True)
 def cpu_quota(context: Context) -> list[Finding]:
     """Find samples in which a quota stopped threads of ours, whether or not all stood still.
 
@@ -19,6 +21,18 @@ def cpu_quota(context: Context) -> list[Finding]:
     not known, so the count over their number is what threads were stopped at least.
 
     Source: Documentation/scheduler/sched-bwc.rst (``throttled_time``).
+
+    Means:
+        A control group's quota of processor time stopped the threads that make the load.
+
+    Decided:
+        In a sample, what the group counted as throttled time (`cpu.stat`), divided by the number of
+        processors, is at least 1 % of its time; threads on fewer processors were stopped for longer
+        than that. Counted whether or not a stall was long enough to be one. Warning from 5 %, else
+        note. Such a sample's late watchdog is no `noisy_machine`.
+
+    Do:
+        Raise the quota, or use fewer threads, and repeat.
     """
     processors = number(context.before, "machine", "cpus_online") or 1.0
     stopped = [one for one in context.samples if stopped_share(one, processors) >= SHARE_MIN]

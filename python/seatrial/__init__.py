@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import os
 
-    from seatrial.report.notebook import Results
+    from seatrial.notebook import Results
 
 __all__ = ["open"]
 
@@ -24,6 +24,6 @@ def open(path: str | os.PathLike[str]) -> Results:  # noqa: A001 - read as seatr
     Raises:
         seatrial.errors.ResultsFileError: It is missing, not ours, damaged or of a newer schema.
     """
-    from seatrial.report.notebook import Results  # noqa: PLC0415 - import seatrial stays light
+    from seatrial.notebook import Results  # noqa: PLC0415 - import seatrial stays light
 
     return Results(path)

@@ -22,14 +22,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from seatrial.errors import UsageError
+    from seatrial.findings.model import Summary
     from seatrial.machine.undo import UndoJournal
     from seatrial.machine.undoer import Undoer
     from seatrial.measure.descriptors import DescriptorNeed
     from seatrial.measure.driver import Driver, Occasion
     from seatrial.measure.stage import AnyStage, StageRequest
-    from seatrial.results.model import Sample
+    from seatrial.report.exports.csv_row import Field
+    from seatrial.report.figures.model import Figure
+    from seatrial.report.part import Detail, PagePart
+    from seatrial.report.table import Table
+    from seatrial.results.model import Run, Sample
     from seatrial.stats.compare.model import Entrant
     from seatrial.stats.compare.pairing import Matched
+    from seatrial.stats.model import CellSummary
     from seatrial.study.cell import Cell, FactorValue
     from seatrial.study.files import Finder
     from seatrial.study.model import Plan, PlannedTarget, TargetInfo, TrialFile
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
 
-TOPICS: Final = ("io", "loadline", "database", "replay", "layouts", "audit")
+TOPICS: Final = ("loadline", "io", "layouts", "replay", "database", "audit")
 """Folders below ``trials/``, in the order in which a page shows them."""
 
 ENTRY_POINTS: Final = "seatrial.topics"
@@ -55,6 +61,8 @@ class Topic:
         loads_storage: Whether its cells are loads of ours on storage, so that what others write
             there meanwhile disturbs them.
         says_operation: Whether what a cell does is one of read, write, commit and the like.
+        titles: Headings of the tables of its kinds of workload, in the order in which they are
+            shown; a kind without one has only the tables that ``tables`` gives.
         own_quantities: Quantities of thresholds that workloads of no other topic have, each with
             what is said where one of those is held to it.
     """
@@ -65,6 +73,7 @@ class Topic:
     comes_last: bool = False
     loads_storage: bool = False
     says_operation: bool = True
+    titles: Mapping[str, str] = MappingProxyType({})
     own_quantities: Mapping[str, str] = MappingProxyType({})
 
     # The study: what may be written in its file, and the cells that come of it.
@@ -224,6 +233,61 @@ class Topic:
         del cell, factor
         return False
 
+    # Analysis and report of a run.
+
+    def analyse(self, run: Run, cells: Sequence[CellSummary]) -> object:
+        """Return what the topic makes of its cells, as plain data; None where it has none.
+
+        It stands in ``Summary.analyses`` by the topic's name, and so in ``--json``.
+        """
+        del run, cells
+        return None
+
+    def request_noun(self, cell: Cell) -> str:
+        """Return what a cell's requests are called, such as ``transactions``."""
+        del cell
+        return "requests"
+
+    def target_noun(self, summary: CellSummary) -> str:
+        """Return what the target of a cell is called where it is no plain target."""
+        del summary
+        return ""
+
+    def own_table(self, summary: Summary, target: str, workload: str) -> Table | None:
+        """Return a table of a workload on a target in place of the plain one; None for that."""
+        del summary, target, workload
+        return None
+
+    def tables(self, summary: Summary) -> list[Table]:
+        """Return the topic's own tables, for terminal, page and Markdown."""
+        del summary
+        return []
+
+    def part(self, summary: Summary, detail: Detail) -> PagePart | None:
+        """Return the topic's section on the page; None where it has none at all."""
+        del summary, detail
+        return None
+
+    def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
+        """Return charts for the chapter of charts."""
+        del summary, detail
+        return []
+
+    def best_targets(self, summary: Summary) -> list[str]:
+        """Return the targets that are best at something: they keep their charts on a large page."""
+        del summary
+        return []
+
+    def columns(self, summary: Summary) -> dict[str, dict[str, Field]]:
+        """Return what only the topic's cells have in a CSV, by the cell's key."""
+        del summary
+        return {}
+
+    def markdown(self, summary: Summary) -> list[str]:
+        """Return the topic's parts of a Markdown export, each with its heading."""
+        del summary
+        return []
+
     # Comparison of two sides.
 
     def unlike(self, a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
@@ -311,6 +375,11 @@ def topics() -> tuple[Topic, ...]:
 def _topics_by_kind() -> Mapping[str, Topic]:
     kinds = [(kind, each) for each in topics() for kind in each.workloads()]
     return {str(kind.__struct_config__.tag): each for kind, each in kinds}
+
+
+def titles() -> dict[str, str]:
+    """Return the heading of the tables of each kind of workload, in the order of the topics."""
+    return {kind: title for each in topics() for kind, title in each.titles.items()}
 
 
 def topic_of(what: Cell | Sampled) -> Topic:

@@ -26,12 +26,12 @@ from seatrial.findings.model import Summary
 from seatrial.report import published
 from seatrial.report.document import BYTES_MAX
 from seatrial.report.figures.model import Course, Figure
-from seatrial.report.figures.timelines import STEPS_MAX, course_figure
 from seatrial.report.page import render
 from seatrial.report.published import published_rates
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_estimate
 from seatrial.trials.database.analysis.model import DatabaseAnalysis
+from seatrial.trials.database.report.timelines import STEPS_MAX, course_figure
 
 REFERENCE = Path(__file__).parents[2] / "reference" / "pgbench-2010.csv"
 

@@ -16,12 +16,12 @@ from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.findings.verdict import verdict
 from seatrial.report.exports import export
-from seatrial.report.figures.page_order import figures_of, figures_of_run
 from seatrial.report.markup import NO_BREAK_SPACE
 from seatrial.report.page import render
 from seatrial.stats.fastest import settings_words
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_estimate
+from seatrial.trials.io.report.figures import figures_of, figures_of_run
 
 PATTERNS = {"random", "sequential"}
 KIB = 1024

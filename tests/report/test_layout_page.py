@@ -8,9 +8,9 @@ from layout_hand import SPECS, layout_summary
 from page_reader import Node, embedded, read
 
 from seatrial.findings.model import Summary
+from seatrial.report.charted import charted_part, left_out
 from seatrial.report.document import BYTES_MAX
 from seatrial.report.figures.model import Figure
-from seatrial.report.figures.page_order import charted_part, left_out
 from seatrial.report.page import render
 from seatrial.results.model import ArrayEvent
 from seatrial.trials.layouts.analysis.figures import FIGURES

@@ -10,7 +10,7 @@ from loadline_hand import make_load_line
 
 import seatrial
 from seatrial.importers import read_results
-from seatrial.report.notebook import LoadLine, Run
+from seatrial.notebook import LoadLine, Run
 from seatrial.results.store import ResultsFile
 
 PRINTED = Path(__file__).parent / "bm-flash-2009-raid5.txt"

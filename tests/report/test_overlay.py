@@ -18,7 +18,6 @@ from audit_hand import (
 from page_reader import read
 
 from seatrial.report.figures.model import View
-from seatrial.report.figures.page_order import figures_of
 from seatrial.report.page import render
 from seatrial.trials.audit.analysis.model import Parameter
 from seatrial.trials.audit.report.tables import (
@@ -28,6 +27,7 @@ from seatrial.trials.audit.report.tables import (
     parameter_text,
     parameters_table,
 )
+from seatrial.trials.io.report.figures import figures_of
 
 SUMMARY = article_summary()
 FIGURES = {f.id: f for f in figures_of(SUMMARY.cells, audits=SUMMARY.audits)}

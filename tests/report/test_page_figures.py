@@ -20,10 +20,10 @@ from seatrial.report.figures.axes import (
 from seatrial.report.figures.heatmap import COLUMNS_MAX, COLUMNS_PER_CELL_MAX, heat_figures
 from seatrial.report.figures.model import Figure
 from seatrial.report.figures.naming import format_factor, name_by, varying
-from seatrial.report.figures.page_order import figures_of
 from seatrial.results.model import Stall
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_estimate
+from seatrial.trials.io.report.figures import figures_of
 
 CELLS = sample_summary().cells
 FIGURES = {figure.id: figure for figure in figures_of(CELLS)}

@@ -10,8 +10,11 @@ from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.report.document import BYTES_MAX
 from seatrial.report.page import render
+from seatrial.report.part import Detail
 from seatrial.trials.replay.report.section import replay_part
 from trials.replay.analysis.hand import Play
+
+WHOLE = Detail(heat_views_max=60, every_figure=True, rounds_max=9, timelines_max=9)
 
 
 def page(summary: Summary) -> Node:
@@ -234,7 +237,7 @@ def test_texts_of_a_log_are_no_markup():
 
 def test_a_page_without_replays_has_no_part_for_them():
     none = msgspec.structs.replace(troubled(), replays=[])
-    assert replay_part(none, replays_max=9).figures == []
+    assert replay_part(none, WHOLE).figures == []
     assert "Replay</a>" not in render(none)
 
 

@@ -22,7 +22,6 @@ from seatrial.findings.thresholds import evaluate
 from seatrial.findings.verdict import verdict
 from seatrial.report.exports import export
 from seatrial.report.figures.model import Point
-from seatrial.report.figures.page_order import figures_of_run
 from seatrial.report.page import render
 from seatrial.report.table import doubt_text
 from seatrial.stats.estimate import Range
@@ -30,6 +29,7 @@ from seatrial.stats.estimates import estimate_of_rounds, settled
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_estimate
 from seatrial.study.thresholds import parse_threshold
+from seatrial.trials.io.report.figures import figures_of_run
 
 OF_THE_ISSUE = (11_150, 1_967, 662, 657)
 SHOWN = "1,300 IOPS (median of 4 rounds: 660 to 11k)"

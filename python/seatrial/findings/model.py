@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from seatrial.results.model import Run
@@ -52,6 +54,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         database: Of a run's database cells; None where there are none.
         layouts: Of a run's layouts; None where it has none.
         replays: Of each of a run's cells that plays a trace.
+        analyses: What further topics make of their cells, by the topic's name.
     """
 
     run: Run
@@ -65,3 +68,4 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     database: DatabaseAnalysis | None = None
     layouts: LayoutAnalysis | None = None
     replays: list[ReplayCell] = []
+    analyses: dict[str, Any] = {}

@@ -31,6 +31,7 @@ from seatrial.stats.wording import format_count, format_duration_ns
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan
 from seatrial.study.schema import Study
+from seatrial.topic import topics
 from seatrial.trials.audit.analysis import audit_tables
 from seatrial.trials.database.analysis.analyse import analyse
 from seatrial.trials.layouts.analysis.analyse import analyse_layouts
@@ -72,6 +73,11 @@ def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
         database=database,
         layouts=layouts,
         replays=replays,
+        analyses={
+            topic.name: found
+            for topic in topics()
+            if (found := topic.analyse(run, cells)) is not None
+        },
     )
     judged = evaluate(study.thresholds, summary) if study else []
     return msgspec.structs.replace(summary, thresholds=judged)

@@ -8,13 +8,13 @@ The page asks no network for anything, and its policy (report/assets.py) forbids
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from seatrial.findings.model import Summary
+from seatrial.report.charted import charted_part, left_out
 from seatrial.report.document import BYTES_MAX, chapters, page_document
 from seatrial.report.figures.heatmap import COLUMNS_MAX
-from seatrial.report.figures.page_order import charted_part, figures_of_run, left_out
 from seatrial.report.markup import Markup, element
+from seatrial.report.part import Detail
 from seatrial.report.sections.charts import charts_section
 from seatrial.report.sections.events import event_sections
 from seatrial.report.sections.findings import findings_section
@@ -30,46 +30,16 @@ from seatrial.report.tables import tables as plain_tables
 from seatrial.results.model import Run
 from seatrial.results.origin import origin_of
 from seatrial.stats.wording import moment
-from seatrial.trials.audit.report.section import audits_section
-from seatrial.trials.database.report.section import HEADING, database_part
-from seatrial.trials.layouts.report.section import HEADING as LAYOUTS_HEADING
-from seatrial.trials.layouts.report.section import layout_part
-from seatrial.trials.replay.report.section import HEADING as REPLAY_HEADING
-from seatrial.trials.replay.report.section import replay_part
-
-_CHAPTERS = {
-    "thresholds": "Thresholds",
-    "findings": "Findings",
-    "layouts": LAYOUTS_HEADING,
-    "replay": REPLAY_HEADING,
-    "database": HEADING,
-    "audits": "What the tables say",
-    "charts": "Charts",
-    "tables": "Tables",
-    "origin": "Origin",
-    "machine": "Machine",
-    "study": "Study",
-}
-
-
-class _Detail(NamedTuple):
-    """How much of a run the page shows; its tables, findings and charts of rates always."""
-
-    heat_views_max: int
-    every_figure: bool
-    rounds_max: int
-    courses_max: int
-    charted_cells_max: int = 1_000_000
-
+from seatrial.topic import topics
 
 _DETAILS = (
-    _Detail(COLUMNS_MAX, every_figure=True, rounds_max=100, courses_max=100),
-    _Detail(60, every_figure=True, rounds_max=3, courses_max=100),
-    _Detail(60, every_figure=True, rounds_max=1, courses_max=24),
-    _Detail(60, every_figure=False, rounds_max=1, courses_max=12),
-    _Detail(12, every_figure=False, rounds_max=1, courses_max=6),
-    _Detail(12, every_figure=False, rounds_max=1, courses_max=6, charted_cells_max=1000),
-    _Detail(6, every_figure=False, rounds_max=1, courses_max=3, charted_cells_max=300),
+    Detail(COLUMNS_MAX, every_figure=True, rounds_max=100, timelines_max=100),
+    Detail(60, every_figure=True, rounds_max=3, timelines_max=100),
+    Detail(60, every_figure=True, rounds_max=1, timelines_max=24),
+    Detail(60, every_figure=False, rounds_max=1, timelines_max=12),
+    Detail(12, every_figure=False, rounds_max=1, timelines_max=6),
+    Detail(12, every_figure=False, rounds_max=1, timelines_max=6, charted_cells_max=1000),
+    Detail(6, every_figure=False, rounds_max=1, timelines_max=3, charted_cells_max=300),
 )
 """From the whole to the least; the first that keeps the page within its bound is taken."""
 
@@ -101,55 +71,42 @@ def render(
     page = ""
     is_large = len(summary.cells) > _CELLS_IN_FULL_MAX
     for detail in _DETAILS[_FIRST_OF_MANY if is_large else 0 :]:
-        page = _rendered(summary, plain, detail, with_published=with_published)
+        page = _rendered(summary, plain, detail._replace(with_published=with_published))
         if len(page.encode()) <= BYTES_MAX:
             break
     return page
 
 
-def _rendered(
-    summary: Summary, plain: Sequence[Table], detail: _Detail, *, with_published: bool
-) -> str:
-    database = database_part(
-        summary,
-        rounds_max=detail.rounds_max,
-        courses_max=detail.courses_max,
-        with_published=with_published,
-    )
-    replay = replay_part(summary, replays_max=detail.courses_max, with_published=with_published)
-    layouts = layout_part(summary, rounds_max=detail.rounds_max, courses_max=detail.courses_max)
+def _rendered(summary: Summary, plain: Sequence[Table], detail: Detail) -> str:
+    parts = [part for topic in topics() if (part := topic.part(summary, detail))]
+    shown = [part for part in parts if part.section]
     charted = charted_part(summary, detail.charted_cells_max)
-    figures = figures_of_run(charted, detail.heat_views_max)
+    figures = [each for topic in topics() for each in topic.figures(charted, detail)]
     run = summary.run
     numbers = [
         *table_sections(summary.cells, plain, every_figure=detail.every_figure),
         *steady_section(summary.steady, summary.cells),
         *event_sections(summary.cells, figures),
     ]
-    absent = {
-        "thresholds": not summary.thresholds,
-        "layouts": not layouts.section,
-        "replay": not replay.section,
-        "database": not database.section,
-        "audits": not summary.audits,
-        "charts": not figures,
-        "tables": not numbers,
-        "origin": origin_of(run) is None,
-        "machine": not _has_machine(run),
-        "study": origin_of(run) is not None,
+    all_chapters = {
+        "thresholds": ("Thresholds", bool(summary.thresholds)),
+        "findings": ("Findings", True),
+        **{part.key: (part.heading, True) for part in shown},
+        "charts": ("Charts", bool(figures)),
+        "tables": ("Tables", bool(numbers)),
+        "origin": ("Origin", origin_of(run) is not None),
+        "machine": ("Machine", _has_machine(run)),
+        "study": ("Study", origin_of(run) is None),
     }
     body = [
         element("a", "Skip to the findings", href="#findings", class_="skip"),
         head(summary),
-        chapters({key: name for key, name in _CHAPTERS.items() if not absent.get(key)}),
+        chapters({key: name for key, (name, is_there) in all_chapters.items() if is_there}),
         element(
             "main",
             thresholds_section(summary.thresholds),
             findings_section(summary.findings),
-            layouts.section,
-            replay.section,
-            database.section,
-            audits_section(summary.audits, every_cell=detail.every_figure),
+            *(part.section for part in shown),
             charts_section(figures, left_out(summary, charted)),
             tables_section(numbers),
             *_provenance(run),
@@ -158,7 +115,7 @@ def _rendered(
     return page_document(
         f"{run.label or run.study_name}: Seatrial report",
         body,
-        [*layouts.figures, *replay.figures, *database.figures, *figures],
+        [*(figure for part in shown for figure in part.figures), *figures],
         f"Seatrial {run.seatrial_version}, run {run.id}, {moment(run.started_at)}",
     )
 

@@ -32,11 +32,7 @@ from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_size, moment
 from seatrial.study.cell import FactorValue
 from seatrial.study.cells import usual_factors
-from seatrial.trials.database.report.tables import database_tables
-from seatrial.trials.layouts.report.tables import layout_tables
-from seatrial.trials.layouts.report.words import is_of_layout
-from seatrial.trials.loadline.report.tables import load_line_table
-from seatrial.trials.replay.report.tables import replay_tables
+from seatrial.topic import topics
 
 __all__ = [
     "NO_FIGURE",
@@ -51,20 +47,6 @@ __all__ = [
 
 PERCENTILES = ("p50", "p99", "p99.9")
 PERCENTILES_FEW = ("p50", "p99")
-TITLES = {
-    "matrix": "Block size against threads",
-    "fill": "Fill",
-    "sequential": "Start to end by block size",
-    "copy": "Copy",
-    "map": "Across the address range",
-    "commit": "Commits",
-    "four": "The four 4 KiB numbers",
-    "mix": "Mixed access",
-    "io": "Single workloads",
-    "loadline": "Latency against load",
-}
-"""Heading of the tables of each kind of workload, in the order in which they are shown."""
-
 LAYOUTS = "layouts"
 """Stands for the target of a table that several layouts share, one below another."""
 
@@ -78,23 +60,20 @@ class _Figures(msgspec.Struct, frozen=True):
 
 def tables(summary: Summary) -> list[Table]:
     """Return the tables of a run: for each kind of workload, one or more a target."""
-    load_lines = {(line.target, line.workload): line for line in summary.load_lines}
-    found = []
-    for kind, heading in TITLES.items():
-        members = [part for part in summary.cells if part.cell.kind == kind]
-        for (target, workload), cells in sorted(_tabled(members).items()):
-            if kind == "loadline" and (target, workload) in load_lines:
-                found.append(load_line_table(load_lines[target, workload]))
-                continue
-            name = heading if workload == kind else f"{heading} ({workload})"
-            found += _BUILDERS[kind](f"{kind}-{target}-{workload}", f"{name}, {target}", cells)
+    found: list[Table] = []
+    for topic in topics():
+        for kind, heading in topic.titles.items():
+            members = [part for part in summary.cells if part.cell.kind == kind]
+            for (target, workload), cells in sorted(_tabled(members).items()):
+                if own := topic.own_table(summary, target, workload):
+                    found.append(own)
+                    continue
+                name = heading if workload == kind else f"{heading} ({workload})"
+                build = _BUILDERS.get(kind, _single)
+                found += build(f"{kind}-{target}-{workload}", f"{name}, {target}", cells)
     if origin_of(summary.run) is not None:
         found = [_as_imported(table) for table in found]
-    found += [
-        *replay_tables(summary),
-        *database_tables(summary),
-        *layout_tables(summary),
-    ]
+    found += [table for topic in topics() for table in topic.tables(summary)]
     if lasting := telling(summary.steady):
         found.append(steady_table(lasting, summary.cells))
     return found
@@ -102,7 +81,7 @@ def tables(summary: Summary) -> list[Table]:
 
 def _tabled(cells: Sequence[CellSummary]) -> dict[tuple[str, str], list[CellSummary]]:
     """Return the cells of one kind by target and workload; several layouts share their tables."""
-    of_layouts = [part for part in cells if is_of_layout(part) and part.cell.kind != "loadline"]
+    of_layouts = [part for part in cells if _target_noun(part)]
     layouts = grouped(of_layouts, lambda part: part.cell.workload)
     shared = {
         part.cell.key
@@ -221,9 +200,14 @@ def _factor_header(name: str, like: CellSummary) -> str:
     """Return the heading of a factor's column, in a table of cells like this one."""
     if name == "threads" and like.cell.kind == "commit":
         return "Committers"
-    if name == "target" and is_of_layout(like):
-        return "Layout"
+    if name == "target" and (noun := _target_noun(like)):
+        return capitalized(noun)
     return capitalized(name.removesuffix("_bytes").removesuffix("_s").replace("_", " "))
+
+
+def _target_noun(summary: CellSummary) -> str:
+    """Return what the target of a cell is called where it is no plain target."""
+    return next(filter(None, (topic.target_noun(summary) for topic in topics())), "")
 
 
 def _values(summary: CellSummary, names: Sequence[str]) -> tuple[FactorValue | None, ...]:
@@ -348,7 +332,7 @@ def _commit(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Tab
     return _listed(table_id, title, cells, _with_latency(_COMMIT_RATE, cells))
 
 
-def _io(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:
+def _single(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:
     return _listed(table_id, title, cells, _with_latency(_RATES, cells))
 
 
@@ -409,8 +393,6 @@ _BUILDERS: dict[str, Callable[[str, str, Sequence[CellSummary]], list[Table]]] =
     "copy": _whole_file,
     "map": _map,
     "commit": _commit,
-    "four": _io,
-    "mix": _io,
-    "io": _io,
-    "loadline": _io,
+    "four": _single,
+    "mix": _single,
 }

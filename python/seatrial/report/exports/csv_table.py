@@ -14,34 +14,26 @@ from __future__ import annotations
 
 import csv
 import io
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from seatrial.findings.model import Summary
 from seatrial.report.exports.csv_row import Field, interval_columns
-from seatrial.results.model import Sample
-from seatrial.stats.estimates import PERCENTS, counted
+from seatrial.stats.estimates import PERCENTS
 from seatrial.stats.model import AtLeast, CellSummary, Estimate
-from seatrial.trials.database.analysis.model import DatabaseCell, ReadShares
-from seatrial.trials.layouts.report.csv import layout_columns
-from seatrial.trials.replay.report.csv import replay_columns
+from seatrial.topic import topics
 
 LATENCIES = ("mean", *PERCENTS, "max")
 
 
 def render(summary: Summary) -> str:
     """Return the table with a line of headings; lines end with a line feed."""
-    found = {each.cell.key: each for each in summary.database.cells} if summary.database else {}
-    layouts = layout_columns(summary)
-    replays = replay_columns(summary)
-    rows = [
-        row
-        | _of_database(part, found.get(part.cell.key))
-        | layouts.get(part.cell.key, {})
-        | replays.get(part.cell.key, {})
-        for part in summary.cells
-        for row in _rows(summary.run.id, part)
-    ]
+    columns_of = [topic.columns(summary) for topic in topics()]
+    rows = []
+    for part in summary.cells:
+        own: dict[str, Field] = {}
+        for columns_by_cell in columns_of:
+            own |= columns_by_cell.get(part.cell.key, {})
+        rows += [row | own for row in _rows(summary.run.id, part)]
     # The factors of all cells, so that every row has every column.
     columns = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
@@ -84,42 +76,6 @@ def _counts(summary: CellSummary, kind: str) -> dict[str, Field]:
         "failed": sum(result.failed for result in results),
         "transferred_bytes": sum(result.transferred_bytes for result in results),
     }
-
-
-def _of_database(summary: CellSummary, found: DatabaseCell | None) -> dict[str, Field]:
-    """Return what only a cell of a database has; nothing for any other."""
-    if found is None:
-        return {}
-    real_s = found.batch_s.get("real")
-    return {
-        "server": found.server,
-        "start_state": found.start_state,
-        "database_bytes": found.database_bytes,
-        "loaded_s": found.loaded_s,
-        "bound": found.verdict.bound,
-        "client_cpu_share": found.client_cpu_share,
-        "ceiling_per_s": found.ceiling_per_s,
-        **_shares(found.reads),
-        **(interval_columns("real_s", real_s) if real_s else {}),
-        **_told(summary.samples),
-    }
-
-
-def _shares(reads: ReadShares | None) -> dict[str, Field]:
-    if reads is None:
-        return {}
-    return {
-        "reads_shared_buffers_share": reads.shared_buffers.value,
-        "reads_page_cache_share": reads.page_cache.value,
-        "reads_device_share": reads.device.value,
-    }
-
-
-def _told(samples: Sequence[Sample]) -> dict[str, Field]:
-    """Return the mean over the rounds of each total that the driver printed in all of them."""
-    told = [sample.database.told for sample in counted(samples) if sample.database]
-    names = [name for name in told[0] if all(name in each for each in told)] if told else []
-    return {f"told_{name}": statistics.fmean(each[name] for each in told) for name in names}
 
 
 def _bounds(bounds: dict[str, AtLeast]) -> dict[str, Field]:

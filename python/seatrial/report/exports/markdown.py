@@ -11,11 +11,8 @@ from seatrial.report.table import Table
 from seatrial.report.tables import tables
 from seatrial.results.model import Run
 from seatrial.stats.model import Finding
-from seatrial.stats.wording import format_cell, format_duration_s, moment
-from seatrial.trials.audit.analysis.model import TableAudit
-from seatrial.trials.audit.report.overlay import gap_text
-from seatrial.trials.audit.report.tables import audit_name
-from seatrial.trials.layouts.report.words import layout_sentences
+from seatrial.stats.wording import format_duration_s, moment
+from seatrial.topic import topics
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
@@ -32,15 +29,19 @@ def render(summary: Summary) -> str:
         parts += ["## Findings", "\n".join(_finding(finding) for finding in summary.findings)]
     if summary.thresholds:
         parts += ["## Thresholds", "\n".join(_threshold(each) for each in summary.thresholds)]
-    if summary.audits:
-        told = "\n\n".join(_audit(each) for each in summary.audits)
-        parts += ["## What the tables say", told]
-    for title, sentences in _answers(summary).items():
-        if sentences:
-            parts += [f"## {title}", "\n".join(f"- {escape(each)}" for each in sentences)]
+    for topic in topics():
+        parts += topic.markdown(summary)
+    parts += sentences_part("Steady state", [state.sentence for state in telling(summary.steady)])
     for table in tables(summary):
         parts += [f"## {escape(table.title)}", as_markdown(table)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def sentences_part(title: str, sentences: list[str]) -> list[str]:
+    """Return a part with a heading and a list of sentences; nothing where there are none."""
+    if not sentences:
+        return []
+    return [f"## {title}", "\n".join(f"- {escape(each)}" for each in sentences)]
 
 
 def as_markdown(table: Table) -> str:
@@ -74,40 +75,6 @@ def _facts(run: Run) -> str:
         "Seatrial": run.seatrial_version,
     }
     return "\n".join(f"- {name}: {escape(value)}" for name, value in facts.items())
-
-
-def _audit(audit: TableAudit) -> str:
-    """Return an audit's sentence, its parameters in words, its gaps and its limits."""
-    told = [each.sentence for each in audit.parameters if each.sentence]
-    told += [gap_text(gap) for gap in audit.gaps]
-    items = "\n".join(f"- {escape(each)}" for each in [*told, *audit.limits])
-    heading = f"**{escape(audit_name(audit))}**: {escape(audit.sentence)}"
-    return f"{heading}\n\n{items}" if items else heading
-
-
-def _answers(summary: Summary) -> dict[str, list[str]]:
-    """Return the sentences of load lines, layouts, databases and courses that change."""
-    load_lines = [f"{line.target}, {line.workload}: {line.sentence} {line.cause}".strip()
-                  for line in summary.load_lines]  # fmt: skip
-    steady = [state.sentence for state in telling(summary.steady)]
-    found = summary.database
-    bounds = (
-        [f"{format_cell(each.cell)}: {each.verdict.sentence}" for each in found.cells]
-        if found
-        else []
-    )
-    caches = (
-        [f"{each.target}, {each.workload}: {each.sentence}" for each in found.sweeps]
-        if found
-        else []
-    )
-    return {
-        "Load lines": load_lines,
-        "Layouts": layout_sentences(summary),
-        "What the databases' time went into": bounds,
-        "What a larger cache gives": caches,
-        "Steady state": steady,
-    }
 
 
 def _finding(finding: Finding) -> str:

@@ -10,8 +10,7 @@ from seatrial.report.markup import Markup
 from seatrial.results.model import Run
 from seatrial.results.origin import known_duration_s, origin_of
 from seatrial.stats.wording import format_count, format_duration_s, format_plural, moment
-from seatrial.trials.database.study.workloads import is_of_database
-from seatrial.trials.replay.analysis.samples import is_of_replay
+from seatrial.topic import topic_of
 
 _STATUS = {
     "running": "Not ended: the run is still going on, or was killed. ",
@@ -54,11 +53,10 @@ def _extent(summary: Summary) -> str:
     durations_s = [known_duration_s(sample) for sample in samples]
     if None not in durations_s:
         requests = sum(sample.outcome.offered for sample in samples)
-        on_database = all(is_of_database(part.cell) for part in summary.cells)
-        are_replays = all(is_of_replay(part.cell) for part in summary.cells)
-        noun = "transactions" if on_database else "requests"
+        nouns = {topic_of(part.cell).request_noun(part.cell) for part in summary.cells}
+        noun = nouns.pop() if len(nouns) == 1 else "requests"
         told.append(format_duration_s(sum(filter(None, durations_s))))
-        told.append(f"{format_count(requests)} {'statements' if are_replays else noun}")
+        told.append(f"{format_count(requests)} {noun}")
     return ", ".join(told)
 
 

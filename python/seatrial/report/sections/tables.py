@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from seatrial.report.figures.naming import grouped, name_by, varying
 from seatrial.report.markup import Markup, element, join
 from seatrial.report.table import Table, doubt_text, latency_text
-from seatrial.report.tables import TITLES, start_bytes
+from seatrial.report.tables import start_bytes
 from seatrial.stats.model import AtLeast, CellSummary, Estimate
 from seatrial.stats.wording import format_count, format_plural, format_size, format_value
+from seatrial.topic import titles
 
 _ON_ONE_LINE_MAX = 26
 _WITH_DOUBT = (
@@ -48,7 +49,7 @@ def table_sections(
             last(title, by_kind[kind]),
             id=f"table-{kind}",
         )
-        for kind, title in TITLES.items()
+        for kind, title in titles().items()
         if kind in by_kind
     ]
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from seatrial.topic import Topic
 
 if TYPE_CHECKING:
+    from seatrial.findings.model import Summary
+    from seatrial.report.part import Detail, PagePart
     from seatrial.study.cell import Cell
     from seatrial.study.model import PlannedTarget
     from seatrial.study.schema import Study
@@ -33,6 +35,20 @@ class AuditTopic(Topic):
                     f"{each.label} is adaptive: as few of its cells are measured as predict the "
                     f"others within {100 * each.predicted_within:g} %"
                 )
+
+    def part(self, summary: Summary, detail: Detail) -> PagePart:
+        """Return the section on what the tables say."""
+        from seatrial.report.part import PagePart
+        from seatrial.trials.audit.report.section import HEADING, audits_section
+
+        section = audits_section(summary.audits, every_cell=detail.every_figure)
+        return PagePart("audits", HEADING, section, [])
+
+    def markdown(self, summary: Summary) -> list[str]:
+        """Return each audit's sentence, parameters, gaps and limits."""
+        from seatrial.trials.audit.report.markdown import audits_markdown
+
+        return audits_markdown(summary)
 
 
 TOPIC = AuditTopic()

@@ -11,10 +11,14 @@ from seatrial.topic import Topic
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from seatrial.findings.model import Summary
     from seatrial.machine.undo import UndoJournal
     from seatrial.machine.undoer import Undoer
     from seatrial.measure.descriptors import DescriptorNeed
     from seatrial.measure.driver import Driver
+    from seatrial.report.exports.csv_row import Field
+    from seatrial.report.part import Detail, PagePart
+    from seatrial.report.table import Table
     from seatrial.study.cell import Cell, FactorValue
     from seatrial.study.files import Finder
     from seatrial.study.model import Plan, PlannedTarget, TargetInfo
@@ -203,6 +207,43 @@ class DatabaseTopic(Topic):
         from seatrial.postgres.undoing import POSTGRES_UNDOERS
 
         return POSTGRES_UNDOERS
+
+    def request_noun(self, cell: Cell) -> str:
+        """Return ``transactions``, or ``statements`` of what was captured."""
+        return "statements" if cell.kind == "replay" else "transactions"
+
+    def tables(self, summary: Summary) -> list[Table]:
+        """Return rates, times and crashes of a run's databases."""
+        from seatrial.trials.database.report.tables import database_tables
+
+        return list(database_tables(summary))
+
+    def part(self, summary: Summary, detail: Detail) -> PagePart:
+        """Return the section on a run's databases."""
+        from seatrial.trials.database.report.section import database_part
+
+        return database_part(summary, detail)
+
+    def columns(self, summary: Summary) -> dict[str, dict[str, Field]]:
+        """Return server, state, bound and the driver's own totals."""
+        from seatrial.trials.database.report.csv import database_columns
+
+        return database_columns(summary)
+
+    def markdown(self, summary: Summary) -> list[str]:
+        """Return what the time went into, and what a larger cache gives."""
+        from seatrial.report.exports.markdown import sentences_part
+        from seatrial.stats.wording import format_cell
+
+        found = summary.database
+        if found is None:
+            return []
+        bounds = [f"{format_cell(each.cell)}: {each.verdict.sentence}" for each in found.cells]
+        caches = [f"{each.target}, {each.workload}: {each.sentence}" for each in found.sweeps]
+        return [
+            *sentences_part("What the databases' time went into", bounds),
+            *sentences_part("What a larger cache gives", caches),
+        ]
 
 
 TOPIC = DatabaseTopic()

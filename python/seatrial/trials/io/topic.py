@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from seatrial.topic import Topic
 
 if TYPE_CHECKING:
+    from seatrial.findings.model import Summary
     from seatrial.measure.descriptors import DescriptorNeed
     from seatrial.measure.driver import Occasion
+    from seatrial.report.figures.model import Figure
+    from seatrial.report.part import Detail
     from seatrial.results.model import Sample
     from seatrial.study.cell import Cell, FactorValue
     from seatrial.study.model import PlannedTarget, TrialFile
@@ -27,6 +31,19 @@ class IoTopic(Topic):
 
     name = "io"
     loads_storage = True
+    titles = MappingProxyType(
+        {
+            "matrix": "Block size against threads",
+            "fill": "Fill",
+            "sequential": "Start to end by block size",
+            "copy": "Copy",
+            "map": "Across the address range",
+            "commit": "Commits",
+            "four": "The four 4 KiB numbers",
+            "mix": "Mixed access",
+            "io": "Single workloads",
+        }
+    )
 
     def workloads(self) -> tuple[type[Sampled], ...]:
         """Return ``fill``, ``matrix``, ``sequential`` and the like."""
@@ -131,6 +148,12 @@ class IoTopic(Topic):
         from seatrial.trials.io.measure.descriptors import descriptors
 
         return descriptors(cell)
+
+    def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
+        """Return the charts of block I/O, and of latency over time for every kind of cell."""
+        from seatrial.trials.io.report.figures import figures_of_run
+
+        return figures_of_run(summary, detail.heat_views_max)
 
 
 TOPIC = IoTopic()

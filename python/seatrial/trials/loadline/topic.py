@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 from seatrial.trials.io.topic import IoTopic
 
 if TYPE_CHECKING:
+    from seatrial.findings.model import Summary
+    from seatrial.report.figures.model import Figure
+    from seatrial.report.part import Detail
+    from seatrial.report.table import Table
     from seatrial.study.cell import Cell
     from seatrial.study.model import Plan, PlannedTarget, TrialFile
     from seatrial.study.problems import MisfitError
@@ -25,6 +29,7 @@ class LoadlineTopic(IoTopic):
 
     name = "loadline"
     in_rounds = False
+    titles = MappingProxyType({"loadline": "Latency against load"})
     own_quantities = MappingProxyType(
         {"sustained": "Only a load line is asked for it; no other workload has sustained_per_s"}
     )
@@ -97,6 +102,33 @@ class LoadlineTopic(IoTopic):
             workload.budget_s
             for workload in plan.study.workloads
             if isinstance(workload, Loadline) and workload.label == cell.workload
+        )
+
+    def own_table(self, summary: Summary, target: str, workload: str) -> Table | None:
+        """Return the steps of a load line."""
+        from seatrial.trials.loadline.report.tables import load_line_table
+
+        lines = {(line.target, line.workload): line for line in summary.load_lines}
+        line = lines.get((target, workload))
+        return load_line_table(line) if line else None
+
+    def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
+        """Return the chart of the load lines."""
+        from seatrial.trials.loadline.report.figure import load_line_figures
+
+        del detail
+        return load_line_figures(summary.load_lines)
+
+    def markdown(self, summary: Summary) -> list[str]:
+        """Return the answer of each load line."""
+        from seatrial.report.exports.markdown import sentences_part
+
+        return sentences_part(
+            "Load lines",
+            [
+                f"{line.target}, {line.workload}: {line.sentence} {line.cause}".strip()
+                for line in summary.load_lines
+            ],
         )
 
 

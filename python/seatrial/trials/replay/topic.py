@@ -13,6 +13,10 @@ from seatrial.topic import Topic
 
 if TYPE_CHECKING:
     from seatrial.errors import UsageError
+    from seatrial.findings.model import Summary
+    from seatrial.report.exports.csv_row import Field
+    from seatrial.report.part import Detail, PagePart
+    from seatrial.report.table import Table
     from seatrial.stats.compare.model import Entrant
     from seatrial.stats.compare.pairing import Matched
 
@@ -35,6 +39,24 @@ class ReplayTopic(Topic):
         from seatrial.trials.replay.analysis.comparison import unwell_replays
 
         return unwell_replays(a, b, matched)
+
+    def tables(self, summary: Summary) -> list[Table]:
+        """Return what was played, how late, and what came of it."""
+        from seatrial.trials.replay.report.tables import replay_tables
+
+        return list(replay_tables(summary))
+
+    def part(self, summary: Summary, detail: Detail) -> PagePart:
+        """Return the section on a run's replays."""
+        from seatrial.trials.replay.report.section import replay_part
+
+        return replay_part(summary, detail)
+
+    def columns(self, summary: Summary) -> dict[str, dict[str, Field]]:
+        """Return the account of a replay, its lag and its client."""
+        from seatrial.trials.replay.report.csv import replay_columns
+
+        return replay_columns(summary)
 
 
 TOPIC = ReplayTopic()

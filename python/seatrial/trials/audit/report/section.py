@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from seatrial.report.figures.naming import grouped
 from seatrial.report.markup import Markup, element, join, unbroken
@@ -10,6 +11,8 @@ from seatrial.report.sections.tables import plain_table
 from seatrial.trials.audit.analysis.model import TableAudit
 from seatrial.trials.audit.report.overlay import gap_text
 from seatrial.trials.audit.report.tables import audit_name, cells_table, parameters_table
+
+HEADING: Final = "What the tables say"
 
 
 def audits_section(audits: Sequence[TableAudit], *, every_cell: bool = True) -> Markup:
@@ -21,9 +24,8 @@ def audits_section(audits: Sequence[TableAudit], *, every_cell: bool = True) -> 
         return Markup("")
     by_chart = grouped(audits, lambda audit: (audit.table.target, audit.table.workload))
     parts = [part for members in by_chart.values() for part in _of_one_chart(members, every_cell)]
-    heading = "What the tables say"
     return element(
-        "section", element("h2", heading), *parts, id="audits", aria_label=heading, class_="audits"
+        "section", element("h2", HEADING), *parts, id="audits", aria_label=HEADING, class_="audits"
     )
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from seatrial.findings.model import Summary
 from seatrial.report.figures.heatmap import stalled_s
 from seatrial.report.figures.model import Figure
 from seatrial.report.figures.naming import capitalized
-from seatrial.report.figures.timelines import course_figure
 from seatrial.report.markup import Markup, element, join, unbroken
+from seatrial.report.part import Detail, PagePart
 from seatrial.report.published import PGBENCH_SOURCE
 from seatrial.report.sections.charts import frame, unscripted
 from seatrial.report.sections.tables import plain_table
-from seatrial.report.sections.timelines import course_table
 from seatrial.report.table import Table
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_count, format_estimate, format_plural
@@ -31,6 +30,8 @@ from seatrial.trials.database.report.time_tables import (
     rivals_table,
     time_tables,
 )
+from seatrial.trials.database.report.timelines import course_figure
+from seatrial.trials.database.report.timelines_section import course_table
 from seatrial.trials.database.report.words import (
     analysed,
     cell_words,
@@ -45,36 +46,17 @@ HEADING: Final = "Databases"
 _COURSES_OPEN: Final = 1
 
 
-class DatabasePart(NamedTuple):
-    """The part of a page on a run's databases.
-
-    Attributes:
-        section: What it shows; empty where the run has none.
-        figures: Its charts, which the page's script draws.
-    """
-
-    section: Markup
-    figures: list[Figure]
-
-
-def database_part(
-    summary: Summary, *, rounds_max: int, courses_max: int, with_published: bool
-) -> DatabasePart:
-    """Return the part of a page on a run's databases.
-
-    Args:
-        summary: The run.
-        rounds_max: How many rounds of a cell may be drawn over time.
-        courses_max: How many cells may be.
-        with_published: Whether the published figures of 2010 are shown from the start.
-    """
+def database_part(summary: Summary, detail: Detail) -> PagePart:
+    """Return the part of a page on a run's databases, with as much of it as there is room for."""
     cells = database_cells(summary)
     if not cells:
-        return DatabasePart(Markup(""), [])
+        return PagePart("database", HEADING, Markup(""), [])
     told = analysed(summary)
-    figures = database_figures(cells, sweeps_of(summary), told, with_published=with_published)
+    figures = database_figures(
+        cells, sweeps_of(summary), told, with_published=detail.with_published
+    )
     timed = [part for part in cells if not is_crash_trial(part.cell)]
-    courses = _courses(timed, rounds_max, courses_max)
+    courses = _courses(timed, detail.rounds_max, detail.timelines_max)
     by_id = {figure.id: frame(figure) for figure in figures}
     rates = rate_tables(cells)
     body = [
@@ -90,7 +72,7 @@ def database_part(
         *(plain_table(table) for table in time_tables(summary)),
     ]
     section = element("section", element("h2", HEADING), *body, id="database", aria_label=HEADING)
-    return DatabasePart(section, [*figures, *courses.values()])
+    return PagePart("database", HEADING, section, [*figures, *courses.values()])
 
 
 def _courses(cells: Sequence[CellSummary], rounds_max: int, courses_max: int) -> dict[str, Figure]:

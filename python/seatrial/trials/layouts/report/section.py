@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from seatrial.findings.model import Summary
 from seatrial.report.figures.model import CourseMark, Figure
-from seatrial.report.figures.timelines import course_figure
 from seatrial.report.markup import Markup, element, unbroken
+from seatrial.report.part import Detail, PagePart
 from seatrial.report.sections.charts import frame, unscripted
 from seatrial.report.sections.tables import plain_table
-from seatrial.report.sections.timelines import course_table
 from seatrial.report.table import Table, first_rows
 from seatrial.results.model import Sample
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_plural, format_share
+from seatrial.trials.database.report.timelines import course_figure
+from seatrial.trials.database.report.timelines_section import course_table
 from seatrial.trials.layouts.analysis.model import Accounting, LayoutAnalysis, Recovery
 from seatrial.trials.layouts.report.array_marks import array_marks, dips_of
 from seatrial.trials.layouts.report.failure_tables import (
@@ -56,32 +57,16 @@ _EVENTS_TOLD_MAX: Final = 3
 """Of a round's events, so many are told in its title; all are listed below the chart."""
 
 
-class LayoutPart(NamedTuple):
-    """The part of a page on a run's layouts.
-
-    Attributes:
-        section: What it shows; empty where the run has none.
-        figures: Its charts, which the page's script draws.
-    """
-
-    section: Markup
-    figures: list[Figure]
-
-
-def layout_part(summary: Summary, *, rounds_max: int, courses_max: int) -> LayoutPart:
-    """Return the part of a page on a run's layouts.
-
-    Args:
-        summary: The run.
-        rounds_max: How many rounds of a failure may be drawn over time.
-        courses_max: How many failures may be.
-    """
+def layout_part(summary: Summary, detail: Detail) -> PagePart:
+    """Return the part of a page on a run's layouts, with as much of it as there is room for."""
     variants = variants_of(summary)
     if not variants:
-        return LayoutPart(Markup(""), [])
+        return PagePart("layouts", HEADING, Markup(""), [])
     found = summary.layouts
     figures = layout_figures(found) if found else []
-    courses = _courses(found, summary.cells, rounds_max, courses_max) if found else {}
+    courses = (
+        _courses(found, summary.cells, detail.rounds_max, detail.timelines_max) if found else {}
+    )
     body = [
         unscripted("beside them"),
         *_best(found),
@@ -92,7 +77,7 @@ def layout_part(summary: Summary, *, rounds_max: int, courses_max: int) -> Layou
         *(_ratios_part(found) if found else []),
     ]
     section = element("section", element("h2", HEADING), *body, id="layouts", aria_label=HEADING)
-    return LayoutPart(section, [*figures, *courses.values()])
+    return PagePart("layouts", HEADING, section, [*figures, *courses.values()])
 
 
 def _best(found: LayoutAnalysis | None) -> list[Markup]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from seatrial.findings.model import Summary
 from seatrial.report.figures.model import Figure
 from seatrial.report.figures.naming import capitalized
 from seatrial.report.markup import Markup, element, join, unbroken
+from seatrial.report.part import Detail, PagePart
 from seatrial.report.published import LINES_SOURCE, published_lines
 from seatrial.report.sections.charts import frame, unscripted
 from seatrial.report.sections.tables import plain_table
@@ -45,34 +46,16 @@ _EXACT: Final = 0.0
 _QUERY_TABLES: Final = ("replay-error-examples", "replay-row-examples")
 
 
-class ReplayPart(NamedTuple):
-    """The part of a page on a run's replays.
-
-    Attributes:
-        section: What it shows; empty where the run has none.
-        figures: Its charts, which the page's script draws.
-    """
-
-    section: Markup
-    figures: list[Figure]
-
-
-def replay_part(summary: Summary, *, replays_max: int, with_published: bool = False) -> ReplayPart:
-    """Return the part of a page on a run's replays.
-
-    Args:
-        summary: The run.
-        replays_max: How many of them may have charts.
-        with_published: Whether the figures published in 2008 are shown from the start.
-    """
+def replay_part(summary: Summary, detail: Detail) -> PagePart:
+    """Return the part of a page on a run's replays, with as much of it as there is room for."""
     replays = replayed(summary)
     if not replays:
-        return ReplayPart(Markup(""), [])
+        return PagePart("replay", HEADING, Markup(""), [])
     cells = [part for _, part in replays]
-    caches = cache_figures(summary, with_published=with_published)
+    caches = cache_figures(summary, with_published=detail.with_published)
     parts, figures = [], [*caches]
     for number, (told, part) in enumerate(replays, start=1):
-        drawn = replay_figures(told, part, cells, number) if number <= replays_max else []
+        drawn = replay_figures(told, part, cells, number) if number <= detail.timelines_max else []
         content = _content(told, part, drawn, number)
         figures += drawn
         if len(replays) == 1:
@@ -85,10 +68,10 @@ def replay_part(summary: Summary, *, replays_max: int, with_published: bool = Fa
         plain_table(rates_table(replays)),
         *_caches(summary, caches),
         *parts,
-        *_undrawn(len(replays) - replays_max),
+        *_undrawn(len(replays) - detail.timelines_max),
     ]
     section = element("section", element("h2", HEADING), *body, id="replay", aria_label=HEADING)
-    return ReplayPart(section, figures)
+    return PagePart("replay", HEADING, section, figures)
 
 
 def _caches(summary: Summary, figures: Sequence[Figure]) -> list[Markup]:

@@ -1,0 +1,1 @@
+"""Block I/O: charts on the page."""

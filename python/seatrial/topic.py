@@ -14,6 +14,7 @@ import functools
 import importlib
 import importlib.util
 import pkgutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType, ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, Final
@@ -61,6 +62,8 @@ class Topic:
         loads_storage: Whether its cells are loads of ours on storage, so that what others write
             there meanwhile disturbs them.
         says_operation: Whether what a cell does is one of read, write, commit and the like.
+        rate_unit: Unit of its cells' rates, such as ``requests/s``; empty for ``IOPS``,
+            ``commits/s`` and the like, by what the cell does.
         titles: Headings of the tables of its kinds of workload, in the order in which they are
             shown; a kind without one has only the tables that ``tables`` gives.
         own_quantities: Quantities of thresholds that workloads of no other topic have, each with
@@ -73,6 +76,7 @@ class Topic:
     comes_last: bool = False
     loads_storage: bool = False
     says_operation: bool = True
+    rate_unit: str = ""
     titles: Mapping[str, str] = MappingProxyType({})
     own_quantities: Mapping[str, str] = MappingProxyType({})
 
@@ -348,8 +352,10 @@ class Topic:
     # What is found.
 
     def rule_modules(self) -> Iterable[ModuleType]:
-        """Return the modules that declare its rules for findings: those of its ``findings/``."""
-        return modules_below(f"{type(self).__module__.rpartition('.')[0]}.findings")
+        """Return the modules that declare its rules: its own, and those of its ``findings/``."""
+        own = sys.modules[type(self).__module__]
+        folder = own.__name__.rpartition(".")[0]
+        return [own, *(modules_below(f"{folder}.findings") if folder else [])]
 
 
 def modules_below(package: str) -> list[ModuleType]:

@@ -333,7 +333,8 @@ def _commit(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Tab
 
 
 def _single(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:
-    return _listed(table_id, title, cells, _with_latency(_RATES, cells))
+    rates = _Figures([cells[0].iops.unit, "MB/s", "±"], _rates)
+    return _listed(table_id, title, cells, _with_latency(rates, cells))
 
 
 def start_bytes(summary: CellSummary) -> int:

@@ -23,6 +23,7 @@ from seatrial.stats.running import Running, response_histogram, running
 from seatrial.stats.student import spread_correction, t_of, variance
 from seatrial.stats.within_round import with_bandwidth, with_latency, with_rate
 from seatrial.stats.wording import DATABASE_OPERATIONS, STATEMENT
+from seatrial.topic import topic_of
 
 ROUNDS_MIN_SETTLED = 3
 ENTRIES_BEYOND_PERCENTILE_MIN = 10
@@ -175,6 +176,8 @@ def rate_unit(sample: Sample) -> str:
 
     A replay has statements, ``statements/s``: its transactions are those of the capture.
     """
+    if own := topic_of(sample.cell).rate_unit:
+        return own
     if sample.cell.operation == STATEMENT:
         return "statements/s"
     if sample.cell.operation in DATABASE_OPERATIONS:

@@ -63,6 +63,7 @@ def run_document(summary: Summary) -> Document:
         database=summary.database and _database(summary.database),
         layouts=summary.layouts and _layouts(summary.layouts),
         replays=[_replay(each) for each in summary.replays],
+        analyses=summary.analyses,
         cells=[_cell(part) for part in summary.cells],
         samples=[_sample(sample) for part in summary.cells for sample in part.samples],
     )

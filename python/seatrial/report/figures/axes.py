@@ -73,7 +73,7 @@ def log_axis(name: str, unit: str, values: Sequence[float]) -> Axis:
         scale="log",
         low=10**low,
         high=10**high,
-        ticks=[Tick(place, _FORMATS[unit](place, place)) for place in places],
+        ticks=[Tick(place, _FORMATS.get(unit, format_iops)(place, place)) for place in places],
     )
 
 
@@ -92,7 +92,7 @@ def linear_axis(name: str, unit: str, values: Sequence[float]) -> Axis:
         scale="linear",
         low=0.0,
         high=places[-1],
-        ticks=[Tick(place, _FORMATS[unit](place, step)) for place in places],
+        ticks=[Tick(place, _FORMATS.get(unit, format_iops)(place, step)) for place in places],
     )
 
 

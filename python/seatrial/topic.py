@@ -334,7 +334,9 @@ class Topic:
             TargetError: when the target goes away.
             EngineError: when the engine refuses or fails.
         """
-        raise NotImplementedError(f"{self.name} measures nothing")
+        raise RuntimeError(
+            f"the topic {self.name} has cells, but neither a driver nor a way to measure"
+        )
 
     def descriptors(self, cell: Cell) -> DescriptorNeed:
         """Return what file descriptors a cell takes at once."""

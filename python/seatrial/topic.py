@@ -61,6 +61,7 @@ class Topic:
             in caches and write-back is not to fall into short samples.
         loads_storage: Whether its cells are loads of ours on storage, so that what others write
             there meanwhile disturbs them.
+        has_server: Whether a server answers its cells, in place of the target itself.
         says_operation: Whether what a cell does is one of read, write, commit and the like.
         rate_unit: Unit of its cells' rates, such as ``requests/s``; empty for ``IOPS``,
             ``commits/s`` and the like, by what the cell does.
@@ -75,6 +76,7 @@ class Topic:
     apart_samples_max: int = 0
     comes_last: bool = False
     loads_storage: bool = False
+    has_server: bool = False
     says_operation: bool = True
     rate_unit: str = ""
     titles: Mapping[str, str] = MappingProxyType({})
@@ -352,6 +354,21 @@ class Topic:
         return {}
 
     # What is found.
+
+    def command_for(self, cell: Cell) -> str:
+        """Return the command that measures one such cell alone."""
+        del cell
+        return "seatrial io"
+
+    def plays_trace(self, cell: Cell) -> bool:
+        """Return whether a cell plays a trace, so that its pace is the capture's."""
+        del cell
+        return False
+
+    def judges_rounds(self, cell: Cell) -> bool:
+        """Return whether the topic judges a cell's rounds, which then need not agree."""
+        del cell
+        return not self.in_rounds
 
     def rule_modules(self) -> Iterable[ModuleType]:
         """Return the modules that declare its rules: its own, and those of its ``findings/``."""

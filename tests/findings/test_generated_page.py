@@ -1,12 +1,16 @@
 """docs/findings.md is written from the rules, and what keeps it from being written is said."""
 
 import importlib.util
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from seatrial.findings.context import Context
 from seatrial.findings.registry import rules
 from seatrial.findings.rule import from_fingerprint
+from stats.builders import MS_NS, cell_of, run_of, sample_of, summary_of
 
 SCRIPT = Path(__file__).parents[2] / "tools" / "generate" / "findings.py"
 TEMPLATE = "# Findings\n\nIntro.\n\n## Heat\n\nOf heat.\n\n## Cold\n"
@@ -90,3 +94,26 @@ def test_the_lint_says_when_the_page_is_of_yesterday(generator, tmp_path, monkey
 
 def test_the_page_of_this_tree_is_up_to_date(generator):
     assert generator.main(["--check"]) == 0
+
+
+def mixed(read_ms):
+    """A run of one mixed cell whose writes take 1 ms."""
+    reads = sample_of(cell_of(operation="read"), latency_ns=read_ms * MS_NS)
+    writes = sample_of(cell_of(operation="write"), latency_ns=MS_NS)
+    both = msgspec.structs.replace(reads, operations=reads.operations | writes.operations)
+    return Context(run_of(), [summary_of(both)])
+
+
+def test_the_example_of_the_guide_is_a_rule_as_the_guide_says(generator, tmp_path, monkeypatch):
+    guide = (Path(__file__).parents[2] / "docs" / "how-to-add-a-finding.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    (tmp_path / "reads_starved.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    from reads_starved import reads_starved
+
+    template = generator.TEMPLATE.read_text()
+    assert list(generator.faults([*rules(), reads_starved], template)) == []
+    assert "\n### `reads_starved`\n\n**Means.** Reads wait" in generator.page(
+        [*rules(), reads_starved], template
+    )
+    assert [reads_starved(mixed(read_ms)) != [] for read_ms in (9, 11)] == [False, True]

@@ -45,10 +45,8 @@ TOPICS_MAY_IMPORT = {
     ("replay", "database"): "a trace is played to a server that the database topic runs",
     ("database", "replay"): "its stage runs replays as one more kind of load",
     ("audit", "loadline"): "adaptive measuring leaves load lines alone",
-    ("io", "database"): "rules on rates leave cells of databases alone",
     ("io", "audit"): "the chart of a matrix shows what the audit's model says of it",
     ("database", "layouts"): "a timeline marks what happened to the array",
-    ("io", "loadline"): "rules on arrivals leave the search of a load line alone",
 }
 TOPICS = "trials"
 # Generic modules that still name a topic. The list may only shrink: what they ask belongs into the

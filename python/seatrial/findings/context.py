@@ -18,16 +18,13 @@ from seatrial.stats.model import CellSummary
 from seatrial.stats.steady.model import SteadyState
 from seatrial.stats.steady.states import steady_states
 from seatrial.stats.wording import format_cell
-from seatrial.study.cell import Cell, FactorValue
+from seatrial.study.cell import FactorValue
+from seatrial.topic import topic_of
 from seatrial.trials.audit.analysis.model import TableAudit
-from seatrial.trials.database.analysis.crashes import KIND as CRASH
 from seatrial.trials.database.analysis.model import DatabaseAnalysis
-from seatrial.trials.database.study.workloads import is_of_database
 from seatrial.trials.layouts.analysis.model import LayoutAnalysis
 from seatrial.trials.loadline.analysis.model import LoadLine
-from seatrial.trials.loadline.study import LOADLINE
 from seatrial.trials.replay.analysis.model import ReplayCell
-from seatrial.trials.replay.analysis.samples import is_of_replay
 
 CELLS_NAMED_MAX = 2
 NS_PER_S = 1e9
@@ -60,7 +57,7 @@ class Context:
     @cached_property
     def unplayed(self) -> Context:
         """The run without the cells that play a trace, whose pace is the capture's."""
-        played = {c.cell.key for c in self.cells if is_of_replay(c.cell)}
+        played = {c.cell.key for c in self.cells if topic_of(c.cell).plays_trace(c.cell)}
         if not played:
             return self
         database = self.database and msgspec.structs.replace(
@@ -99,26 +96,6 @@ class Context:
         if 0 < len(concerned) <= CELLS_NAMED_MAX:
             return " and ".join(format_cell(summary.cell) for summary in concerned)
         return f"{len(concerned)} of {len(self.cells)} cells"
-
-
-def command_for(cell: Cell) -> str:
-    """Return the command that measures one such cell alone, such as ``seatrial io``."""
-    if is_of_replay(cell):
-        return "seatrial sql replay"
-    return "seatrial db" if is_served(cell) else "seatrial io"
-
-
-def is_served(cell: Cell) -> bool:
-    """Tell whether a server answers a cell's load, as a database's does."""
-    return is_of_database(cell)
-
-
-def judges_its_rounds(cell: Cell) -> bool:
-    """Tell whether a cell's rounds are judged by its topic, and not held against each other.
-
-    A load line offers more than a target can do on purpose; of a crash trial not the rate is asked.
-    """
-    return cell.kind in (LOADLINE, CRASH)
 
 
 def identities(concerned: Iterable[CellSummary]) -> list[dict[str, FactorValue]]:

@@ -6,12 +6,13 @@ import errno
 from collections import Counter
 from dataclasses import dataclass
 
-from seatrial.findings.context import Context, identities, is_served
+from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.results.model import ErrorSample
 from seatrial.stats.broken import is_breaking
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_count, format_share, format_size
+from seatrial.topic import topic_of
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ def _of_name(context: Context, failing: list[CellSummary], name: str) -> Finding
         key=lambda example: example.offset_bytes,
         default=None,
     )
-    are_databases = all(is_served(c.cell) for c in concerned)
+    are_databases = all(topic_of(c.cell).has_server for c in concerned)
     explained = EXPLAINED.get(name, _OF_DATABASE if are_databases else _OTHER)
     if any(is_breaking(c.cell) for c in concerned):
         explained = _OF_FAILURE

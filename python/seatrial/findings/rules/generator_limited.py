@@ -9,7 +9,6 @@ from seatrial.findings.context import (
     Context,
     identities,
     is_of_a_device,
-    is_served,
     median_over_samples,
     usable_cpus,
 )
@@ -17,6 +16,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.results.model import Sample
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_share
+from seatrial.topic import topic_of
 
 NULL_LIMIT_SHARE_MAX = 0.70
 CPU_SHARE_MAX = 0.90
@@ -40,7 +40,7 @@ def generator_limited(context: Context) -> list[Finding]:
         More threads, a faster machine, larger blocks, direct I/O; with kernel workers try `psync`.
     """
     # A database's driver is another one, of which `client_limited` tells.
-    cells = [c for c in context.cells if is_of_a_device(c) and not is_served(c.cell)]
+    cells = [c for c in context.cells if is_of_a_device(c) and not topic_of(c.cell).has_server]
     cpus = usable_cpus(context.before)
     found = [_near_null_limit(context, cells), _out_of_processor(context, cells, cpus)]
     return [finding for finding in (*found, _kernel_workers(context, cells)) if finding]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from seatrial.findings.context import NS_PER_S, Context, identities, is_served, usable_cpus
+from seatrial.findings.context import NS_PER_S, Context, identities, usable_cpus
 from seatrial.findings.rule import from_samples
 from seatrial.results.model import Sample
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_duration_ns, format_share
+from seatrial.topic import topic_of
 
 STEAL_SHARE_MAX = 0.02
 WATCHDOG_LATENESS_NS_MAX = 50_000_000
@@ -111,7 +112,9 @@ def _noise(sample: Sample, cpus: float | None) -> Noise | None:
     late_ns = sample.counters.get("watchdog_lateness_ns_total", 0.0)
     if sample.counters.get("cpu_quota_ns", 0.0) >= late_ns > 0:
         return None  # Our own quota stopped the watchdog: ``cpu_quota`` reports it.
-    own_crowd = is_served(sample.cell) or (cpus is not None and sample.cell.threads > cpus)
+    own_crowd = topic_of(sample.cell).has_server or (
+        cpus is not None and sample.cell.threads > cpus
+    )
     is_told = sample.duration_s >= CPU_PRESSURE_DURATION_S_MIN and not own_crowd
     pressure_ns = sample.counters.get("psi_cpu_some_ns", 0.0) if is_told else 0.0
     steal_ns = sample.counters.get("steal_ns", 0.0)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from seatrial.findings.context import Context, command_for, identities, judges_its_rounds, number
+from seatrial.findings.context import Context, identities, number
 from seatrial.findings.rule import from_samples
 from seatrial.stats.estimates import counted, rounds_needed
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.running import running_per_s
 from seatrial.stats.wording import format_cell, format_count, format_iops, format_share
+from seatrial.topic import topic_of
 
 SPREAD_RATIO_MAX = 1.5
 PRECISION_SHARE_DEFAULT = 0.05
@@ -31,7 +32,7 @@ def not_repeatable(context: Context) -> list[Finding]:
         rounds or longer samples.
     """
     precision_share = asked_precision_share(context)
-    own = [c for c in context.cells if not judges_its_rounds(c.cell)]
+    own = [c for c in context.cells if not topic_of(c.cell).judges_rounds(c.cell)]
     repeated = [c for c in own if c.iops.rounds > 1]
     spread = [c for c in repeated if spread_ratio(c) > SPREAD_RATIO_MAX]
     wide = [c for c in repeated if c not in spread and _is_wide(c, precision_share)]
@@ -66,6 +67,7 @@ def _spread_finding(context: Context, concerned: list[CellSummary]) -> Finding:
     worst = max(concerned, key=spread_ratio)
     rates = rounds_per_s(worst)
     slowest, fastest = format_iops(min(rates)), format_iops(max(rates))
+    command = topic_of(worst.cell).command_for(worst.cell)
     nouns = {"tps": "transactions", "statements/s": "statements"}
     unit = nouns.get(worst.iops.unit, "requests")
     return Finding(
@@ -91,8 +93,7 @@ def _spread_finding(context: Context, concerned: list[CellSummary]) -> Finding:
         },
         next=(
             "Look at the timeline and the stalls of the slow round; measure the cell alone and "
-            f"longer with '{command_for(worst.cell)}' to see whether it settles, and at which of "
-            "the two rates."
+            f"longer with '{command}' to see whether it settles, and at which of the two rates."
         ),
     )
 

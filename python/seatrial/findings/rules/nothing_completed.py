@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from seatrial.findings.context import Context, identities, is_served
+from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
+from seatrial.topic import topic_of
 
 
 @from_samples(rank=160, section="Data and errors", sees_faults=True, sees_replays=True)
@@ -59,7 +60,7 @@ def _cause(concerned: list[CellSummary]) -> str:
 
 
 def _next(concerned: list[CellSummary]) -> str:
-    if all(is_served(summary.cell) for summary in concerned):
+    if all(topic_of(summary.cell).has_server for summary in concerned):
         return (
             "Mend what the message names, or repeat one of these cells alone and longer with "
             "'seatrial db'."

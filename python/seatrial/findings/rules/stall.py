@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seatrial.findings.context import Context, command_for, identities, service_times
+from seatrial.findings.context import Context, identities, service_times
 from seatrial.findings.rule import from_samples
 from seatrial.results.model import Stall
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_duration_s, format_plural
+from seatrial.topic import topic_of
 
 MEDIAN_FACTOR = 4.0
 """A gap shorter than so many median latencies is the device's usual pace, not a stall."""
@@ -94,6 +95,7 @@ def _of_cause(context: Context, seen: Sequence[Seen]) -> Finding:
     total_s = sum(one.stall.length_s for one in seen)
     measured_s = sum(sample.duration_s for sample in context.samples)
     settings = _settings(seen)
+    command = topic_of(longest.summary.cell).command_for(longest.summary.cell)
     return Finding(
         kind="stall",
         severity=_severity(longest.stall, total_s / measured_s),
@@ -110,9 +112,7 @@ def _of_cause(context: Context, seen: Sequence[Seen]) -> Finding:
             "stalled_share": total_s / measured_s,
             "examples": [_example(one) for one in _longest_first(seen)[:EXAMPLES_MAX]],
         },
-        next=_NEXT[cause].format(
-            command=command_for(longest.summary.cell), group=_group(longest.stall)
-        ),
+        next=_NEXT[cause].format(command=command, group=_group(longest.stall)),
     )
 
 

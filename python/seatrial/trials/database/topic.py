@@ -34,6 +34,7 @@ class DatabaseTopic(Topic):
 
     name = "database"
     comes_last = True
+    has_server = True
     says_operation = False
     own_quantities = MappingProxyType(
         {
@@ -201,6 +202,18 @@ class DatabaseTopic(Topic):
         from seatrial.trials.database.measure.descriptors import descriptors
 
         return descriptors(cell)
+
+    def command_for(self, cell: Cell) -> str:
+        """Return the command that measures one such cell alone: that of databases or of replays."""
+        return "seatrial sql replay" if self.plays_trace(cell) else "seatrial db"
+
+    def plays_trace(self, cell: Cell) -> bool:
+        """Return whether a cell is a replay."""
+        return cell.kind == "replay"
+
+    def judges_rounds(self, cell: Cell) -> bool:
+        """Return whether a cell is a crash trial, of which not the rate is asked."""
+        return cell.kind == "crash"
 
     def undoers(self) -> Mapping[str, Undoer]:
         """Return how servers are ended, and their accounts and folders removed."""

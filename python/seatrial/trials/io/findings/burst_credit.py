@@ -15,7 +15,7 @@ from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.stats.steady.phases import levels_of
 from seatrial.stats.timeline import is_long_enough, median, series_of
 from seatrial.stats.wording import format_duration_s, format_estimate, format_iops
-from seatrial.trials.database.study.workloads import DATABASE_KINDS
+from seatrial.topic import topic_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,7 +125,7 @@ def _stretches(cells: Sequence[CellSummary], unit: str) -> list[Stretch]:
     measured = [
         (summary, sample)
         for summary in cells
-        if summary.cell.kind not in ("fill", "map", *DATABASE_KINDS) and not _is_scheduled(summary)
+        if _is_judged(summary)
         for sample in counted(summary.samples)
         if sample.outcome.completed and sample.duration_s > 0
     ]
@@ -136,6 +136,13 @@ def _stretches(cells: Sequence[CellSummary], unit: str) -> list[Stretch]:
 def _order(sample: Sample) -> tuple[float, int, int]:
     """Return when a sample was measured; simulated ones all start at 0 and go by their place."""
     return (sample.started_at, sample.round, sample.position)
+
+
+def _is_judged(summary: CellSummary) -> bool:
+    """Tell whether a cell asks for all that the target gives, for as long as it lasts."""
+    cell = summary.cell
+    is_of_one_pass = cell.kind in ("fill", "map")
+    return not (is_of_one_pass or topic_of(cell).has_server or _is_scheduled(summary))
 
 
 def _is_scheduled(summary: CellSummary) -> bool:

@@ -15,7 +15,7 @@ from seatrial.findings.context import (
 from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_cell, format_duration_ns, format_share
-from seatrial.trials.loadline.study import LOADLINE
+from seatrial.topic import topic_of
 
 RESPONSE_FACTOR = 2.0
 RESPONSE_EXTRA_NS = 1_000_000
@@ -65,7 +65,7 @@ def late_requests(context: Context) -> list[Finding]:
         _lateness(summary)
         for summary in context.cells
         # A load line seeks the rate that is too high; its own finding tells of it.
-        if summary.cell.kind != LOADLINE
+        if topic_of(summary.cell).in_rounds
         and lookup(summary.cell.spec, "arrival", "kind") not in (None, "closed")
     ]
     late = [one for one in scheduled if one.skipped or one.queued]

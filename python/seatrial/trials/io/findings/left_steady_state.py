@@ -17,7 +17,7 @@ from seatrial.stats.wording import (
     format_size,
     format_value,
 )
-from seatrial.trials.database.study.workloads import is_of_database
+from seatrial.topic import topic_of
 from seatrial.trials.io.findings.burst_credit import burst_credit
 
 WRITING = ("write", "commit", "copy")
@@ -77,7 +77,7 @@ def left_steady_state(context: Context) -> list[Finding]:
     concerned = [c for c in context.cells if any(drop.summary is c for drop in drops)]
     cause, evidence = _cause(context, worst)
     ending = "then came back" if worst.returned else "and stayed there"
-    command = "db" if is_of_database(worst.summary.cell) else "io"
+    command = topic_of(worst.summary.cell).command_for(worst.summary.cell)
     whose = "over its rounds" if worst.state.over == "rounds" else "within a sample"
     return [
         Finding(
@@ -103,7 +103,7 @@ def left_steady_state(context: Context) -> list[Finding]:
                 **evidence,
             },
             next=(
-                f"Measure the cell alone and longer with 'seatrial {command} --seconds 300', watch "
+                f"Measure the cell alone and longer with '{command} --seconds 300', watch "
                 "the drive's temperature meanwhile, and plan with the rate that it keeps."
             ),
         )
@@ -126,7 +126,7 @@ def _drops(context: Context, state: SteadyState) -> list[Drop]:
 
 def _cause(context: Context, drop: Drop) -> tuple[str, dict[str, Any]]:
     """Return the likely cause in words and the figures that speak for it."""
-    if is_of_database(drop.summary.cell):
+    if topic_of(drop.summary.cell).has_server:
         return _OF_DATABASE, {"likely": "unknown"}
     hot = [f for f in temperature(context) if f.severity in ("critical", "warning")]
     if hot:

@@ -9,7 +9,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.steady.model import SteadyState
 from seatrial.stats.wording import format_cell, format_share, format_value
-from seatrial.trials.database.study.workloads import is_of_database
+from seatrial.topic import topic_of
 
 WHOLE_RUN_CELLS_MIN = 3
 WRITING = ("write", "commit", "copy")
@@ -45,9 +45,11 @@ def not_steady(context: Context) -> list[Finding]:
     moving = [c for c in context.cells if _is_moving(judged.get(c.cell.key, []))]
     if not moving:
         return []
-    of_databases = [c for c in moving if is_of_database(c.cell)]
+    of_databases = [c for c in moving if topic_of(c.cell).has_server]
     moving = [c for c in moving if c not in of_databases]
-    known = sum(1 for c in context.cells if c.cell.key in judged and not is_of_database(c.cell))
+    known = sum(
+        1 for c in context.cells if c.cell.key in judged and not topic_of(c.cell).has_server
+    )
     is_whole_run = len(moving) >= WHOLE_RUN_CELLS_MIN and len(moving) > known / 2
     concerned = moving if is_whole_run else [c for c in moving if _writes(judged[c.cell.key])]
     found = [_finding(context, concerned, judged, is_whole_run)] if concerned else []

@@ -42,6 +42,8 @@ lint: setup ## formatting, lints, types, and whether generated files are up to d
 	@cargo fmt --all --check
 	@echo "== clippy"
 	@cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+	@echo "== cargo doc"
+	@RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --locked
 	@echo "== generated files"
 	@for each in tools/generate/*.py; do .venv/bin/python $$each --check || exit 1; done
 

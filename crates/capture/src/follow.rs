@@ -15,10 +15,10 @@
 //!
 //! | part | rule |
 //! |---|---|
-//! | [`hello`] | how a connection begins |
-//! | [`asking`] | the client's side |
-//! | [`answering`] | the server's side |
-//! | [`keeping`] | what of it goes into the trace |
+//! | `hello` | how a connection begins |
+//! | `asking` | the client's side |
+//! | `answering` | the server's side |
+//! | `keeping` | what of it goes into the trace |
 
 mod answering;
 mod asking;

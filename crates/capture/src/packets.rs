@@ -18,7 +18,7 @@
 //! | part | rule |
 //! |---|---|
 //! | [`ring`], [`filter`] | packets from the kernel |
-//! | [`file`] | packets from a file of tcpdump or Wireshark |
+//! | [`mod@file`] | packets from a file of tcpdump or Wireshark |
 //! | [`segment`] | what the headers of a packet say |
 //! | [`stream`] | one direction of a connection, in order |
 //! | [`connection`] | both directions, and where reading begins again |

@@ -13,8 +13,8 @@
 //!
 //! | part | rule |
 //! |---|---|
-//! | [`line`] | what one line says |
-//! | [`file`] | the lines of one file, the order of time checked |
+//! | [`mod@line`] | what one line says |
+//! | [`mod@file`] | the lines of one file, the order of time checked |
 //! | [`merge`] | the lines of all files in order of time |
 //! | [`tally`] | totals, histograms and timeline |
 //! | [`quiet`] | stalls |

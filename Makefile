@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help trial setup test lint generate test-rust test-python tools-for-tests bench format lock clean \
+.PHONY: help trial setup test test-fast lint generate test-rust test-python tools-for-tests bench format lock clean \
 	always docs man wheel tools-for-release
 
 help: ## list the targets
@@ -63,6 +63,16 @@ BESIDE := $(addprefix tests/,lab stats findings report results) \
 test-python: setup ## the tests of the Python rooms, the source tree, the report and the lab
 	@echo "== pytest"
 	@.venv/bin/python tools/test/halves.py $(BESIDE)
+
+# What needs no server, guest, browser, device nor root; each test for itself, so on all processors.
+PURE := $(addprefix tests/,tidy stats findings study report importers) \
+	$(addprefix tests/trials/,io audit/analysis database/analysis database/study layouts/analysis \
+	loadline/analysis replay/analysis replay/compare replay/study)
+
+test-fast: lint test-rust ## lint, Rust and the tests of pure Python: no servers, guests or browsers
+	@echo "== pytest, pure"
+	@.venv/bin/python -m pytest --quiet --numprocesses auto --dist loadfile \
+		-m "not browser and not root" $(PURE)
 
 bench: setup ## engine, comparison, observing, drives of 2010, the lab, logs, replays: bench/RESULTS.md
 	@.venv/bin/python bench/engine_speed.py

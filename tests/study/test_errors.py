@@ -60,7 +60,7 @@ def said(text: str) -> str:
         (
             HEAD + '[[workload]]\nkind = "zzz"',
             "my.toml, line 3: workload[0].kind ",
-            "Known are fill, matrix, sequential, copy, map, commit, four, mix, io",
+            "Known are loadline, fill, matrix, sequential, copy, map, commit, four, mix, io",
         ),
         (
             HEAD + '[[workload]]\nname = "a"',

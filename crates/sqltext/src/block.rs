@@ -30,7 +30,7 @@ impl Block {
         let was_open = self.is_open;
         let mut number = if was_open { self.count } else { 0 };
         for_each_statement(sql, |statement| match control(statement) {
-            Control::None => {}
+            Control::None | Control::RollBackTo | Control::EndPrepared => {}
             Control::Begin => {
                 // A BEGIN that failed, alone, has begun nothing.
                 let is_refused = has_failed && statement.len() == sql.len();
@@ -40,7 +40,7 @@ impl Block {
                     number = self.count;
                 }
             }
-            Control::End { is_chained } => {
+            Control::End { is_chained, .. } => {
                 if is_chained && self.is_open && !has_failed {
                     self.open();
                 } else {

@@ -26,6 +26,7 @@
 //! | [`form`] | a text taken apart and put together |
 //! | [`normal`] | the text of a fingerprint |
 //! | [`name`] | what a token names |
+//! | [`phrase`] | names with their schemas, parentheses |
 //! | [`nesting`] | where a statement ends |
 //! | [`verb`] | the word that a statement begins with |
 //! | [`class`] | what kind of statement it is, and how many there are |
@@ -35,6 +36,7 @@ pub mod form;
 pub mod name;
 pub mod nesting;
 pub mod normal;
+pub mod phrase;
 #[cfg(test)]
 pub(crate) mod sql_like;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::lexer::commands;
 use crate::lexer::name::name;
 use crate::lexer::nesting::Nesting;
-use crate::lexer::token::{Kind, Tokens};
+use crate::lexer::token::{Kind, Token, Tokens};
 use crate::lexer::verb::Verb;
 
 /// Words by which a text is taken for SQL. Others begin what is no SQL as well: `end`, `move`,
@@ -88,9 +88,15 @@ pub enum Control {
     Begin,
     /// It ends one, and with `AND CHAIN` begins the next.
     End {
+        /// Whether what was done in it is undone.
+        is_undone: bool,
         /// Whether another begins.
         is_chained: bool,
     },
+    /// It undoes what was done since a savepoint.
+    RollBackTo,
+    /// It ends a transaction that was prepared, perhaps by another session.
+    EndPrepared,
 }
 
 /// Whether a text has more than one statement.
@@ -120,33 +126,40 @@ pub fn control(sql: &[u8]) -> Control {
     // Most statements are told by their first byte.
     let first = sql.iter().find(|byte| !byte.is_ascii_whitespace());
     match first.map(u8::to_ascii_uppercase) {
-        Some(b'B' | b'S' | b'C' | b'E' | b'R' | b'A' | b'P' | b'-' | b'/') => control_of_words(sql),
+        Some(b'B' | b'S' | b'C' | b'E' | b'R' | b'A' | b'P' | b'-' | b'/') => {
+            control_of(commands(sql))
+        }
         _ => Control::None,
     }
 }
 
-fn control_of_words(sql: &[u8]) -> Control {
-    const PLAIN_END: Control = Control::End { is_chained: false };
-    let mut words = commands(sql).take_while(|token| token.kind == Kind::Word);
+/// The same of a statement that is taken apart into [`commands`].
+pub fn control_of<'a>(tokens: impl Iterator<Item = Token<'a>>) -> Control {
+    let mut words = tokens.take_while(|token| token.kind == Kind::Word);
     let Some(verb) = words.next().and_then(|first| Verb::of(&first)) else { return Control::None };
     let mut second_is = |word: &str| words.next().is_some_and(|second| second.is_word(word));
     match verb {
         Verb::Begin => return Control::Begin,
         Verb::Start if second_is("TRANSACTION") => return Control::Begin,
-        Verb::Prepare if second_is("TRANSACTION") => return PLAIN_END,
+        Verb::Prepare if second_is("TRANSACTION") => {
+            return Control::End { is_undone: false, is_chained: false };
+        }
         Verb::Commit | Verb::End | Verb::Rollback | Verb::Abort => {}
         _ => return Control::None,
     }
     let (mut is_chained, mut is_no) = (false, false);
     for word in words {
-        // ROLLBACK TO a savepoint, and what finishes another session's prepared transaction.
-        if word.is_one_of(&["TO", "PREPARED"]) {
-            return Control::None;
+        if word.is_word("TO") {
+            return Control::RollBackTo;
+        }
+        if word.is_word("PREPARED") {
+            return Control::EndPrepared;
         }
         is_no |= word.is_word("NO");
         is_chained |= word.is_word("CHAIN");
     }
-    Control::End { is_chained: is_chained && !is_no }
+    let is_undone = matches!(verb, Verb::Rollback | Verb::Abort);
+    Control::End { is_undone, is_chained: is_chained && !is_no }
 }
 
 /// Whether a statement takes data from the client: `COPY ... FROM STDIN`.
@@ -212,6 +225,28 @@ mod tests {
             [routine, "begin;", "select 3;", " end;"]
         );
         assert_eq!(statement_end(b"select 'x;"), None);
+    }
+
+    #[test]
+    fn what_a_statement_does_to_its_transaction_is_known() {
+        let ends = |is_undone, is_chained| Control::End { is_undone, is_chained };
+        for (sql, expected) in [
+            ("begin", Control::Begin),
+            ("/* c */ START transaction", Control::Begin),
+            ("start", Control::None),
+            ("end work", ends(false, false)),
+            ("commit and chain", ends(false, true)),
+            ("abort and no chain", ends(true, false)),
+            ("rollback", ends(true, false)),
+            ("prepare transaction 'x'", ends(false, false)),
+            ("prepare q as select 1", Control::None),
+            ("ROLLBACK WORK TO SAVEPOINT a", Control::RollBackTo),
+            ("rollback prepared 'x'", Control::EndPrepared),
+            ("savepoint a", Control::None),
+            ("\"commit\"", Control::None),
+        ] {
+            assert_eq!(control(sql.as_bytes()), expected, "{sql}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 
 use crate::lexer::name::name;
+use crate::lexer::phrase::{passed, qualified};
 use crate::lexer::significant;
 use crate::lexer::token::{Kind, Token};
 use crate::lexer::verb::Verb;
@@ -218,25 +219,12 @@ fn own_name(tokens: &[Token<'_>]) -> Option<Vec<u8>> {
         return None;
     }
     let kind = tokens.iter().position(|token| token.is_one_of(&["TABLE", "VIEW", "SEQUENCE"]))?;
-    let behind = &tokens[kind + 1..];
-    let passed =
-        behind.iter().take_while(|token| token.is_one_of(&["IF", "NOT", "EXISTS"])).count();
-    name_at(behind, passed)
+    name_at(tokens, passed(tokens, kind + 1, &["if", "not", "exists"]))
 }
 
 /// The last part of the name at a place, behind ONLY.
 fn name_at(tokens: &[Token<'_>], place: usize) -> Option<Vec<u8>> {
-    let mut rest = tokens.get(place..)?;
-    while let [first, second, ..] = rest {
-        if first.is_word("only") {
-            rest = &rest[1..];
-        } else if second.is_sign(".") && rest.len() > 2 {
-            rest = &rest[2..];
-        } else {
-            break;
-        }
-    }
-    name(rest.first()?)
+    qualified(tokens, passed(tokens, place, &["only"])).0.pop()
 }
 
 fn begins(tokens: &[Token<'_>], verbs: &[Verb]) -> bool {

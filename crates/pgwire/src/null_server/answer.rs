@@ -110,17 +110,17 @@ mod tests {
 
     #[test]
     fn a_transaction_begins_and_ends_with_its_words() {
-        let ends = Control::End { is_chained: false };
+        let ends = |is_undone, is_chained| Control::End { is_undone, is_chained };
         let controls = [
             ("begin", Control::Begin),
             ("START TRANSACTION READ ONLY", Control::Begin),
-            ("END", ends),
-            ("commit work", ends),
-            ("commit and chain", Control::End { is_chained: true }),
-            ("prepare transaction 'x'", ends),
-            ("commit prepared 'x'", Control::None),
-            ("rollback", ends),
-            ("ROLLBACK TO here", Control::None),
+            ("END", ends(false, false)),
+            ("commit work", ends(false, false)),
+            ("commit and chain", ends(false, true)),
+            ("prepare transaction 'x'", ends(false, false)),
+            ("commit prepared 'x'", Control::EndPrepared),
+            ("rollback", ends(true, false)),
+            ("ROLLBACK TO here", Control::RollBackTo),
             ("savepoint here", Control::None),
         ];
         for (statement, control) in controls {

@@ -229,9 +229,9 @@ impl Session {
         out.extend_from_slice(&answer.result);
         self.status = match answer.control {
             _ if answer.has_failed => failed(self.status),
-            Control::None => self.status,
+            Control::None | Control::RollBackTo | Control::EndPrepared => self.status,
             Control::Begin => b'T',
-            Control::End { is_chained } if is_chained && self.status != b'I' => b'T',
+            Control::End { is_chained, .. } if is_chained && self.status != b'I' => b'T',
             Control::End { .. } => b'I',
         };
     }

@@ -46,6 +46,12 @@ pub struct Token<'a> {
     pub text: &'a [u8],
 }
 
+impl<'a> AsRef<Token<'a>> for Token<'a> {
+    fn as_ref(&self) -> &Token<'a> {
+        self
+    }
+}
+
 impl Token<'_> {
     /// Whether it is this word without quotes, in whatever case.
     #[inline]

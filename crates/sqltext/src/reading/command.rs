@@ -10,6 +10,7 @@ use super::text::{Piece, parse, significant};
 use super::walk::Walk;
 use super::{Draw, Object, Only, Operand, Reading};
 use crate::lexer::name::unquoted;
+use crate::lexer::phrase::{closing, passed, qualified};
 use crate::lexer::token::Token;
 use crate::lexer::verb::Verb;
 
@@ -362,36 +363,12 @@ fn second(told: &[Piece<'_>], word: &str) -> bool {
     told.get(1).is_some_and(|piece| piece.token.is_word(word))
 }
 
-/// The place behind any of these words.
-pub fn passed(told: &[Piece<'_>], from: usize, words: &[&str]) -> usize {
-    let rest = told.get(from..).unwrap_or_default();
-    from + rest.iter().take_while(|piece| piece.token.is_one_of(words)).count()
-}
-
-/// Where the parenthesis at a place is closed; the end where it is not.
-fn closing(pieces: &[Piece<'_>], open: usize) -> usize {
-    let mut depth = 0u32;
-    for (at, piece) in pieces.iter().enumerate().skip(open) {
-        depth += u32::from(piece.token.is_sign("("));
-        depth -= u32::from(piece.token.is_sign(")"));
-        if depth == 0 {
-            return at;
-        }
-    }
-    pieces.len()
-}
-
 /// The name at a place, and the place behind it and a star.
-pub fn name_at(told: &[Piece<'_>], mut at: usize) -> Option<(Name, usize)> {
-    let mut parts = Vec::new();
-    loop {
-        parts.push(text_of(&told.get(at)?.token)?);
-        at += 1;
-        if !told.get(at).is_some_and(|piece| piece.token.is_sign(".")) {
-            break;
-        }
-        at += 1;
-    }
-    at += usize::from(told.get(at).is_some_and(|piece| piece.token.text == b"*"));
-    Some((Name::of_parts(parts)?, at))
+pub fn name_at(told: &[Piece<'_>], at: usize) -> Option<(Name, usize)> {
+    let (parts, behind) = qualified(told, at);
+    // Behind a point comes a further part.
+    let next = told.get((at + 2 * parts.len()).checked_sub(1)?);
+    let is_whole = !next.is_some_and(|piece| piece.token.is_sign("."));
+    let parts = parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect();
+    Some((Name::of_parts(parts).filter(|_| is_whole)?, behind))
 }

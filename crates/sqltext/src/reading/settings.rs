@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Place;
-use super::command::{name_at, passed, text_of};
+use super::command::{name_at, text_of};
 use super::expression::place;
 use super::known::{Name, Named};
 use super::scope::Scope;
@@ -11,6 +11,8 @@ use super::session::{NamesChange, Path};
 use super::text::{Piece, parse, significant};
 use super::walk::Walk;
 use crate::lexer::name::unquoted;
+use crate::lexer::phrase::passed;
+use crate::statements::{Control, control_of};
 use sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Statement};
 
 impl Walk<'_, '_> {
@@ -208,21 +210,15 @@ impl Walk<'_, '_> {
 
     /// BEGIN, COMMIT, ROLLBACK and their like.
     pub fn bounded(&mut self, told: &[Piece<'_>]) {
-        let first = told[0].token;
-        let has = |word: &str| told[1..].iter().any(|piece| piece.token.is_word(word));
-        let is_undone = first.is_one_of(&["rollback", "abort"]);
-        if has("prepared") {
-            self.doubt();
-        } else if first.is_one_of(&["begin", "start"]) {
-            self.effects.push(NamesChange::Begins);
-        } else if !has("to") {
-            self.effects.push(if is_undone {
-                NamesChange::RollsBack
-            } else {
-                NamesChange::Commits
-            });
-            let is_chained = has("chain") && !has("no");
-            self.effects.extend(is_chained.then_some(NamesChange::Begins));
+        match control_of(told.iter().map(|piece| piece.token)) {
+            Control::Begin => self.effects.push(NamesChange::Begins),
+            Control::End { is_undone, is_chained } => {
+                let ends = if is_undone { NamesChange::RollsBack } else { NamesChange::Commits };
+                self.effects.push(ends);
+                self.effects.extend(is_chained.then_some(NamesChange::Begins));
+            }
+            Control::EndPrepared => self.doubt(),
+            Control::RollBackTo | Control::None => {}
         }
     }
 }

@@ -35,6 +35,12 @@ pub struct Piece<'a> {
     pub literal: Option<u32>,
 }
 
+impl<'a> AsRef<Token<'a>> for Piece<'a> {
+    fn as_ref(&self) -> &Token<'a> {
+        &self.token
+    }
+}
+
 /// The literals of a text, and which of them were looked at.
 pub struct Literals<'a> {
     texts: Vec<&'a [u8]>,

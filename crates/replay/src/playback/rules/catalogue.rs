@@ -1,6 +1,7 @@
 //! What changes the catalogue, and whether only what is temporary is concerned.
 
 use seatrial_sqltext::lexer::name::{name, unquoted};
+use seatrial_sqltext::lexer::phrase::{passed, qualified};
 use seatrial_sqltext::lexer::token::{Kind, Token};
 
 use super::memory::MemoryChange;
@@ -152,25 +153,4 @@ fn reach(look: &mut Look<'_>, kind: &[Token<'_>]) {
 
 fn is_temp(token: &Token<'_>) -> bool {
     token.is_one_of(&["temp", "temporary"])
-}
-
-/// The place behind any of these words.
-fn passed(tokens: &[Token<'_>], from: usize, words: &[&str]) -> usize {
-    let rest = tokens.get(from..).unwrap_or_default();
-    from + rest.iter().take_while(|token| token.is_one_of(words)).count()
-}
-
-/// The parts of the name at a place, and the place behind it.
-fn qualified(tokens: &[Token<'_>], mut place: usize) -> (Vec<Vec<u8>>, usize) {
-    let mut parts = Vec::new();
-    while let Some(part) = tokens.get(place).and_then(name) {
-        parts.push(part);
-        place += 1;
-        if !tokens.get(place).is_some_and(|token| token.is_sign(".")) {
-            break;
-        }
-        place += 1;
-    }
-    let is_star = tokens.get(place).is_some_and(|token| token.text == b"*");
-    (parts, (place + usize::from(is_star)).min(tokens.len()))
 }

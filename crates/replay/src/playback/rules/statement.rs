@@ -3,9 +3,10 @@
 use seatrial_sqltext::lexer::class::{Class, classify};
 use seatrial_sqltext::lexer::commands;
 use seatrial_sqltext::lexer::name::{name, unquoted};
+use seatrial_sqltext::lexer::phrase::closing;
 use seatrial_sqltext::lexer::token::{Kind, Token};
 use seatrial_sqltext::lexer::verb::Verb;
-use seatrial_sqltext::statements::for_each_statement;
+use seatrial_sqltext::statements::{Control, control_of, for_each_statement};
 
 use super::Dangers;
 use super::catalogue;
@@ -261,17 +262,15 @@ impl<'m> Look<'m> {
     }
 
     fn ends(&mut self, tokens: &[Token<'_>]) {
-        let has_word = |word: &str| tokens[1..].iter().any(|token| token.is_word(word));
-        if has_word("prepared") {
-            self.found.writes = true;
-            return;
-        }
-        let is_undone = tokens[0].is_one_of(&["rollback", "abort"]);
-        self.effect(is_undone.then_some(MemoryChange::RollsBack));
-        let is_chained = has_word("chain") && !has_word("no");
-        if !has_word("to") {
-            self.effect(Some(MemoryChange::Ends));
-            self.effect(is_chained.then_some(MemoryChange::Begins));
+        match control_of(tokens.iter().copied()) {
+            Control::End { is_undone, is_chained } => {
+                self.effect(is_undone.then_some(MemoryChange::RollsBack));
+                self.effect(Some(MemoryChange::Ends));
+                self.effect(is_chained.then_some(MemoryChange::Begins));
+            }
+            Control::RollBackTo => self.effect(Some(MemoryChange::RollsBack)),
+            Control::EndPrepared => self.found.writes = true,
+            Control::None | Control::Begin => {}
         }
     }
 
@@ -362,19 +361,6 @@ fn has(token: Option<&Token<'_>>, is_such: impl Fn(&[u8]) -> bool) -> bool {
 /// Whether a word is followed by one of these.
 fn has_pair(tokens: &[Token<'_>], word: &str, next: &[&str]) -> bool {
     tokens.windows(2).any(|two| two[0].is_word(word) && two[1].is_one_of(next))
-}
-
-/// Where the parenthesis at a place is closed; the end of the tokens where it is not.
-pub fn closing(tokens: &[Token<'_>], open: usize) -> usize {
-    let mut depth = 0u32;
-    for (place, token) in tokens.iter().enumerate().skip(open) {
-        depth += u32::from(token.is_sign("("));
-        depth -= u32::from(token.is_sign(")"));
-        if depth == 0 {
-            return place;
-        }
-    }
-    tokens.len()
 }
 
 /// Whether the name at a place, with a parenthesis behind it, is a table's with its columns, or a

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from msgspec import Meta
 
 from seatrial.study.cell import Cell
-from seatrial.study.problems import MisfitError
+from seatrial.study.problems import ConstraintError
 from seatrial.study.sampled import Sampled
 from seatrial.study.values import ManyThreads, many
 from seatrial.topic import Topic
@@ -60,12 +60,12 @@ class HttpTopic(Topic):
         """Return ``http``."""
         return (Http,)
 
-    def check(self, study: Study) -> Iterator[MisfitError]:
+    def check(self, study: Study) -> Iterator[ConstraintError]:
         """Yield addresses that are none."""
         for index, workload in enumerate(study.workloads):
             if isinstance(workload, Http) and not workload.url.startswith(("http://", "https://")):
                 expected = "Expected an address such as http://localhost:8080/"
-                yield MisfitError(f"is {workload.url!r}", expected, "workload", index, "url")
+                yield ConstraintError(f"is {workload.url!r}", expected, "workload", index, "url")
 
     def obstacle(self, workload: Sampled, target: PlannedTarget) -> str:
         """Return why a target cannot be asked: nothing is stored, so only ``null`` fits."""

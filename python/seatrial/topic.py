@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from seatrial.study.cell import Cell, FactorValue
     from seatrial.study.files import Finder
     from seatrial.study.model import Plan, PlannedTarget, TargetInfo, TrialFile
-    from seatrial.study.problems import MisfitError
+    from seatrial.study.problems import ConstraintError
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
 
@@ -88,7 +88,7 @@ class Topic:
         """Return the kinds of ``[[workload]]``, each a structure with the kind as its tag."""
         return ()
 
-    def check(self, study: Study) -> Iterator[MisfitError]:
+    def check(self, study: Study) -> Iterator[ConstraintError]:
         """Yield what does not hold between the keys of a study, with paths from its top."""
         yield from ()
 
@@ -102,7 +102,7 @@ class Topic:
         """Return a workload with the files that it names as paths from the root.
 
         Raises:
-            MisfitError: when a file is not there or cannot be used.
+            ConstraintError: when a file is not there or cannot be used.
         """
         del files
         return workload

@@ -11,7 +11,7 @@ import pytest
 
 from seatrial.cli.study_command import plan_of
 from seatrial.measure.progress import Silent
-from seatrial.measure.recorder import Conductor, RoundsEnd
+from seatrial.measure.recorder import RoundsEnd, Strategy
 from seatrial.measure.run import RunRequest, execute
 from seatrial.measure.stage import Stage
 from seatrial.results.model import Run, Sample
@@ -23,7 +23,7 @@ ModelChanges = Callable[[str, int], dict[str, Any]]
 def run_study(
     folder: Path,
     study: str,
-    conductor: Conductor,
+    strategy: Strategy,
     *,
     resume: Run | None = None,
     model_changes: ModelChanges | None = None,
@@ -36,7 +36,7 @@ def run_study(
         _change_models(monkeypatch, model_changes)
     request = RunRequest(plan=plan_of(str(path)), command="seatrial study", resume=resume)
     with ResultsFile.open(folder / "results.seatrial", create=True) as store:
-        run, end = execute(request, store, watcher=Silent(), conductor=conductor)
+        run, end = execute(request, store, watcher=Silent(), strategy=strategy)
         return run, end, store.samples(run.id)
 
 

@@ -47,7 +47,7 @@ def sought(
     )
     with ResultsFile.open(folder / "results.seatrial", create=True) as store:
         request = RunRequest(plan=make_plan(checked), command="test")
-        run, end = execute(request, store, watcher=Silent(), conductor=seek(decider))
+        run, end = execute(request, store, watcher=Silent(), strategy=seek(decider))
         samples = store.samples(run.id)
     (line,) = load_lines(checked, samples)
     return Sought(run, end, samples, line)

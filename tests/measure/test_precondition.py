@@ -90,7 +90,7 @@ def condition(
     conditioning = Conditioning(steady, discards=False)
     with ResultsFile.open(folder / f"{method}.seatrial", create=True) as store:
         request = RunRequest(plan=plan, command="test")
-        run, end = execute(request, store, watcher=Silent(), conductor=conditioning)
+        run, end = execute(request, store, watcher=Silent(), strategy=conditioning)
         samples = store.samples(run.id)
     return Measured(
         end,

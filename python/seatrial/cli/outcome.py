@@ -18,7 +18,7 @@ from seatrial.errors import SeatrialError
 from seatrial.findings.model import Summary, ThresholdResult
 from seatrial.findings.rules.interrupted import is_resumable, resuming
 from seatrial.findings.summary import summarise
-from seatrial.measure.recorder import Conductor
+from seatrial.measure.recorder import Strategy
 from seatrial.measure.rounds import interleaved
 from seatrial.measure.run import RunRequest, execute
 from seatrial.report.exports import json_document
@@ -53,7 +53,7 @@ def measure_and_tell(
     *,
     report: Output,
     as_json: bool,
-    conductor: Conductor | None = None,
+    strategy: Strategy | None = None,
     with_published: bool = False,
 ) -> int:
     """Measure a plan, print what came of it, write the report; return the exit code.
@@ -63,7 +63,7 @@ def measure_and_tell(
         results: The results file.
         report: Where the report goes; beside the results file unless a file is named.
         as_json: One JSON document instead of text.
-        conductor: The way through the plan; the usual one unless given.
+        strategy: The order in which the plan is measured; the usual one unless given.
         with_published: Whether the report begins with published figures of databases beside.
 
     Raises:
@@ -73,8 +73,8 @@ def measure_and_tell(
     with ResultsFile.open(results, create=True) as store:
         telling = told_if_it_fails(request, store, as_json=as_json)
         with telling, terminal.watcher(quiet=as_json) as watcher:
-            way = conductor or way_through(request.plan)
-            run, end = execute(request, store, watcher=watcher, conductor=way)
+            chosen = strategy or strategy_of(request.plan)
+            run, end = execute(request, store, watcher=watcher, strategy=chosen)
         return tell(
             run,
             store.samples(run.id),
@@ -157,7 +157,7 @@ def tell(
     return exit_code(summary)
 
 
-def way_through(plan: Plan) -> Conductor:
+def strategy_of(plan: Plan) -> Strategy:
     """Return the usual way through a plan: interleaved rounds, then its load lines."""
     if is_adaptive(plan.study):
         rounds = adaptive(settled, guide, odd_keys)

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 
-class Beside(Protocol):
+class Background(Protocol):
     """Something that watches or disturbs what a load is put on.
 
     It is a context around the load and the readings of its surroundings, nothing else: what is

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 
 from seatrial.errors import SeatrialError
 from seatrial.machine.file import TrialFolder
-from seatrial.measure.background import Beside
+from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
@@ -29,7 +29,7 @@ class Occasion:
     round_number: int
     position: int
     watcher: Watcher
-    background: Beside | None = None
+    background: Background | None = None
     opened: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -277,7 +277,7 @@ def _write_back(path: Path) -> None:
         os.close(handle)
 
 
-Conductor = Callable[[Recorder], RoundsEnd]
+Strategy = Callable[[Recorder], RoundsEnd]
 """A way through a plan: which cell is measured next, and when it is enough.
 
 It lets ``Interrupted`` pass: run.py ends the run in order.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from seatrial.measure.recorder import COMPLETE, INTERRUPTED, Conductor, Recorder, RoundsEnd
+from seatrial.measure.recorder import COMPLETE, INTERRUPTED, Recorder, RoundsEnd, Strategy
 from seatrial.measure.tally import Tally
 from seatrial.results.model import Run, Sample
 from seatrial.study.plan import order
@@ -23,7 +23,7 @@ Odd = Callable[[Run, Sequence[Sample]], Sequence[str]]
 """Tells the keys of the cells that are far from what the rest of their table says."""
 
 
-def remeasuring(odd: Odd, rounds: int = ROUNDS) -> Conductor:
+def remeasuring(odd: Odd, rounds: int = ROUNDS) -> Strategy:
     """Return the way through a stored run's plan that measures its odd cells only.
 
     Args:

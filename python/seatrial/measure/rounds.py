@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from seatrial.measure.progress import TimeLeft
-from seatrial.measure.recorder import COMPLETE, Conductor, Recorder, RoundsEnd
+from seatrial.measure.recorder import COMPLETE, Recorder, RoundsEnd, Strategy
 from seatrial.measure.remeasure import Odd, measure_again
 from seatrial.measure.tally import Tally
 from seatrial.results.model import Sample
@@ -23,7 +23,7 @@ Settled = Callable[[Sequence[Sample], float], bool]
 """Tells from a cell's samples whether its interval is within the asked share."""
 
 
-def interleaved(settled: Settled, odd: Odd | None = None) -> Conductor:
+def interleaved(settled: Settled, odd: Odd | None = None) -> Strategy:
     """Return the usual way through a plan: interleaved rounds until every cell is settled.
 
     Args:

@@ -18,7 +18,7 @@ from seatrial.machine.undo import UndoJournal
 from seatrial.measure.descriptors import require_descriptors
 from seatrial.measure.neighbours import Neighbours
 from seatrial.measure.progress import Watcher
-from seatrial.measure.recorder import INTERRUPTED, Conductor, Interrupted, Recorder, RoundsEnd
+from seatrial.measure.recorder import INTERRUPTED, Interrupted, Recorder, RoundsEnd, Strategy
 from seatrial.measure.same_targets import require_same_targets, storage_paths
 from seatrial.measure.stage import AnyStage, Found, Stage, StageRequest
 from seatrial.results.model import Run
@@ -60,7 +60,7 @@ class _Moment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def execute(
-    request: RunRequest, store: ResultsFile, *, watcher: Watcher, conductor: Conductor
+    request: RunRequest, store: ResultsFile, *, watcher: Watcher, strategy: Strategy
 ) -> tuple[Run, RoundsEnd]:
     """Measure a plan and store it; whatever happens, what was made is undone or in the journal.
 
@@ -68,7 +68,7 @@ def execute(
         request: What to measure.
         store: Where the run goes.
         watcher: Told of the progress.
-        conductor: The way through the plan.
+        strategy: The order in which the plan is measured.
 
     Returns:
         The run as stored at its end, and how its rounds ended.
@@ -83,14 +83,14 @@ def execute(
     places = list(storage_paths(request.plan).values())
     servers = [target.url for target in request.plan.targets if target.url]
     with RunLock(places, servers=servers, waits=request.waits, tell=watcher.stage) as lock:
-        return _executed(request, store, watcher, conductor, Neighbours(lock))
+        return _executed(request, store, watcher, strategy, Neighbours(lock))
 
 
 def _executed(
     request: RunRequest,
     store: ResultsFile,
     watcher: Watcher,
-    conductor: Conductor,
+    strategy: Strategy,
     neighbours: Neighbours,
 ) -> tuple[Run, RoundsEnd]:
     """Measure a plan whose storage this run has for itself; arguments are those of ``execute``."""
@@ -108,7 +108,7 @@ def _executed(
             else:
                 store.resume_run(run.id)
             recorder = Recorder(request.plan, stage, store, run, watcher, neighbours)
-            end = _measured(stage, store, recorder, conductor, began)
+            end = _measured(stage, store, recorder, strategy, began)
             with suppress(KeyboardInterrupt):
                 # What is not taken apart now is in the journal, which is undone below.
                 stage.take_down()
@@ -138,13 +138,13 @@ def _measured(
     stage: AnyStage,
     store: ResultsFile,
     recorder: Recorder,
-    conductor: Conductor,
+    strategy: Strategy,
     began: _Moment,
 ) -> RoundsEnd:
     try:
         stage.prepare(recorder.watcher)
         recorder.plan = stage.plan
-        end = conductor(recorder)
+        end = strategy(recorder)
     except (KeyboardInterrupt, Interrupted):
         return RoundsEnd(status=INTERRUPTED, reason="It was interrupted.")
     except SeatrialError as error:

@@ -23,7 +23,7 @@ from seatrial.machine.file import RESERVE_BYTES, TrialFolder
 from seatrial.machine.guard import Permit, inspect, permit_write
 from seatrial.machine.space import FULL_ERRNOS, FULL_NAMES, no_space
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.background import Beside
+from seatrial.measure.background import Background
 from seatrial.measure.driver import Driver, Occasion
 from seatrial.measure.engine import measure_spec
 from seatrial.measure.progress import Watcher
@@ -423,7 +423,7 @@ class Stage:
         round_number: int,
         position: int,
         watcher: Watcher,
-        beside: Beside | None = None,
+        background: Background | None = None,
     ) -> Sample:
         """Measure one cell once, by the driver of its kind.
 
@@ -433,7 +433,7 @@ class Stage:
             round_number: The round, from 0.
             position: The cell's place in the round's order, from 0.
             watcher: Told of the progress.
-            beside: What goes on beside the load.
+            background: Background activity during the load.
 
         Returns:
             The sample, not stored yet; ``interrupted`` in its status if the user ended it.
@@ -444,7 +444,7 @@ class Stage:
             EngineError: when the engine refuses or fails.
         """
         topic = topic_of(cell)
-        occasion = Occasion(round_number, position, watcher, beside, self._opened)
+        occasion = Occasion(round_number, position, watcher, background, self._opened)
         if driver := self._drivers.get(topic.name):
             return driver.measure(cell, occasion)
         return topic.measure(cell, spec, occasion)

@@ -91,7 +91,7 @@ def load_content(path: Path) -> Content:
     """Read a file.
 
     Raises:
-        UsageError: when it is none, or cannot be read.
+        UsageError: when it is invalid, or cannot be read.
     """
     import numpy as np  # noqa: PLC0415 - heavy
 

@@ -1,7 +1,7 @@
 """What must hold between the keys of a study, beyond the type of each.
 
-Each check yields what it finds as a ``MisfitError`` whose path starts at the top of the file; the
-loader says the first of them with file and line.
+Each check yields what it finds as a ``ConstraintError`` whose path starts at the top of the file;
+the loader reports the first of them with file and line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from seatrial.study.layouts.check import drives, layouts
 from seatrial.study.layouts.check_failures import failures
 from seatrial.study.names import NAME, NAME_RULE
-from seatrial.study.problems import MisfitError, suggestion
+from seatrial.study.problems import ConstraintError, suggestion
 from seatrial.study.sampled import Sampled
 from seatrial.study.schema import Study
 from seatrial.study.selection import labels_by_name
@@ -20,19 +20,19 @@ from seatrial.study.simulated import DeviceModel
 from seatrial.study.values import many
 from seatrial.topic import topic_of, topics
 
-Check = Callable[[Study], Iterator[MisfitError]]
+Check = Callable[[Study], Iterator[ConstraintError]]
 
 
-def check(study: Study) -> Iterator[MisfitError]:
+def check(study: Study) -> Iterator[ConstraintError]:
     """Yield everything that does not hold between the keys of a study."""
     for each in _CHECKS:
         yield from each(study)
 
 
-def _rounds(study: Study) -> Iterator[MisfitError]:
+def _rounds(study: Study) -> Iterator[ConstraintError]:
     rounds = study.rounds
     if rounds.min > rounds.max:
-        yield MisfitError(
+        yield ConstraintError(
             f"is {rounds.min}, more than rounds.max, which is {rounds.max}",
             "Expected at most rounds.max",
             "rounds",
@@ -40,17 +40,17 @@ def _rounds(study: Study) -> Iterator[MisfitError]:
         )
 
 
-def _targets(study: Study) -> Iterator[MisfitError]:
+def _targets(study: Study) -> Iterator[ConstraintError]:
     if not study.targets:
-        yield MisfitError(
+        yield ConstraintError(
             "is an empty list", "Expected at least one [[target]], or none named", "target"
         )
     for index, target in enumerate(study.targets):
         place = ("target", index)
         if not NAME.fullmatch(target.label):
-            yield MisfitError(f"is {target.label!r}", NAME_RULE, *place, "label")
+            yield ConstraintError(f"is {target.label!r}", NAME_RULE, *place, "label")
         if target.model != DeviceModel() and target.kind != "simulated":
-            yield MisfitError(
+            yield ConstraintError(
                 f"is given, but the target's kind is {target.kind!r}",
                 "Only a simulated target has a model",
                 *place,
@@ -59,26 +59,26 @@ def _targets(study: Study) -> Iterator[MisfitError]:
     yield from twice((target.label for target in study.targets), "target", "label")
 
 
-def _names(study: Study) -> Iterator[MisfitError]:
+def _names(study: Study) -> Iterator[ConstraintError]:
     labels = labels_by_name(study)
     for index, workload in enumerate(study.workloads):
         if not NAME.fullmatch(workload.label):
-            yield MisfitError(f"is {workload.name!r}", NAME_RULE, "workload", index, "name")
+            yield ConstraintError(f"is {workload.name!r}", NAME_RULE, "workload", index, "name")
         for nth, label in enumerate(workload.targets):
             if label not in labels:
                 where = ("workload", index, "targets", nth)
-                yield MisfitError(
+                yield ConstraintError(
                     f"is {label!r}, no target's label", suggestion(label, labels), *where
                 )
     yield from twice((workload.label for workload in study.workloads), "workload", "name")
 
 
-def twice(names: Iterable[str], table: str, key: str) -> Iterator[MisfitError]:
+def twice(names: Iterable[str], table: str, key: str) -> Iterator[ConstraintError]:
     """Yield the tables whose name an earlier table of the list bears."""
     seen: dict[str, int] = {}
     for index, name in enumerate(names):
         if name in seen:
-            yield MisfitError(
+            yield ConstraintError(
                 f"is {name!r}, as is {table}[{seen[name]}].{key}",
                 f"Give each {table} a {key} of its own",
                 table,
@@ -88,19 +88,19 @@ def twice(names: Iterable[str], table: str, key: str) -> Iterator[MisfitError]:
         seen.setdefault(name, index)
 
 
-def _workloads(study: Study) -> Iterator[MisfitError]:
+def _workloads(study: Study) -> Iterator[ConstraintError]:
     for index, workload in enumerate(study.workloads):
         for found in (*repeated(workload), *_needed(workload)):
-            yield MisfitError(found.seen, found.expected, "workload", index, *found.path)
+            yield ConstraintError(found.seen, found.expected, "workload", index, *found.path)
 
 
-def repeated(workload: Sampled) -> Iterator[MisfitError]:
+def repeated(workload: Sampled) -> Iterator[ConstraintError]:
     """Yield the lists that hold a value twice: they would make the same cell twice."""
     for attribute, key in keys_of(workload):
         values = getattr(workload, attribute)
         if isinstance(values, list | tuple) and len(set(values)) < len(values):
             twice = next(value for value in values if values.count(value) > 1)
-            yield MisfitError(f"holds {twice!r} twice", "Expected each value once", key)
+            yield ConstraintError(f"holds {twice!r} twice", "Expected each value once", key)
 
 
 def keys_of(workload: Sampled) -> list[tuple[str, str]]:
@@ -131,7 +131,7 @@ _MODIFIERS: Final[_Dependences] = (
 """Attribute and key with a default that have an effect only with these values of another."""
 
 
-def _needed(workload: Sampled) -> Iterator[MisfitError]:
+def _needed(workload: Sampled) -> Iterator[ConstraintError]:
     """Yield keys that are missing beside another, and keys that would have no effect."""
     owned = set(workload.__struct_fields__)
     for attribute, key, having, values in _NEEDED:
@@ -141,7 +141,9 @@ def _needed(workload: Sampled) -> Iterator[MisfitError]:
         given = getattr(workload, attribute) is not None
         wanted = [value for value in many(getattr(workload, having)) if value in values]
         if wanted and not given:
-            yield MisfitError(f"has no {key!r}", f"{having} = {wanted[0]!r} needs the key {key!r}")
+            yield ConstraintError(
+                f"has no {key!r}", f"{having} = {wanted[0]!r} needs the key {key!r}"
+            )
         if given and not wanted:
             yield _without_effect(key, having, values)
     for attribute, key, having, values in _MODIFIERS:
@@ -159,17 +161,17 @@ def default_of(workload: Sampled, attribute: str) -> object:
     return defaults[fields.index(attribute) - len(fields) + len(defaults)]
 
 
-def _without_effect(key: str, having: str, values: tuple[str, ...]) -> MisfitError:
-    """Return the misfit of a key that nothing would heed."""
+def _without_effect(key: str, having: str, values: tuple[str, ...]) -> ConstraintError:
+    """Return the violation of a key that nothing would heed."""
     right = " or ".join(f"{having} = {value!r}" for value in values)
-    return MisfitError("has no effect here", f"It belongs to {right}", key)
+    return ConstraintError("has no effect here", f"It belongs to {right}", key)
 
 
-def _thresholds(study: Study) -> Iterator[MisfitError]:
+def _thresholds(study: Study) -> Iterator[ConstraintError]:
     names = [workload.label for workload in study.workloads]
     for threshold in study.thresholds:
         if threshold.workload not in names:
-            yield MisfitError(
+            yield ConstraintError(
                 f"speaks of {threshold.workload!r}, no workload's name",
                 suggestion(threshold.workload, names),
                 "thresholds",
@@ -178,12 +180,12 @@ def _thresholds(study: Study) -> Iterator[MisfitError]:
             continue
         workload = study.workloads[names.index(threshold.workload)]
         if expected := topic_of(workload).without_quantity(threshold.quantity, workload):
-            yield MisfitError(
+            yield ConstraintError(
                 f"speaks of {threshold.quantity!r}", expected, "thresholds", threshold.name
             )
 
 
-def _topics(study: Study) -> Iterator[MisfitError]:
+def _topics(study: Study) -> Iterator[ConstraintError]:
     for topic in topics():
         yield from topic.check(study)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from seatrial.study.problems import MisfitError
+from seatrial.study.problems import ConstraintError
 from seatrial.study.schema import Study, Target
 from seatrial.topic import topic_of
 
@@ -28,7 +28,7 @@ def with_files(study: Study, folder: Path, *, may_lack: bool = False) -> Study:
             a shipped study brings none along.
 
     Raises:
-        MisfitError: with the path of the key, when a file is not there or cannot be used.
+        ConstraintError: with the path of the key, when a file is not there or cannot be used.
     """
     workloads = [
         topic_of(workload).with_files(
@@ -73,20 +73,20 @@ class Finder:
             or_else: Other names that could have been meant.
 
         Raises:
-            MisfitError: when there is none to be read.
+            ConstraintError: when there is none to be read.
         """
         for path in self.candidates(name):
             if not path.is_file():
                 continue
             if not os.access(path, os.R_OK):
-                raise self.misfit(
+                raise self.violation(
                     f"is {name!r}, a file that you may not read", f"See `ls -l {path}`", *key
                 )
             return str(path)
         others = sorted(each.name for each in _entries(self.folder) if each.is_file())
         near = difflib.get_close_matches(name, [*or_else, *others], n=1)
         own = f"pgbench's own are {', '.join(or_else)}; a" if or_else else "A"
-        raise self.misfit(
+        raise self.violation(
             f"is {name!r}, which is no file",
             f"Did you mean {near[0]!r}?"
             if near
@@ -94,9 +94,9 @@ class Finder:
             *key,
         )
 
-    def misfit(self, seen: str, expected: str, *key: str | int) -> MisfitError:
+    def violation(self, seen: str, expected: str, *key: str | int) -> ConstraintError:
         """Return the error for a key of the workload."""
-        return MisfitError(seen, expected, *self.place, *key)
+        return ConstraintError(seen, expected, *self.place, *key)
 
 
 def _candidates(name: str, folder: Path) -> Iterator[Path]:

@@ -12,7 +12,7 @@ import msgspec
 from seatrial.errors import StudyError
 from seatrial.study.check import check
 from seatrial.study.files import with_files
-from seatrial.study.problems import CommandLine, MisfitError, Source, explain, nearest
+from seatrial.study.problems import CommandLine, ConstraintError, Source, explain, nearest
 from seatrial.study.schema import Study
 from seatrial.study.server_address import with_addresses
 from seatrial.study.values import decode
@@ -163,8 +163,8 @@ def _found(study: Study, folder: Path, source: Source) -> Study:
     """Return the study with the files that it names, or raise the first that is not there."""
     try:
         return with_files(study, folder, may_lack=folder.resolve() == BUILTIN.resolve())
-    except MisfitError as misfit:
-        raise source.error(misfit.path, misfit.seen, misfit.expected) from misfit
+    except ConstraintError as violation:
+        raise source.error(violation.path, violation.seen, violation.expected) from violation
 
 
 def _checked(data: Mapping[str, Any], source: Source) -> Study:
@@ -173,6 +173,6 @@ def _checked(data: Mapping[str, Any], source: Source) -> Study:
         study = msgspec.convert(data, Study, dec_hook=decode)
     except msgspec.ValidationError as error:
         raise explain(error, data, Study, source) from error
-    for misfit in check(study):
-        raise source.error(misfit.path, misfit.seen, misfit.expected)
+    for violation in check(study):
+        raise source.error(violation.path, violation.seen, violation.expected)
     return with_addresses(study)

@@ -99,7 +99,7 @@ def _sized(targets: list[Target], size_bytes: Size | None) -> list[Target]:
 
 
 def _size(written: WrittenSize, option: str) -> Size:
-    """Return the size of an option; raises StudyError when it is none."""
+    """Return the size of an option; raises StudyError when invalid."""
     try:
         return Size(parse_size_bytes(written))
     except ValueError as error:

@@ -36,7 +36,7 @@ _WORDS: Final = {
 }
 
 
-class MisfitError(ValueError):
+class ConstraintError(ValueError):
     """One thing that does not fit the schema, found by a check of ours.
 
     Attributes:
@@ -147,7 +147,7 @@ def explain(
     """
     message, path = _located(str(error))
     cause = error.__cause__
-    if isinstance(cause, MisfitError):
+    if isinstance(cause, ConstraintError):
         return source.error(path + cause.path, cause.seen, cause.expected)
     value = _value_at(path, data)
     wanted = _type_at(path, data, inspect.type_info(schema))

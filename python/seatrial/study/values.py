@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, TypeVar, overload
 
 from msgspec import Meta
 
-from seatrial.study.problems import MisfitError, suggestion
+from seatrial.study.problems import ConstraintError, suggestion
 from seatrial.study.thresholds import Thresholds, flatten, parse_threshold
 from seatrial.study.units import SIZE_EXPECTED, parse_size_bytes
 
@@ -72,11 +72,11 @@ class Size(int):
 
     @classmethod
     def read(cls, value: object) -> Size:
-        """Return the size that a study writes; raises MisfitError when it is none."""
+        """Return the size that a study writes; raises ConstraintError when invalid."""
         try:
             return cls(parse_size_bytes(value))
         except ValueError as error:
-            raise MisfitError(f"is wrong: {error}", f"Expected {SIZE_EXPECTED}") from error
+            raise ConstraintError(f"is wrong: {error}", f"Expected {SIZE_EXPECTED}") from error
 
 
 class BlockSizes(tuple[int, ...]):
@@ -86,13 +86,13 @@ class BlockSizes(tuple[int, ...]):
 
     @classmethod
     def read(cls, value: object) -> BlockSizes:
-        """Return the sizes of one size, a list, or a range; raises MisfitError when it is none."""
+        """Return the sizes of one size, a list, or a range; raises ConstraintError when invalid."""
         if isinstance(value, Mapping):
             return cls(_doubling(value))
         if not isinstance(value, list):
             return cls(_sizes_bytes([value], listed=False))
         if not value:
-            raise MisfitError("is an empty list", BLOCK_SIZES_EXPECTED)
+            raise ConstraintError("is an empty list", BLOCK_SIZES_EXPECTED)
         return cls(_sizes_bytes(value, listed=True))
 
 
@@ -103,11 +103,11 @@ class Sizes(tuple[int, ...]):
 
     @classmethod
     def read(cls, value: object) -> Sizes:
-        """Return the sizes of one size or a list; raises MisfitError when there is none."""
+        """Return the sizes of one size or a list; raises ConstraintError when there is none."""
         if not isinstance(value, list):
             return cls((Size.read(value),))
         if not value:
-            raise MisfitError("is an empty list", f"Expected {SIZE_EXPECTED}, or several")
+            raise ConstraintError("is an empty list", f"Expected {SIZE_EXPECTED}, or several")
         return cls(Size.read(item) for item in value)
 
 
@@ -115,7 +115,7 @@ def decode(wanted: type, value: object) -> object:
     """Return a value of one of our own types, for ``msgspec.convert``.
 
     Raises:
-        MisfitError: when the value does not fit the type.
+        ConstraintError: when the value does not fit the type.
         TypeError: for a type that is none of ours.
     """
     if wanted is Size:
@@ -144,16 +144,16 @@ def only(value: object, word: str) -> bool:
 
 
 def _sizes_bytes(written: list[object], *, listed: bool) -> list[int]:
-    """Return the sizes of a list; a misfit names the item."""
+    """Return the sizes of a list; a violation names the item."""
     sizes = []
     for index, item in enumerate(written):
         path = (index,) if listed else ()
         try:
             sizes.append(parse_size_bytes(item))
         except ValueError as error:
-            raise MisfitError(f"is wrong: {error}", BLOCK_SIZES_EXPECTED, *path) from error
+            raise ConstraintError(f"is wrong: {error}", BLOCK_SIZES_EXPECTED, *path) from error
         if sizes[-1] > BLOCK_BYTES_MAX:
-            raise MisfitError(f"is {item!r}", "Expected a block of at most 1GiB", *path)
+            raise ConstraintError(f"is {item!r}", "Expected a block of at most 1GiB", *path)
     return sizes
 
 
@@ -161,18 +161,18 @@ def _doubling(written: Mapping[str, object]) -> list[int]:
     """Return the sizes of a range, each twice the one before."""
     for key in written:
         if key not in ("from", "to"):
-            raise MisfitError("is not a key of a range", suggestion(key, ("from", "to")), key)
+            raise ConstraintError("is not a key of a range", suggestion(key, ("from", "to")), key)
     for key in ("from", "to"):
         if key not in written:
-            raise MisfitError(f"has no {key!r}", BLOCK_SIZES_EXPECTED)
+            raise ConstraintError(f"has no {key!r}", BLOCK_SIZES_EXPECTED)
     ends = {key: _end_of_range(key, written[key]) for key in ("from", "to")}
     sizes = [ends["from"]]
     while sizes[-1] < ends["to"]:
         sizes.append(sizes[-1] * 2)
     if sizes[-1] > BLOCK_BYTES_MAX:
-        raise MisfitError(f"is {written['to']!r}", "Expected a block of at most 1GiB", "to")
+        raise ConstraintError(f"is {written['to']!r}", "Expected a block of at most 1GiB", "to")
     if sizes[-1] != ends["to"]:
-        raise MisfitError(
+        raise ConstraintError(
             f"is {written['to']!r}, which doubling from {written['from']!r} never meets",
             "Expected the first size times a power of two",
             "to",
@@ -181,25 +181,27 @@ def _doubling(written: Mapping[str, object]) -> list[int]:
 
 
 def _end_of_range(key: str, value: object) -> int:
-    """Return one end of a range in bytes; a misfit names the end."""
+    """Return one end of a range in bytes; a violation names the end."""
     try:
         return parse_size_bytes(value)
     except ValueError as error:
-        raise MisfitError(f"is wrong: {error}", f"Expected {SIZE_EXPECTED}", key) from error
+        raise ConstraintError(f"is wrong: {error}", f"Expected {SIZE_EXPECTED}", key) from error
 
 
 def _thresholds(table: object) -> Thresholds:
-    """Return the thresholds of the study's table; raises MisfitError at the line that is wrong."""
+    """Return the thresholds of the study's table; raises ConstraintError at the wrong line."""
     if not isinstance(table, Mapping):
-        raise MisfitError("is not a table", 'Expected lines such as "commit.p99_ms" = "< 5"')
+        raise ConstraintError("is not a table", 'Expected lines such as "commit.p99_ms" = "< 5"')
     thresholds = []
     for name, condition in flatten(table).items():
         if not isinstance(condition, str):
-            raise MisfitError("is not text", 'Expected a comparison in quotes, such as "< 5"', name)
+            raise ConstraintError(
+                "is not text", 'Expected a comparison in quotes, such as "< 5"', name
+            )
         try:
             thresholds.append(parse_threshold(name, condition))
         except ValueError as error:
-            raise MisfitError(
+            raise ConstraintError(
                 f"is wrong: {error}", 'An example: "commit.p99_ms" = "< 5"', name
             ) from error
     return Thresholds(thresholds)

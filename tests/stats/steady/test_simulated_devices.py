@@ -44,7 +44,7 @@ def measured(folder, model="", *, seconds=6, rounds=2, operations='["read", "wri
     )
     request = RunRequest(plan=plan_of(str(path)), command="seatrial study")
     with ResultsFile.open(folder / "results.seatrial", create=True) as store:
-        run, _ = execute(request, store, watcher=Silent(), conductor=interleaved(settled))
+        run, _ = execute(request, store, watcher=Silent(), strategy=interleaved(settled))
         return summarise(run, store.samples(run.id))
 
 

@@ -54,7 +54,7 @@ def measure_gaps_again(
         _require_own(store, source, results)
         telling = told_if_it_fails(request, store, as_json=quiet)
         with telling, terminal.watcher(quiet=quiet) as watcher:
-            run, end = execute(request, store, watcher=watcher, conductor=remeasuring(gap_keys))
+            run, end = execute(request, store, watcher=watcher, strategy=remeasuring(gap_keys))
         return Source(name=reference, run=run, samples=store.samples(run.id)), end.reason
 
 

@@ -76,7 +76,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 def measure(folder: Path) -> End:
     """Measure what the shared folder's order asks for; return how it ended."""
     from seatrial.cli import terminal  # noqa: PLC0415 - the side outside needs none of it
-    from seatrial.cli.outcome import way_through  # noqa: PLC0415
+    from seatrial.cli.outcome import strategy_of  # noqa: PLC0415
     from seatrial.cli.study_command import plan_for  # noqa: PLC0415
     from seatrial.measure.run import RunRequest, execute  # noqa: PLC0415
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
@@ -97,7 +97,7 @@ def measure(folder: Path) -> End:
             destroy=order.destroy,
             resume=store.run(order.resume) if order.resume else None,
         )
-        _run, end = execute(request, store, watcher=watcher, conductor=way_through(plan))
+        _run, end = execute(request, store, watcher=watcher, strategy=strategy_of(plan))
     return End(reason=end.reason)
 
 

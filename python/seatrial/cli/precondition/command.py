@@ -253,6 +253,6 @@ def _conditioned(plan: Plan, cost: Cost, measuring: Measuring, *, discards: bool
         measuring.results,
         report=measuring.report,
         as_json=measuring.as_json,
-        conductor=conditioning,
+        strategy=conditioning,
     )
     return code if code or conditioning.is_steady else EXIT_THRESHOLD

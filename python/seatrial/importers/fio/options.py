@@ -132,7 +132,7 @@ def size_bytes(text: str, kb_base: str = "1024") -> int:
 
 
 def time_s(text: str) -> float:
-    """Return a time in seconds as fio reads it; raises ValueError when it is none."""
+    """Return a time in seconds as fio reads it; raises ValueError when invalid."""
     parts = _NUMBER.fullmatch(text.strip().lower())
     if parts is None or parts[2] not in _TIMES_S or parts[1].startswith("0x"):
         raise ValueError(f"{text!r} is not a time")

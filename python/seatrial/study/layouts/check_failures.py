@@ -7,7 +7,7 @@ from typing import Final
 
 from seatrial.study.layouts.failure import Failure
 from seatrial.study.layouts.layout import LayoutSpec
-from seatrial.study.problems import MisfitError
+from seatrial.study.problems import ConstraintError
 from seatrial.study.sampled import Sampled
 from seatrial.study.schema import Study
 from seatrial.study.selection import labels_of, variants_of
@@ -19,12 +19,12 @@ ON_FLAKY: Final = ("bad_sectors", "falter", "drop_writes")
 _DEFAULT: Final = Failure(after_s=0)
 
 
-def failures(study: Study) -> Iterator[MisfitError]:
+def failures(study: Study) -> Iterator[ConstraintError]:
     """Yield what does not hold of ``fail`` and ``rebuild_limit_kib_per_s`` of each workload."""
     for index, workload in enumerate(study.workloads):
         if not workload.failures:
             if workload.rebuild_limit_kib_per_s != Sampled().rebuild_limit_kib_per_s:
-                yield MisfitError(
+                yield ConstraintError(
                     "has no effect here",
                     "It belongs to fail: without it nothing is rebuilt",
                     *("workload", index, "rebuild_limit_kib_per_s"),
@@ -33,20 +33,20 @@ def failures(study: Study) -> Iterator[MisfitError]:
         specs = list(variants_of(workload, study))
         own = (*_of_workload(workload), *_of_targets(workload, specs, study))
         for found in (*own, *_of_deeds(workload, specs)):
-            yield MisfitError(found.seen, found.expected, "workload", index, *found.path)
+            yield ConstraintError(found.seen, found.expected, "workload", index, *found.path)
 
 
-def _of_workload(workload: Sampled) -> Iterator[MisfitError]:
+def _of_workload(workload: Sampled) -> Iterator[ConstraintError]:
     if not workload.can_break_meanwhile:
         adaptive = "n adaptive" if getattr(workload, "adaptive", False) else ""
-        yield MisfitError(
+        yield ConstraintError(
             f"is given for a{adaptive} {workload.kind}",
             "Expected a workload that lasts as long as it is told, such as io or pgbench",
             "fail",
         )
     last_s = workload.failures[-1].after_s
     if workload.duration_s < last_s + AFTERMATH_S:
-        yield MisfitError(
+        yield ConstraintError(
             f"is {workload.duration_s:g}, and the last thing is broken after {last_s:g} s",
             f"Expected at least {last_s + AFTERMATH_S:g}, so that something is seen of it",
             "seconds",
@@ -55,35 +55,35 @@ def _of_workload(workload: Sampled) -> Iterator[MisfitError]:
 
 def _of_targets(
     workload: Sampled, specs: Sequence[LayoutSpec], study: Study
-) -> Iterator[MisfitError]:
+) -> Iterator[ConstraintError]:
     if not specs:
         there = f"targets names no layout: {', '.join(workload.targets)}"
         seen = there if study.layouts else "the study has no [[layout]]"
-        yield MisfitError(f"is given, but {seen}", "Only layouts can be broken", "fail")
+        yield ConstraintError(f"is given, but {seen}", "Only layouts can be broken", "fail")
     exposed = next((spec for spec in specs if spec.expose == "legs"), None)
     if exposed:
-        yield MisfitError(
+        yield ConstraintError(
             f"is given, but layout {exposed.name!r} exposes its legs to be compared",
             "Break a layout that is one array, or keep to others with targets",
             "fail",
         )
     plain = set(workload.targets) & {target.label for target in study.targets}
     if plain & labels_of(workload, study):
-        yield MisfitError(
+        yield ConstraintError(
             f"is given, but target {min(plain)!r} is no layout",
             "Only layouts can be broken",
             "fail",
         )
 
 
-def _of_deeds(workload: Sampled, specs: Sequence[LayoutSpec]) -> Iterator[MisfitError]:
+def _of_deeds(workload: Sampled, specs: Sequence[LayoutSpec]) -> Iterator[ConstraintError]:
     given = workload.fail if isinstance(workload.fail, list) else [workload.fail]
     for nth, failure in enumerate(given):
         place = ("fail", nth) if isinstance(workload.fail, list) else ("fail",)
         for found in _of_deed(failure, specs):
-            yield MisfitError(found.seen, found.expected, *place, *found.path)
+            yield ConstraintError(found.seen, found.expected, *place, *found.path)
         if failure.deed == "replace" and not _failed_before(failure, workload.failures):
-            yield MisfitError(
+            yield ConstraintError(
                 f"replaces drive {failure.member} of leg {failure.leg}, which has not failed",
                 "Expected deed = 'fail' of the same drive before it",
                 *place,
@@ -99,29 +99,29 @@ def _failed_before(replacing: Failure, deeds: Sequence[Failure]) -> bool:
     )
 
 
-def _of_deed(failure: Failure, specs: Sequence[LayoutSpec]) -> Iterator[MisfitError]:
+def _of_deed(failure: Failure, specs: Sequence[LayoutSpec]) -> Iterator[ConstraintError]:
     if failure.sectors != _DEFAULT.sectors and failure.deed not in ON_SECTORS:
-        yield MisfitError(
+        yield ConstraintError(
             "has no effect here", f"It belongs to {' and '.join(ON_SECTORS)}", "sectors"
         )
     if failure.member != _DEFAULT.member and failure.deed == "scrub":
-        yield MisfitError("has no effect here", "A scrub reads all drives of a leg", "member")
+        yield ConstraintError("has no effect here", "A scrub reads all drives of a leg", "member")
     for spec in specs:
         if failure.leg > spec.legs:
-            yield MisfitError(
+            yield ConstraintError(
                 f"is {failure.leg}, but {spec.label} has {_counted(spec.legs, 'leg')}",
                 "Legs are counted from 1",
                 "leg",
             )
         if failure.member > spec.drives:
-            yield MisfitError(
+            yield ConstraintError(
                 f"is {failure.member}, but a leg of {spec.label} has "
                 f"{_counted(spec.drives, 'active drive')}",
                 "Drives are counted from 1, spares not among them",
                 "member",
             )
         if failure.deed in ON_FLAKY and not spec.flaky:
-            yield MisfitError(
+            yield ConstraintError(
                 f"is {failure.deed!r}, but the drives of {spec.label} cannot be made to do so",
                 "Say flaky = true in the layout",
                 "deed",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from seatrial.study.cell import Cell, FactorValue
     from seatrial.study.files import Finder
     from seatrial.study.model import Plan, PlannedTarget, TargetInfo
-    from seatrial.study.problems import MisfitError
+    from seatrial.study.problems import ConstraintError
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
 
@@ -55,7 +55,7 @@ class DatabaseTopic(Topic):
 
         return (Pgbench, Telemetry, Batch, Crash, Replay)
 
-    def check(self, study: Study) -> Iterator[MisfitError]:
+    def check(self, study: Study) -> Iterator[ConstraintError]:
         """Yield what does not hold between the keys of databases."""
         from seatrial.trials.database.study.check import check_databases
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from seatrial.results.model import Sample
     from seatrial.study.cell import Cell, FactorValue
     from seatrial.study.model import PlannedTarget, TrialFile
-    from seatrial.study.problems import MisfitError
+    from seatrial.study.problems import ConstraintError
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
 
@@ -53,7 +53,7 @@ class IoTopic(Topic):
 
         return get_args(IoWorkload)
 
-    def check(self, study: Study) -> Iterator[MisfitError]:
+    def check(self, study: Study) -> Iterator[ConstraintError]:
         """Yield what does not hold between the keys of block I/O."""
         from seatrial.trials.io.study.check import check_io
 

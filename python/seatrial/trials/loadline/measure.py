@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from seatrial.measure.progress import TimeLeft
-from seatrial.measure.recorder import COMPLETE, Conductor, Recorder, RoundsEnd
+from seatrial.measure.recorder import COMPLETE, Recorder, RoundsEnd, Strategy
 from seatrial.measure.tally import Tally
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
@@ -29,7 +29,7 @@ Decider = Callable[[Loadline, int], Decide]
 """Makes the decisions of one load line from its workload and the study's seed."""
 
 
-def load_lines(decider: Decider, before: Conductor | None = None) -> Conductor:
+def load_lines(decider: Decider, before: Strategy | None = None) -> Strategy:
     """Return the way through the load lines of a plan, one after the other.
 
     Args:

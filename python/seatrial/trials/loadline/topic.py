@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from seatrial.report.table import Table
     from seatrial.study.cell import Cell
     from seatrial.study.model import Plan, PlannedTarget, TrialFile
-    from seatrial.study.problems import MisfitError
+    from seatrial.study.problems import ConstraintError
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
 
@@ -47,7 +47,7 @@ class LoadlineTopic(IoTopic):
 
         return (Loadline,)
 
-    def check(self, study: Study) -> Iterator[MisfitError]:
+    def check(self, study: Study) -> Iterator[ConstraintError]:
         """Yield what a load line cannot have, and limits that are none."""
         from seatrial.trials.loadline.check import check_load_lines
 

@@ -27,8 +27,8 @@ def test_a_drive_that_fails_of_itself_makes_its_sample_one_of_a_failure(missing)
     record = LayoutRecord(layout={}, device="/dev/md200", built_s=1.0)
     trial = Trial(array, record, cell, journal=None, seed=1, watcher=Silent())
 
-    def load(beside):
-        with beside:
+    def load(background):
+        with background:
             return sample_of(cell)
 
     sample = trial.measure(load, {})

@@ -53,7 +53,7 @@ def measured(
             request,
             store,
             watcher=watcher or Stages(),
-            conductor=interleaved(lambda _samples, _precision_share: True),
+            strategy=interleaved(lambda _samples, _precision_share: True),
         )
         return run, store.samples(run.id)
 

@@ -15,8 +15,8 @@ from seatrial.cli.options import Measuring
 from seatrial.cli.outcome import (
     EXIT_PARTIAL,
     starts_differ,
+    strategy_of,
     told_if_it_fails,
-    way_through,
     write_report,
 )
 from seatrial.cli.repeating import command_line, next_command
@@ -60,7 +60,7 @@ def play_and_tell(plan: Plan, measuring: Measuring) -> int:
     with ResultsFile.open(measuring.results, create=True) as store:
         telling = told_if_it_fails(request, store, as_json=measuring.as_json)
         with telling, terminal.watcher(quiet=measuring.as_json) as watcher:
-            run, end = execute(request, store, watcher=watcher, conductor=way_through(plan))
+            run, end = execute(request, store, watcher=watcher, strategy=strategy_of(plan))
         samples, results = store.samples(run.id), store.path
         summary = summarise(run, samples)
         judged = _judged(plan, samples)

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from seatrial.measure.guard import GUARD_NS, NS_PER_S, Guard
 from seatrial.measure.progress import TimeLeft
-from seatrial.measure.recorder import COMPLETE, FILL, Conductor, Recorder, RoundsEnd
+from seatrial.measure.recorder import COMPLETE, FILL, Recorder, RoundsEnd, Strategy
 from seatrial.measure.remeasure import Odd, measure_again
 from seatrial.measure.rounds import Settled
 from seatrial.measure.tally import Tally
@@ -46,7 +46,7 @@ Guide = Callable[[Run, Sequence[Cell], Sequence[Sample], float], Guidance]
 """From the run, the cells that it may choose from, what was measured, and how well to predict."""
 
 
-def adaptive(settled: Settled, guide: Guide, odd: Odd | None = None) -> Conductor:
+def adaptive(settled: Settled, guide: Guide, odd: Odd | None = None) -> Strategy:
     """Return the way through a plan some of whose matrices are adaptive.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import SeatrialError
-from seatrial.measure.background import Beside
+from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
 from seatrial.measure.surroundings import Surroundings
 from seatrial.postgres.page_cache import cached_bytes
@@ -100,7 +100,7 @@ def measured(
     task: Task,
     watcher: Watcher,
     *,
-    beside: Beside,
+    background: Background,
 ) -> Parts:
     """Put the load on and watch; return what the server was, what was done, and what was seen.
 
@@ -118,7 +118,7 @@ def measured(
             client_pids=[os.getpid()],
             databases=[address.dbname for address in ready.way.addresses],
         )
-        with beside:
+        with background:
             surroundings = Surroundings(ready.place)
             observer.start()
             try:

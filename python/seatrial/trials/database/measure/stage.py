@@ -13,7 +13,7 @@ from typing import Final, Self
 from seatrial.errors import SeatrialError, StudyError
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.background import Beside, Nothing
+from seatrial.measure.background import Background, Nothing
 from seatrial.measure.driver import Occasion
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.row_file import load_content
@@ -165,7 +165,7 @@ class Databases:
                 folder=folder,
             )
             ready.notes += [*self._log_notes, *ceiling.notes]
-            parts = measured(ready, cell, spec, task, watcher, beside=background or Nothing())
+            parts = measured(ready, cell, spec, task, watcher, background=background or Nothing())
             if background and cell.spec.get("fail"):
                 parts = _after_failure(parts, ready, cell, background)
             if cell.kind == REPLAY:
@@ -239,12 +239,12 @@ def _place(cell: Cell) -> _Place:
     return cell.target, spec_of(cell.spec).is_standing
 
 
-def _after_failure(parts: Parts, ready: Ready, cell: Cell, beside: Beside) -> Parts:
+def _after_failure(parts: Parts, ready: Ready, cell: Cell, background: Background) -> Parts:
     """Wait until the array is whole again, and check what pgbench's tables say of themselves."""
     begun, driven, observed, grown = parts
     if driven.interrupted or cell.kind != "pgbench":
         return parts
-    beside.settle()
+    background.settle()
     return begun, with_invariant(driven, ready.way, spec_of(cell.spec).script), observed, grown
 
 

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Final
 
 from seatrial.postgres.settings import OURS_TO_SET
-from seatrial.study.problems import MisfitError
+from seatrial.study.problems import ConstraintError
 from seatrial.study.schema import Study, Target
 from seatrial.study.server_address import (
     ADDRESS_EXPECTED,
@@ -35,40 +35,42 @@ DATABASE_NAME_BYTES_MAX: Final = 63  # PostgreSQL cuts longer identifiers off
 _STARTED_BY_US: Final = "Only a server that Seatrial starts itself, in a directory, can have that"
 
 
-def check_databases(study: Study) -> Iterator[MisfitError]:
+def check_databases(study: Study) -> Iterator[ConstraintError]:
     """Yield everything that does not hold between the keys that belong to databases."""
     for each in (database_targets, database_workloads, databases_on_layouts):
         yield from each(study)
 
 
-def database_targets(study: Study) -> Iterator[MisfitError]:
+def database_targets(study: Study) -> Iterator[ConstraintError]:
     """Yield what does not hold in targets that are servers, or in keys that only those have."""
     for index, target in enumerate(study.targets):
         for found in (*_address(target), *_place(target)):
-            yield MisfitError(found.seen, found.expected, "target", index, *found.path)
+            yield ConstraintError(found.seen, found.expected, "target", index, *found.path)
 
 
-def _address(target: Target) -> Iterator[MisfitError]:
+def _address(target: Target) -> Iterator[ConstraintError]:
     """Yield what is wrong with an address; no message repeats one, for it may hold a password."""
     for key, address in (("url", target.url), ("path", target.path)):
         if is_server_address(address) and holds_password(address):
-            yield MisfitError(
+            yield ConstraintError(
                 "holds a password, which would be stored with the results",
                 "Leave it out, and give it in the variable PGPASSWORD or in the file ~/.pgpass",
                 key,
             )
     if target.url and not is_server_address(target.url):
-        yield MisfitError("is no address of a server", f"Expected {ADDRESS_EXPECTED}", "url")
+        yield ConstraintError("is no address of a server", f"Expected {ADDRESS_EXPECTED}", "url")
     if target.url and target.path:
-        yield MisfitError("is given beside a path", "A target has one place: path or url", "url")
+        yield ConstraintError(
+            "is given beside a path", "A target has one place: path or url", "url"
+        )
     if target.url and target.kind not in ("auto", "database"):
-        yield MisfitError(
+        yield ConstraintError(
             f"is given, but the target's kind is {target.kind!r}",
             "Only a target of kind 'database' has an address",
             "url",
         )
     if target.kind == "database" and target.path and not is_server_address(target.path):
-        yield MisfitError(
+        yield ConstraintError(
             f"is {target.path!r}, no address of a server",
             f"A database has an address: url = {ADDRESS_EXPECTED!r}; for a PostgreSQL of its own "
             "in that directory leave out kind",
@@ -76,26 +78,26 @@ def _address(target: Target) -> Iterator[MisfitError]:
         )
 
 
-def _place(target: Target) -> Iterator[MisfitError]:
+def _place(target: Target) -> Iterator[ConstraintError]:
     is_server = is_server_of_others(target)
     if target.database and not is_server and not may_become_server(target):
-        yield MisfitError(
+        yield ConstraintError(
             "is given, but the target is no server",
             "Only a target of kind 'database' has one; elsewhere one is made for the run",
             "database",
         )
     if len(target.database.encode()) > DATABASE_NAME_BYTES_MAX or not _is_plain(target.database):
-        yield MisfitError(
+        yield ConstraintError(
             f"is {target.database!r}",
             f"A database's name is plain text of at most {DATABASE_NAME_BYTES_MAX} bytes",
             "database",
         )
     if is_server and target.size_bytes is not None:
-        yield MisfitError(
+        yield ConstraintError(
             "has no effect here", "A database is as large as its workloads make it", "size"
         )
     if target.pg_bin and target.kind in ("device", "file", "null", "simulated"):
-        yield MisfitError(
+        yield ConstraintError(
             f"is given, but the target's kind is {target.kind!r}",
             "It belongs to a directory or a database",
             "pg_bin",
@@ -112,7 +114,7 @@ def may_become_server(target: Target) -> bool:
     return target.kind == "auto" and not target.path
 
 
-def database_workloads(study: Study) -> Iterator[MisfitError]:
+def database_workloads(study: Study) -> Iterator[ConstraintError]:
     """Yield what does not hold within a workload of a database, or between it and its targets."""
     for index, workload in enumerate(study.workloads):
         if not isinstance(workload, OnDatabase):
@@ -129,29 +131,29 @@ def database_workloads(study: Study) -> Iterator[MisfitError]:
             *_on_targets(study, workload),
         )
         for found in own:
-            yield MisfitError(found.seen, found.expected, "workload", index, *found.path)
+            yield ConstraintError(found.seen, found.expected, "workload", index, *found.path)
 
 
-def _clients(workload: OnDatabase) -> Iterator[MisfitError]:
+def _clients(workload: OnDatabase) -> Iterator[ConstraintError]:
     if isinstance(workload, Batch) and many(workload.clients) != [1]:
         told = ", ".join(map(str, many(workload.clients)))
-        yield MisfitError(
+        yield ConstraintError(
             f"is {told}", "A batch has one client; several at once are 'processes'", "clients"
         )
 
 
-def _rate(workload: OnDatabase) -> Iterator[MisfitError]:
+def _rate(workload: OnDatabase) -> Iterator[ConstraintError]:
     if not isinstance(workload, Pgbench):
         return
     if workload.latency_limit_ms is not None and workload.rate_per_s is None:
-        yield MisfitError(
+        yield ConstraintError(
             "has no effect here",
             "Only transactions that are due at a time can be late: it needs a rate",
             "latency_limit_ms",
         )
 
 
-def _crashes(workload: OnDatabase) -> Iterator[MisfitError]:
+def _crashes(workload: OnDatabase) -> Iterator[ConstraintError]:
     """Yield keys that a crash trial has no use for: its server goes on from crash to crash."""
     if not isinstance(workload, Crash):
         return
@@ -163,12 +165,12 @@ def _crashes(workload: OnDatabase) -> Iterator[MisfitError]:
     }
     for key, is_given in given.items():
         if is_given:
-            yield MisfitError(
+            yield ConstraintError(
                 "has no effect here", "A crash trial has one server, which goes on as it is", key
             )
 
 
-def _scripts(workload: OnDatabase) -> Iterator[MisfitError]:
+def _scripts(workload: OnDatabase) -> Iterator[ConstraintError]:
     """Yield scripts that their cells could not be told apart by."""
     if not isinstance(workload, Pgbench):
         return
@@ -176,9 +178,11 @@ def _scripts(workload: OnDatabase) -> Iterator[MisfitError]:
     for nth, script in enumerate(many(workload.scripts)):
         name = PurePath(script).name
         if not name or not _is_plain(script):
-            yield MisfitError(f"is {script!r}, no name of a file", "Expected a script", "scripts")
+            yield ConstraintError(
+                f"is {script!r}, no name of a file", "Expected a script", "scripts"
+            )
         if name in seen:
-            yield MisfitError(
+            yield ConstraintError(
                 f"is called {name!r}, as is one before it",
                 "Cells are told apart by their scripts' names: rename one",
                 "scripts",
@@ -187,44 +191,44 @@ def _scripts(workload: OnDatabase) -> Iterator[MisfitError]:
         seen.add(name)
 
 
-def _prepared(workload: OnDatabase) -> Iterator[MisfitError]:
+def _prepared(workload: OnDatabase) -> Iterator[ConstraintError]:
     if isinstance(workload, Batch) and workload.prepare and workload.scale != Batch(file="x").scale:
-        yield MisfitError(
+        yield ConstraintError(
             "has no effect here", "With 'prepare' there are no tables of pgbench's", "scale"
         )
 
 
-def _settings(workload: OnDatabase) -> Iterator[MisfitError]:
+def _settings(workload: OnDatabase) -> Iterator[ConstraintError]:
     seen: set[str] = set()
     for name, values in workload.settings.items():
         place = ("settings", name)
         plain = name.lower()
         if not SETTING_NAME.fullmatch(name):
-            yield MisfitError("is no name of a setting", "An example: shared_buffers", *place)
+            yield ConstraintError("is no name of a setting", "An example: shared_buffers", *place)
         if plain in OURS_TO_SET:
-            yield MisfitError(
+            yield ConstraintError(
                 "cannot be set", "Seatrial sets it, to reach the server and to read its log", *place
             )
         if plain in OWN_FACTORS:
-            yield MisfitError(
+            yield ConstraintError(
                 "is no setting of the server", "It is a key of the workload: write it above", *place
             )
         if plain in seen:
-            yield MisfitError("is given twice", "Upper and lower case mean the same", *place)
+            yield ConstraintError("is given twice", "Upper and lower case mean the same", *place)
         seen.add(plain)
         yield from _setting_values(many(values), *place)
 
 
-def _setting_values(values: list[SettingValue], *place: str | int) -> Iterator[MisfitError]:
+def _setting_values(values: list[SettingValue], *place: str | int) -> Iterator[ConstraintError]:
     texts = [setting_text(value) for value in values]
     for value, text in zip(values, texts, strict=True):
         if isinstance(value, float) and not math.isfinite(value):
-            yield MisfitError(f"is {text}", "Expected a finite number", *place)
+            yield ConstraintError(f"is {text}", "Expected a finite number", *place)
         if not _is_plain(text):
-            yield MisfitError(f"is {text!r}", "Expected one line of plain text", *place)
+            yield ConstraintError(f"is {text!r}", "Expected one line of plain text", *place)
     twice = next((text for text in texts if texts.count(text) > 1), None)
     if twice is not None:
-        yield MisfitError(f"holds {twice!r} twice", "Expected each value once", *place)
+        yield ConstraintError(f"holds {twice!r} twice", "Expected each value once", *place)
 
 
 def _is_plain(text: str) -> bool:
@@ -232,9 +236,9 @@ def _is_plain(text: str) -> bool:
     return text.isprintable()
 
 
-def _memory(workload: OnDatabase) -> Iterator[MisfitError]:
+def _memory(workload: OnDatabase) -> Iterator[ConstraintError]:
     if workload.memory_limit_bytes is not None and "warm" in many(workload.start):
-        yield MisfitError(
+        yield ConstraintError(
             "is given, but start is 'warm'",
             "What the page cache holds of a copy was brought there by the copying, which the "
             "limit does not cover: expected start = 'cold' or 'prewarmed'",
@@ -242,7 +246,7 @@ def _memory(workload: OnDatabase) -> Iterator[MisfitError]:
         )
 
 
-def _on_targets(study: Study, workload: OnDatabase) -> Iterator[MisfitError]:
+def _on_targets(study: Study, workload: OnDatabase) -> Iterator[ConstraintError]:
     """Yield what a target of a workload cannot have, for it is, or is not, ours to start."""
     for target in study.targets:
         if workload.targets and target.label not in workload.targets:
@@ -251,60 +255,60 @@ def _on_targets(study: Study, workload: OnDatabase) -> Iterator[MisfitError]:
             yield from _on_server(workload, target)
             continue
         if isinstance(workload, Replay) and workload.restore and not may_become_server(target):
-            yield MisfitError(
+            yield ConstraintError(
                 f"is given, but target {target.label!r} is no server that is there already",
                 "On a directory each sample begins with a copy of what 'prepare' loads",
                 "restore",
             )
         if not may_become_server(target) and "as_is" in many(workload.start):
-            yield MisfitError(
+            yield ConstraintError(
                 f"is 'as_is', but target {target.label!r} is no server that is there already",
                 "Expected cold, warm or prewarmed",
                 "start",
             )
 
 
-def _on_server(workload: OnDatabase, target: Target) -> Iterator[MisfitError]:
+def _on_server(workload: OnDatabase, target: Target) -> Iterator[ConstraintError]:
     there = f"target {target.label!r} is a server that is there already"
     if isinstance(workload, Replay) and not workload.loads:
         yield from on_server(workload, there)
         return
     if isinstance(workload, Crash):
-        yield MisfitError(
+        yield ConstraintError(
             f"asks for crashes, but {there}", "Only a server of our own is killed", "kind"
         )
     started = [each for each in many(workload.start) if each not in (None, "as_is", "prewarmed")]
     if started:
-        yield MisfitError(f"is {started[0]!r}, but {there}", _STARTED_BY_US, "start")
+        yield ConstraintError(f"is {started[0]!r}, but {there}", _STARTED_BY_US, "start")
     if workload.memory_limit_bytes is not None:
-        yield MisfitError(f"is given, but {there}", _STARTED_BY_US, "memory_limit")
+        yield ConstraintError(f"is given, but {there}", _STARTED_BY_US, "memory_limit")
     if workload.clone in ("reflink", "copy"):
-        yield MisfitError(
+        yield ConstraintError(
             f"is {workload.clone!r}, but {there}, whose files are not ours",
             "Expected template, reuse or auto",
             "clone",
         )
     if target.database and workload.settings:
-        yield MisfitError(
+        yield ConstraintError(
             f"are given, but target {target.label!r} names a database",
             "They would be set for that database, and last: leave out 'database' or the settings",
             "settings",
         )
     if target.database and max(many(workload.processes)) > 1:
-        yield MisfitError(
+        yield ConstraintError(
             f"is {max(many(workload.processes))}, but target {target.label!r} names one database",
             "Each process needs a database of its own: leave out 'database', so that they are made",
             "processes",
         )
     if target.database and workload.clone == "template":
-        yield MisfitError(
+        yield ConstraintError(
             f"is 'template', but target {target.label!r} names one database",
             "A copy would be another one: expected reuse, or leave out 'database'",
             "clone",
         )
 
 
-def databases_on_layouts(study: Study) -> Iterator[MisfitError]:
+def databases_on_layouts(study: Study) -> Iterator[ConstraintError]:
     """Yield workloads of databases that ask of a layout what only a server there already has."""
     if not study.layouts or study.plain_targets:
         return
@@ -312,7 +316,7 @@ def databases_on_layouts(study: Study) -> Iterator[MisfitError]:
         if not isinstance(workload, OnDatabase) or isinstance(workload, Crash):
             continue
         if "as_is" in many(workload.start):
-            yield MisfitError(
+            yield ConstraintError(
                 "is 'as_is', but the targets are layouts",
                 "Expected cold, warm or prewarmed: the server there is made for the trial",
                 *("workload", index, "start"),

@@ -26,7 +26,7 @@ def with_database_files(workload: Sampled, files: Finder) -> Sampled:
     """Return a workload of a database with every file that it names as a path from the root.
 
     Raises:
-        MisfitError: when a file is not there or cannot be used.
+        ConstraintError: when a file is not there or cannot be used.
     """
     if isinstance(workload, Pgbench):
         return msgspec.structs.replace(workload, scripts=_scripts(workload, files))
@@ -36,7 +36,7 @@ def with_database_files(workload: Sampled, files: Finder) -> Sampled:
         return workload
     changes: dict[str, Any] = {"file": files.found(workload.file, "file")}
     if not workload.file.endswith(SQL_SUFFIX) and not os.access(changes["file"], os.X_OK):
-        raise files.misfit(
+        raise files.violation(
             f"is {workload.file!r}, which may not be run",
             f"What does not end in {SQL_SUFFIX} is run as a program: `chmod +x` makes it one",
             "file",

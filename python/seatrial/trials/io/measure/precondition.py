@@ -66,7 +66,7 @@ def guessed_over_provisioning(drive_bytes: int | None) -> float:
 
 
 class Conditioning:
-    """The way through a plan of fills and proofs; a conductor that remembers what it found.
+    """The way through a plan of fills and proofs; a strategy that remembers what it found.
 
     Args:
         steady: Judges a workload's rates.

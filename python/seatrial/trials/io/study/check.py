@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from seatrial.study.access import CLASSIC, AccessLine
 from seatrial.study.check import default_of, twice
 from seatrial.study.names import NAME, NAME_RULE
-from seatrial.study.problems import MisfitError, suggestion
+from seatrial.study.problems import ConstraintError, suggestion
 from seatrial.study.schema import Study
 from seatrial.study.selection import labels_of
 from seatrial.study.values import many, only
@@ -24,24 +24,24 @@ from seatrial.trials.io.study.workloads import (
 )
 
 
-def check_io(study: Study) -> Iterator[MisfitError]:
+def check_io(study: Study) -> Iterator[ConstraintError]:
     """Yield everything that does not hold between the keys that belong to block I/O."""
     yield from _accesses(study)
     known = [*CLASSIC, *(access.name for access in study.accesses)]
     for index, workload in _io_workloads(study):
         for found in _named(workload, known):
-            yield MisfitError(found.seen, found.expected, "workload", index, *found.path)
+            yield ConstraintError(found.seen, found.expected, "workload", index, *found.path)
     for each in (_adaptive, _verifying, _keeping):
         yield from each(study)
 
 
-def _accesses(study: Study) -> Iterator[MisfitError]:
+def _accesses(study: Study) -> Iterator[ConstraintError]:
     for index, access in enumerate(study.accesses):
         place = ("access", index)
         if not NAME.fullmatch(access.name):
-            yield MisfitError(f"is {access.name!r}", NAME_RULE, *place, "name")
+            yield ConstraintError(f"is {access.name!r}", NAME_RULE, *place, "name")
         if access.name in CLASSIC:
-            yield MisfitError(
+            yield ConstraintError(
                 f"is {access.name!r}, which seatrial defines itself",
                 "Give it another name, so that results stay comparable",
                 *place,
@@ -52,14 +52,14 @@ def _accesses(study: Study) -> Iterator[MisfitError]:
     yield from twice((access.name for access in study.accesses), "access", "name")
 
 
-def _line(line: AccessLine, *place: str | int) -> Iterator[MisfitError]:
+def _line(line: AccessLine, *place: str | int) -> Iterator[ConstraintError]:
     """Yield what does not hold in one line of an access specification."""
     if (line.size_bytes is None) == (line.sizes is None):
         seen = "has both 'size' and 'sizes'" if line.sizes else "has no 'size'"
-        yield MisfitError(seen, "Each line has either 'size' or a list 'sizes'", *place)
+        yield ConstraintError(seen, "Each line has either 'size' or a list 'sizes'", *place)
     for size in line.distribution():
         if line.random > 0 and size.size_bytes % (line.align_bytes or 1):
-            yield MisfitError(
+            yield ConstraintError(
                 f"is {line.align_bytes} bytes, which does not divide the size {size.size_bytes}",
                 "Random requests are whole multiples of what they are aligned to",
                 *place,
@@ -67,29 +67,29 @@ def _line(line: AccessLine, *place: str | int) -> Iterator[MisfitError]:
             )
 
 
-def _named(workload: WorkloadBase, accesses: list[str]) -> Iterator[MisfitError]:
+def _named(workload: WorkloadBase, accesses: list[str]) -> Iterator[ConstraintError]:
     """Yield names within a workload that nothing bears, or that cannot be names."""
     if isinstance(workload, Mix):
         for index, name in enumerate(many(workload.accesses)):
             if name not in accesses:
                 path = ("accesses", index) if isinstance(workload.accesses, list) else ("accesses",)
-                yield MisfitError(
+                yield ConstraintError(
                     f"is {name!r}, no access specification", suggestion(name, accesses), *path
                 )
     if isinstance(workload, Sequential):
         for name in workload.files:
             if not NAME.fullmatch(name):
-                yield MisfitError(f"is named {name!r}", NAME_RULE, "files", name)
+                yield ConstraintError(f"is named {name!r}", NAME_RULE, "files", name)
     is_one_pass = isinstance(workload, Fill) and workload.pattern == "one_pass"
     if is_one_pass and "verifiable" in many(workload.data):
-        yield MisfitError(
+        yield ConstraintError(
             "is 'verifiable'", "A one-pass fill keeps no ledger; fill sequentially", "data"
         )
     if workload.verify and not only(workload.data, "verifiable"):
-        yield MisfitError("is true", "verify needs data = 'verifiable'", "verify")
+        yield ConstraintError("is true", "verify needs data = 'verifiable'", "verify")
 
 
-def _adaptive(study: Study) -> Iterator[MisfitError]:
+def _adaptive(study: Study) -> Iterator[ConstraintError]:
     """Yield what no model describes, in matrices of which cells are to be predicted."""
     for index, workload in enumerate(study.workloads):
         if not isinstance(workload, Matrix):
@@ -98,7 +98,7 @@ def _adaptive(study: Study) -> Iterator[MisfitError]:
             if workload.predicted_within != default_of(workload, "predicted_within"):
                 expected = "It belongs to adaptive = true"
                 place = ("workload", index, "predicted_within")
-                yield MisfitError("has no effect here", expected, *place)
+                yield ConstraintError("has no effect here", expected, *place)
             continue
         reads_or_writes = [each for each in many(workload.operations) if each != "mixed"]
         if (
@@ -106,7 +106,7 @@ def _adaptive(study: Study) -> Iterator[MisfitError]:
             or not only(workload.pattern, "random")
             or not only(workload.arrival, "closed")
         ):
-            yield MisfitError(
+            yield ConstraintError(
                 "is true",
                 "Only random reads or writes in a closed loop are predicted from each other",
                 "workload",
@@ -122,7 +122,7 @@ def _io_workloads(study: Study) -> Iterator[tuple[int, WorkloadBase]]:
             yield index, workload
 
 
-def _verifying(study: Study) -> Iterator[MisfitError]:
+def _verifying(study: Study) -> Iterator[ConstraintError]:
     """Yield the workloads whose writes would spoil what another workload checks."""
     checked = [each for _, each in _io_workloads(study) if each.verify]
     for index, workload in _io_workloads(study):
@@ -130,7 +130,7 @@ def _verifying(study: Study) -> Iterator[MisfitError]:
             continue
         for reader in checked:
             if not labels_of(reader, study).isdisjoint(labels_of(workload, study)):
-                yield MisfitError(
+                yield ConstraintError(
                     f"is {workload.data!r}, but workload {reader.label!r} verifies the same file",
                     "Expected data = 'verifiable' in everything that writes it",
                     "workload",
@@ -140,14 +140,14 @@ def _verifying(study: Study) -> Iterator[MisfitError]:
                 break
 
 
-def _keeping(study: Study) -> Iterator[MisfitError]:
+def _keeping(study: Study) -> Iterator[ConstraintError]:
     """Yield the workloads that would have a target keep data which keeps none."""
     for index, workload in _io_workloads(study):
         if "verifiable" not in many(workload.data):
             continue
         for target in study.targets:
             if target.label in labels_of(workload, study) and target.kind in ("null", "simulated"):
-                yield MisfitError(
+                yield ConstraintError(
                     f"is 'verifiable', on target {target.label!r}",
                     f"A {target.kind} target keeps no data; run it on others with 'targets'",
                     "workload",

@@ -16,7 +16,7 @@ from seatrial.machine import fingerprint as context
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
 from seatrial.machine.undoer import Outcome
-from seatrial.measure.background import Beside
+from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
 from seatrial.measure.stage import Found, Stage
 from seatrial.results.model import Sample
@@ -212,14 +212,14 @@ class LayoutStage:
         stage = self._on(cell.target)
         target = self.plan.target(cell.target)
 
-        def load(beside: Beside | None = None) -> Sample:
+        def load(background: Background | None = None) -> Sample:
             return stage.measure(
                 cell,
                 spec,
                 round_number=round_number,
                 position=position,
                 watcher=watcher,
-                beside=beside,
+                background=background,
             )
 
         if target.layout is None or self._array is None:

@@ -13,7 +13,7 @@ import msgspec
 
 from seatrial.errors import TargetError
 from seatrial.machine.undo import UndoJournal
-from seatrial.measure.background import Beside
+from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import INTERRUPTED
 from seatrial.results.model import LayoutRecord, Sample
@@ -34,7 +34,7 @@ START_S_MAX: Final = 60.0
 OF_ITSELF: Final = "of its own accord, seen after the load"
 """What is told of a drive that failed in a sample in which nothing was to be broken."""
 
-Load = Callable[[Beside], Sample]
+Load = Callable[[Background], Sample]
 """Measures the cell with something beside its load."""
 
 
@@ -94,17 +94,17 @@ class Trial:
             SeatrialError: as of ``load``.
         """
         with self._limited(), self._flaky_at_most_now(), self._breaking:
-            beside = _OnArray(self._members, self._breaking, self._tell)
-            sample = load(beside)
+            background = _OnArray(self._members, self._breaking, self._tell)
+            sample = load(background)
             is_whole = sample.status != INTERRUPTED
             if self._failures and is_whole:
-                beside.settle()
+                background.settle()
             self._watch.look()
         if self._watch.missing and not self._failures:
             # Nobody broke it: what was measured is a failure's figure, and the array is no more.
             self._watch.note("failed", detail=OF_ITSELF)
             self._array.is_spent = True
-        found = self._told(sample, beside)
+        found = self._told(sample, background)
         return self._checked(found, spec) if self._failures and is_whole else found
 
     @contextmanager
@@ -134,9 +134,9 @@ class Trial:
     def _tell(self, share: str) -> None:
         telling(self._watcher, self._array.built.spec.label)(share)
 
-    def _told(self, sample: Sample, beside: _OnArray) -> Sample:
+    def _told(self, sample: Sample, background: _OnArray) -> Sample:
         """Return the sample with what is known of its array."""
-        start_s = beside.start_s(sample.started_at)
+        start_s = background.start_s(sample.started_at)
         record = msgspec.structs.replace(
             self._record,
             members=self._members.grown,

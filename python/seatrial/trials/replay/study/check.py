@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from seatrial.study.problems import MisfitError
+from seatrial.study.problems import ConstraintError
 from seatrial.study.values import many
 from seatrial.trials.database.study.workloads import MAX, REPLAY_S_MAX, RESTORE_S_MAX, Replay
 
@@ -14,74 +14,78 @@ STARTS_THERE: Final = (None, "as_is", "prewarmed")
 CLONES_THERE: Final = ("auto", "reuse", "template")
 
 
-def replays(workload: Replay) -> Iterator[MisfitError]:
+def replays(workload: Replay) -> Iterator[ConstraintError]:
     """Yield what does not hold within a replay."""
     yield from _without_effect(workload)
     if workload.prepare and workload.scale is not None:
-        yield MisfitError(
+        yield ConstraintError(
             "has no effect here", "With 'prepare' there are no tables of pgbench's", "scale"
         )
     if workload.pace != "arrivals" and set(many(workload.speed)) == {MAX}:
-        yield MisfitError("has no effect here", "At speed 'max' nothing waits for its time", "pace")
+        yield ConstraintError(
+            "has no effect here", "At speed 'max' nothing waits for its time", "pace"
+        )
     if workload.allow_writes and workload.read_only:
-        yield MisfitError(
+        yield ConstraintError(
             "has no effect here", "With 'read_only' nothing that writes is sent", "allow_writes"
         )
     for nth, name in enumerate(workload.databases):
         if not name:
-            yield MisfitError("is empty", "Expected the name of a database", "databases", nth)
+            yield ConstraintError("is empty", "Expected the name of a database", "databases", nth)
     if workload.compare_rows and workload.read_only:
-        yield MisfitError("has no effect here", "With 'read_only' no row changes", "compare_rows")
+        yield ConstraintError(
+            "has no effect here", "With 'read_only' no row changes", "compare_rows"
+        )
     yield from _ids(workload)
     yield from _restored(workload)
     yield from _schema(workload)
 
 
-def _ids(workload: Replay) -> Iterator[MisfitError]:
+def _ids(workload: Replay) -> Iterator[ConstraintError]:
     if workload.read_only and workload.ids is not None and "infer" in many(workload.ids):
-        yield MisfitError(
+        yield ConstraintError(
             "is 'infer', but 'read_only' is given",
             "What only reads makes no ids: expected off",
             "ids",
         )
 
 
-def _restored(workload: Replay) -> Iterator[MisfitError]:
+def _restored(workload: Replay) -> Iterator[ConstraintError]:
     """Yield what a command that restores a database cannot go with."""
     if workload.restore and workload.loads:
-        yield MisfitError(
+        yield ConstraintError(
             "has no effect here",
             "What 'prepare' or 'scale' loads is copied for each sample; a command restores a "
             "database that is there already",
             "restore",
         )
     if workload.restore and workload.clone == "template":
-        yield MisfitError(
+        yield ConstraintError(
             "is given, but clone is 'template'",
             "A sample begins with a copy, or with what the command restores: expected one of them",
             "restore",
         )
     if not workload.restore and workload.restore_s_max != RESTORE_S_MAX:
-        yield MisfitError("has no effect here", "There is no 'restore'", "restore_seconds")
+        yield ConstraintError("has no effect here", "There is no 'restore'", "restore_seconds")
 
 
-def _schema(workload: Replay) -> Iterator[MisfitError]:
+def _schema(workload: Replay) -> Iterator[ConstraintError]:
     seen: set[str] = set()
     for nth, schema in enumerate(workload.schema):
         if schema.name in seen:
-            yield MisfitError(
+            yield ConstraintError(
                 f"is {schema.name!r}, as of one before it",
                 "Cells are told apart by it: expected another name",
                 *("schema", nth, "name"),
             )
         seen.add(schema.name)
         if schema.migrate and not schema.migrate.lower().endswith(".sql"):
-            yield MisfitError(
+            yield ConstraintError(
                 f"is {schema.migrate!r}", "Expected a file .sql", *("schema", nth, "migrate")
             )
 
 
-def _without_effect(workload: Replay) -> Iterator[MisfitError]:
+def _without_effect(workload: Replay) -> Iterator[ConstraintError]:
     """Yield keys that a replay has no use for."""
     given = {
         "clients": many(workload.clients) != [1],
@@ -95,10 +99,10 @@ def _without_effect(workload: Replay) -> Iterator[MisfitError]:
     }
     for key, is_given in given.items():
         if is_given:
-            yield MisfitError("has no effect here", instead[key], key)
+            yield ConstraintError("has no effect here", instead[key], key)
 
 
-def on_server(workload: Replay, there: str) -> Iterator[MisfitError]:
+def on_server(workload: Replay, there: str) -> Iterator[ConstraintError]:
     """Yield what a database that stays as it is cannot have.
 
     Args:
@@ -107,23 +111,23 @@ def on_server(workload: Replay, there: str) -> Iterator[MisfitError]:
     """
     started = [each for each in many(workload.start) if each not in STARTS_THERE]
     if started:
-        yield MisfitError(f"is {started[0]!r}, but {there}", _STAYS, "start")
+        yield ConstraintError(f"is {started[0]!r}, but {there}", _STAYS, "start")
     if workload.memory_limit_bytes is not None:
-        yield MisfitError(f"is given, but {there}", _STAYS, "memory_limit")
+        yield ConstraintError(f"is given, but {there}", _STAYS, "memory_limit")
     if workload.clone not in CLONES_THERE:
-        yield MisfitError(f"is {workload.clone!r}, but {there}", _STAYS, "clone")
+        yield ConstraintError(f"is {workload.clone!r}, but {there}", _STAYS, "clone")
     if workload.settings:
-        yield MisfitError(f"are given, but {there}", _STAYS, "settings")
+        yield ConstraintError(f"are given, but {there}", _STAYS, "settings")
     is_anew = bool(workload.restore) or workload.clone == "template"
     if "prewarmed" in many(workload.start) and not is_anew and not workload.read_only:
-        yield MisfitError(
+        yield ConstraintError(
             f"is 'prewarmed', but {there}",
             "Only what is restored, copied (clone = 'template') or only read begins as it was",
             "start",
         )
     for nth, schema in enumerate(workload.schema):
         if schema.migrate and not is_anew:
-            yield MisfitError(
+            yield ConstraintError(
                 f"is given, but {there}",
                 "A migration of it would stay: expected 'restore', clone = 'template' or 'prepare'",
                 *("schema", nth, "migrate"),

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cli.command import ended, seatrial, start
-from report.json_schema import breaches, load
+from report.json_schema import assert_published
 from seatrial.cli.sql.model import Reading
 from seatrial.cli.sql.reading import Wanted, read_logs
 from seatrial.cli.sql.showing import show_trace
@@ -56,8 +56,7 @@ def traces(folder: Path) -> list[str]:
 
 
 def assert_as_published(document: dict) -> None:
-    schema = load(f"{document['kind']}.schema.json")
-    assert list(breaches(document, schema, schema)) == []
+    assert_published(document)
 
 
 def test_a_log_is_read_and_shown(log, tmp_path):

@@ -565,7 +565,7 @@ def test_things_that_are_gone_need_no_undoing(tmp_path):
 
 def test_the_schema_of_clean_names_every_kind():
     path = Path(__file__).parents[2] / "docs/schema/clean.schema.json"
-    told = json.loads(path.read_text())["$defs"]["undone"]["properties"]["kind"]
+    told = json.loads(path.read_text())["$defs"]["Undone"]["properties"]["kind"]
     own, _of_backends = UNDOERS.maps
     for kind in (*own, "journal"):
         assert re.search(rf"\b{kind}\b", told["description"])

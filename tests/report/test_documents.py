@@ -32,8 +32,7 @@ KINDS = (
 
 def assert_as_published(text: str) -> dict:
     document = json.loads(text)
-    schema = json_schema.load(f"{document['kind']}.schema.json")
-    assert list(json_schema.breaches(document, schema, schema)) == []
+    json_schema.assert_published(document)
     return document
 
 

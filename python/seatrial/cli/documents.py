@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -12,31 +12,183 @@ from seatrial.cli.check.backend import LayoutCheck
 from seatrial.cli.check.server import ServerCheck
 from seatrial.cli.precondition.cost import Cost
 from seatrial.machine.undo import Undone
-from seatrial.report.exports.json_document import as_text, document
+from seatrial.published import FLATTENED, Amount, Count, one_of
+from seatrial.report.json_documents import Document, Factors, as_text, factors_of
 from seatrial.stats.compare.model import Comparison, Side
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate
-from seatrial.study.model import Plan, PlannedTarget
+from seatrial.study.layouts.drives import DriveInfo
+from seatrial.study.layouts.layout import LayoutSpec
+from seatrial.study.model import Plan, PlanEstimate, PlannedTarget, TrialFile
+
+
+class PlanTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """What is under trial.
+
+    Attributes:
+        label: What cells call it.
+        kind: What it is.
+        path: Directory, device or file; empty if it has none, or if it was not given or built yet.
+        url: Address of an existing server, without a password; else empty.
+        size_bytes: Length of the trial file, or of the part of the device or file that is used.
+        layout: The array that is built for it, with one value for every key of a study's
+            ``[[layout]]``; None where none is.
+        leg: Which leg of the layout it is, from 1; 0 for the whole.
+    """
+
+    label: str
+    kind: Annotated[str, one_of("directory", "device", "file", "null", "simulated", "database")]
+    path: str
+    url: str
+    size_bytes: Count
+    layout: LayoutSpec | None
+    leg: Count
+
+
+class PlanCell(msgspec.Struct, frozen=True, kw_only=True):
+    """One workload with one value for every factor.
+
+    Attributes:
+        key: Unique within a plan and stable between runs.
+        factors: What tells it from others.
+        time_s: What one sample of it is expected to take.
+        write_bytes_max: The most that one sample of it writes to storage; of a database, assumed.
+    """
+
+    key: str
+    factors: Annotated[Factors, FLATTENED]
+    time_s: Amount
+    write_bytes_max: Count
+
+
+class PlanDocument(Document, frozen=True, kw_only=True):
+    """A plan.
+
+    ``seatrial run``, ``study``, ``io`` and ``db`` with ``--plan``: what would be done. Nothing was
+    touched.
+
+    Attributes:
+        study_name: Short name of the study.
+        seed: Of the order and of the addresses.
+        plan_hash: Identifies the cells; equal for a run and its resume.
+        targets: In the order of the study.
+        drives: What layouts are built of; named ``DRIVE1`` and so on where nobody has named them
+            yet.
+        commands: What builds each layout, by its label: commands as a shell would take them.
+            ``RUN`` stands for the run.
+        cells: In the order of the study; each round draws its own.
+        files: What the cells need on the targets.
+        notes: What is left out or worth knowing, as sentences.
+        estimate: What it will take.
+    """
+
+    kind: Literal["plan"] = "plan"
+    study_name: str
+    seed: Count
+    plan_hash: str
+    targets: list[PlanTarget]
+    drives: list[DriveInfo]
+    commands: dict[str, list[str]]
+    cells: list[PlanCell]
+    files: list[TrialFile]
+    notes: list[str]
+    estimate: PlanEstimate
+
+
+class CheckDocument(Document, frozen=True, kw_only=True):
+    """A check.
+
+    ``seatrial check``: what could spoil a measurement here. Nothing was measured or written.
+
+    Attributes:
+        fingerprint: Machine and target, as a run keeps them.
+        findings: The gravest first; ``cells`` is empty, as nothing was measured.
+        server: Whether a PostgreSQL of our own could be run there; None where the target is no
+            directory.
+        layouts: Which layouts could be built on this machine.
+    """
+
+    kind: Literal["check"] = "check"
+    fingerprint: dict[str, Any]
+    findings: list[Finding]
+    server: ServerCheck | None
+    layouts: LayoutCheck
+
+
+class CleanDocument(Document, frozen=True, kw_only=True):
+    """What was undone.
+
+    ``seatrial clean``, and ``layout destroy``.
+
+    Attributes:
+        undone: Every change that a run had left, in the order of undoing.
+    """
+
+    kind: Literal["clean"] = "clean"
+    undone: list[Undone]
+
+
+class ReportDocument(Document, frozen=True, kw_only=True):
+    """A report was made.
+
+    ``seatrial report``.
+
+    Attributes:
+        run_id: The run that it is of.
+        path: The HTML file.
+    """
+
+    kind: Literal["report"] = "report"
+    run_id: str
+    path: str
+
+
+class ComparisonDocument(Document, frozen=True, kw_only=True):
+    """A comparison.
+
+    ``seatrial compare``: one or more results, each against A.
+
+    Attributes:
+        a: What all of them are compared to.
+        comparisons: Each of the others against A, in the order in which they were named; judged
+            together, so that everything that is compared counts in the adjustment.
+    """
+
+    kind: Literal["comparison"] = "comparison"
+    a: Side
+    comparisons: list[Comparison]
+
+
+class PreconditionDocument(Document, frozen=True, kw_only=True):
+    """The cost of conditioning.
+
+    ``seatrial precondition`` with ``--plan``: what it would cost. Nothing was touched.
+
+    Attributes:
+        cost: What it would cost.
+    """
+
+    kind: Literal["precondition"] = "precondition"
+    cost: Annotated[Cost, FLATTENED]
 
 
 def plan_document(plan: Plan, commands: Mapping[str, Sequence[str]] | None = None) -> str:
-    """Return what a run of the plan would do: docs/schema/plan.schema.json.
+    """Return what a run of the plan would do.
 
     Args:
         plan: The plan.
         commands: What builds each of its layouts, by label, as a shell would take it.
     """
     return as_text(
-        document(
-            "plan",
+        PlanDocument(
             study_name=plan.study.name,
             seed=plan.study.seed,
             plan_hash=plan.plan_hash,
             targets=[_target(target) for target in plan.targets],
             drives=plan.drives,
-            commands=dict(commands or {}),
+            commands={label: list(each) for label, each in (commands or {}).items()},
             cells=[_cell(cell) for cell in plan.cells],
             files=plan.files,
             notes=plan.notes,
@@ -45,25 +197,25 @@ def plan_document(plan: Plan, commands: Mapping[str, Sequence[str]] | None = Non
     )
 
 
-def _target(target: PlannedTarget) -> dict[str, Any]:
-    return {
-        "label": target.label,
-        "kind": target.kind,
-        "path": target.path,
-        "url": target.url,
-        "size_bytes": target.size_bytes,
-        "layout": None if target.layout is None else msgspec.to_builtins(target.layout),
-        "leg": target.leg,
-    }
+def _target(target: PlannedTarget) -> PlanTarget:
+    return PlanTarget(
+        label=target.label,
+        kind=target.kind,
+        path=target.path,
+        url=target.url,
+        size_bytes=target.size_bytes,
+        layout=target.layout,
+        leg=target.leg,
+    )
 
 
-def _cell(cell: Cell) -> dict[str, Any]:
-    return {
-        "key": cell.key,
-        **cell.identity(),
-        "time_s": cell_time_s(cell),
-        "write_bytes_max": cell_write_bytes(cell),
-    }
+def _cell(cell: Cell) -> PlanCell:
+    return PlanCell(
+        key=cell.key,
+        factors=factors_of(cell),
+        time_s=cell_time_s(cell),
+        write_bytes_max=cell_write_bytes(cell),
+    )
 
 
 def check_document(
@@ -72,7 +224,7 @@ def check_document(
     server: ServerCheck | None,
     layouts: LayoutCheck,
 ) -> str:
-    """Return the fingerprint and what could spoil a measurement: docs/schema/check.schema.json.
+    """Return the fingerprint and what could spoil a measurement.
 
     Args:
         fingerprint: Of machine and target.
@@ -80,67 +232,30 @@ def check_document(
         server: Whether a PostgreSQL could be run there; None where the target is no directory.
         layouts: Which layouts could be built on this machine.
     """
+    found = list(findings)
     return as_text(
-        document(
-            "check",
-            fingerprint=dict(fingerprint),
-            findings=list(findings),
-            server=None if server is None else msgspec.to_builtins(server),
-            layouts=layouts,
-        )
+        CheckDocument(fingerprint=dict(fingerprint), findings=found, server=server, layouts=layouts)
     )
 
 
 def clean_document(undone: Sequence[Undone]) -> str:
-    """Return what was undone, and what could not be: docs/schema/clean.schema.json."""
-    rows = [
-        {
-            "run_id": each.run_id,
-            "kind": each.kind,
-            "subject": each.subject,
-            "outcome": str(each.outcome),
-            "detail": each.detail,
-        }
-        for each in undone
-    ]
-    return as_text(document("clean", undone=rows))
+    """Return what was undone, and what could not be."""
+    return as_text(CleanDocument(undone=list(undone)))
 
 
 def report_document(run_id: str, place: Path) -> str:
-    """Return where the report of a run was written: docs/schema/report.schema.json."""
-    return as_text(document("report", run_id=run_id, path=str(place)))
+    """Return where the report of a run was written."""
+    return as_text(ReportDocument(run_id=run_id, path=str(place)))
 
 
 def comparison_document(comparisons: Sequence[Comparison]) -> str:
-    """Return comparisons with one and the same A: docs/schema/comparison.schema.json."""
-    return as_text(
-        document(
-            "comparison",
-            a=_side(comparisons[0].a),
-            comparisons=[_comparison(each) for each in comparisons],
-        )
-    )
-
-
-def _side(side: Side) -> dict[str, Any]:
-    return {
-        "name": side.name,
-        "target": side.target,
-        "run_id": side.run.id,
-        "label": side.run.label,
-        "started_at": side.run.started_at,
-    }
-
-
-def _comparison(comparison: Comparison) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.to_builtins(comparison)
-    del told["a"]
-    return told | {"b": _side(comparison.b)}
+    """Return comparisons with one and the same A."""
+    return as_text(ComparisonDocument(a=comparisons[0].a, comparisons=list(comparisons)))
 
 
 def precondition_document(cost: Cost) -> str:
-    """Return what conditioning would cost: docs/schema/precondition.schema.json."""
-    return as_text(document("precondition", **msgspec.to_builtins(cost)))
+    """Return what conditioning would cost."""
+    return as_text(PreconditionDocument(cost=cost))
 
 
 def stack_text(fingerprint: Mapping[str, Any]) -> str:

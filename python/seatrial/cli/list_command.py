@@ -21,6 +21,7 @@ Examples:
 def command(results: Path, as_json: bool) -> int:
     """List the runs, the newest first."""
     from seatrial.report.exports import json_document  # noqa: PLC0415 - not for --help
+    from seatrial.report.json_documents import as_text as json_text  # noqa: PLC0415
     from seatrial.report.lab import LAB_NOTICE, notices_of  # noqa: PLC0415
     from seatrial.report.tables import as_text, runs_table  # noqa: PLC0415
     from seatrial.results.store import ResultsFile  # noqa: PLC0415
@@ -28,7 +29,7 @@ def command(results: Path, as_json: bool) -> int:
     with ResultsFile.open(results, read_only=True) as store:
         runs = store.runs()
     if as_json:
-        click.echo(json_document.as_text(json_document.runs_document(runs)), nl=False)
+        click.echo(json_text(json_document.runs_document(runs)), nl=False)
     else:
         click.echo(as_text(runs_table(runs)))
         if notices_of(runs):

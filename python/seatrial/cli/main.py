@@ -169,10 +169,13 @@ def _exit_code_after(error: BaseException, arguments: list[str]) -> int:
 
 def _tell(error: SeatrialError, arguments: list[str]) -> int:
     if "--json" in arguments and not isinstance(error, output.OutputError):
-        from seatrial.report.exports import json_document  # noqa: PLC0415 - only on this way out
+        from seatrial.report.json_documents import (  # noqa: PLC0415 - only on this way out
+            as_text,
+            error_document,
+        )
 
         with suppress(output.OutputError, output.ReaderGone):
-            click.echo(json_document.as_text(json_document.error_document(error)), nl=False)
+            click.echo(as_text(error_document(error)), nl=False)
             sys.stdout.flush()
             return error.exit_code
     click.echo(f"seatrial: {error}", err=True)

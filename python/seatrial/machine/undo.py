@@ -33,14 +33,15 @@ _LOCK_NAME: Final = "undo.lock"
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Undone:
+class Undone(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one recorded change.
 
     Attributes:
         run_id: The run that made it.
-        kind: A key of ``UNDOERS``; ``journal`` when the file as a whole is concerned.
-        subject: What was changed: a path, a device, a process number.
+        kind: What was changed: file, loop, mount, scheduler, cgroup, process, setting, server,
+            socket_folder, remote_database, frozen, dm, flaky or lab; or what a backend of layouts
+            made, such as btrfs; journal when the record as a whole is concerned.
+        subject: Which one: a path, a device, a process number, a name of a database.
         outcome: ``undone``; ``gone`` (nothing was left of it); ``foreign`` (what is there now is
             not ours, and was left alone); ``failed`` (stays in the journal); ``pending`` (would
             be undone, but for the dry run); ``running`` (its run is not over: left alone);
@@ -51,7 +52,7 @@ class Undone:
     run_id: str
     kind: str
     subject: str
-    outcome: str
+    outcome: Outcome
     detail: str
 
 

@@ -6,12 +6,13 @@ full counts, and are never stored.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from seatrial import _core
 from seatrial.processes import Owner
+from seatrial.published import HIDDEN, Amount, Count, one_of
 from seatrial.results.replay import STATEMENTS, ReplayRecord
 from seatrial.results.start import StartRecord
 from seatrial.study.cell import Cell
@@ -34,13 +35,20 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     ``offered = completed + failed + late_skipped + in_flight_at_end``, asserted by the engine at
     the end of every sample.
+
+    Attributes:
+        offered: Requests that were to be made.
+        completed: Those that ended well.
+        failed: Those that ended with an error.
+        late_skipped: Those that were not sent, as they were too late.
+        in_flight_at_end: Those that had not ended when the sample did.
     """
 
-    offered: int
-    completed: int
-    failed: int
-    late_skipped: int
-    in_flight_at_end: int
+    offered: Count
+    completed: Count
+    failed: Count
+    late_skipped: Count
+    in_flight_at_end: Count
 
 
 class OperationResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,11 +114,14 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
         evidence: What the watchdog saw, by name: shares in 0..1, counts, ns.
     """
 
-    start_s: float
-    length_s: float
-    cause: str
-    operations: dict[str, int]
-    depth: int
+    start_s: Amount
+    length_s: Amount
+    cause: Annotated[
+        str,
+        one_of("device", "filesystem", "cgroup_throttle", "cpu_quota", "generator", "unknown"),
+    ]
+    operations: dict[str, Count]
+    depth: Count
     evidence: dict[str, Any] = {}
 
     @property
@@ -120,32 +131,50 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorSample(msgspec.Struct, frozen=True, kw_only=True):
-    """One failed request, kept as an example (at most 32 a sample)."""
+    """One failed request, kept as an example (at most 32 a sample).
+
+    Attributes:
+        operation: What was asked for.
+        offset_bytes: Where in the target.
+        length_bytes: How much was asked for.
+        errno: The system's number.
+        name: The system's name, such as EIO.
+        at_s: From the sample's start.
+    """
 
     operation: str
-    offset_bytes: int
-    length_bytes: int
-    errno: int
+    offset_bytes: Count
+    length_bytes: Count
+    errno: Count
     name: str
-    at_s: float
+    at_s: Amount
 
 
 class Corruption(msgspec.Struct, frozen=True, kw_only=True):
     """One block that did not hold what was written to it.
 
-    ``kind`` is ``flipped_bit``, ``torn_write``, ``stale``, ``misplaced`` or ``foreign``.
+    Attributes:
+        kind: What it held instead.
+        offset_bytes: Where in the target.
+        detail: What was found, as a phrase.
     """
 
-    kind: str
-    offset_bytes: int
+    kind: Annotated[str, one_of("flipped_bit", "torn_write", "stale", "misplaced", "foreign")]
+    offset_bytes: Count
     detail: str
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """How many blocks were checked against what was written, and which were wrong."""
+    """How many blocks were checked against what was written, and which were wrong.
 
-    checked_blocks: int
-    corrupt_blocks: int
+    Attributes:
+        checked_blocks: Blocks compared with what was written.
+        corrupt_blocks: Blocks that differed.
+        corruptions: Examples.
+    """
+
+    checked_blocks: Count
+    corrupt_blocks: Count
     corruptions: list[Corruption] = []
 
 
@@ -210,14 +239,20 @@ class DatabaseRecord(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
 
 
+ARRAY_EVENTS: Final = (
+    *("failed", "bad_sectors", "rotten", "faltering", "dropping_writes", "replaced"),
+    *("rebuild_started", "rebuild_ended", "scrub_started", "scrub_ended"),
+    *("array_failed", "deed_failed"),
+)
+"""What may happen to an array."""
+
+
 class ArrayEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened to an array while a sample lasted, or soon after.
 
     Attributes:
         at_s: From the sample's start; beyond its end where it happened after.
-        what: ``failed``, ``bad_sectors``, ``rotten``, ``faltering``, ``dropping_writes``,
-            ``replaced``, ``rebuild_started``, ``rebuild_ended``, ``scrub_started``,
-            ``scrub_ended``, ``array_failed`` or ``deed_failed``.
+        what: What it was.
         leg: Which leg, from 1; 0 for the whole.
         member: The drive, as the array's backend calls it; empty where none is meant.
         detail: What was found or said, as a phrase.
@@ -226,8 +261,8 @@ class ArrayEvent(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     at_s: float
-    what: str
-    leg: int = 0
+    what: Annotated[str, one_of(*ARRAY_EVENTS)]
+    leg: Count = 0
     member: str = ""
     detail: str = ""
     missing: int | None = None
@@ -262,9 +297,9 @@ class LayoutRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     layout: dict[str, Any]
     device: str
-    built_s: float
-    synced_s: float = 0.0
-    usable_bytes: int = 0
+    built_s: Amount
+    synced_s: Amount = 0.0
+    usable_bytes: Count = 0
     facts: dict[str, str] = {}
     misaligned: list[str] = []
     members: dict[str, dict[str, float]] = {}
@@ -272,7 +307,7 @@ class LayoutRecord(msgspec.Struct, frozen=True, kw_only=True):
     events: list[ArrayEvent] = []
     mismatch_blocks: int | None = None
     unreadable_bytes: int | None = None
-    checked_bytes: int = 0
+    checked_bytes: Count = 0
     wrong_bytes: int | None = None
     rebuild_limit_kib_per_s: int | None = None
     commands: list[str] = []
@@ -380,11 +415,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     study_name: str
     study: dict[str, Any]
     plan_hash: str
-    seed: int
-    status: str
+    seed: Count
+    status: Annotated[str, one_of("running", "complete", "interrupted", "failed")]
     started_at: float
     ended_at: float | None = None
     fingerprint_before: dict[str, Any] = {}
     fingerprint_after: dict[str, Any] = {}
     seatrial_version: str
-    process: Owner | None = None
+    process: Annotated[Owner | None, HIDDEN] = None

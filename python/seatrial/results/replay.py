@@ -5,10 +5,11 @@ The fields are those of ``crates/replay/src/playback/played.rs``, where each is 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
+from seatrial.published import Count, one_of
 from seatrial.results.replay_content import ReplayContent
 from seatrial.results.replay_ids import ReplayIds
 
@@ -30,11 +31,11 @@ class ReplayAccount(msgspec.Struct, frozen=True, kw_only=True):
         not_reached: Not sent because the replay ended before.
     """
 
-    captured: int
-    ok: int
-    failed: int
-    skipped: dict[str, int] = {}
-    not_reached: int = 0
+    captured: Count
+    ok: Count
+    failed: Count
+    skipped: dict[str, Count] = {}
+    not_reached: Count = 0
 
     @property
     def sent(self) -> int:
@@ -53,51 +54,85 @@ class ReplayAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayCommits(msgspec.Struct, frozen=True, kw_only=True):
-    """Transactions that ended well: in the capture, and now; and those that had failed."""
+    """Transactions that ended well: in the capture, and now; and those that had failed.
 
-    captured: int
-    committed: int
-    rolled_back: int
+    Attributes:
+        captured: COMMIT and END in the trace, of transactions that had not failed as far as is
+            known.
+        committed: Answered by the tag COMMIT.
+        rolled_back: COMMIT and END that were answered by the tag ROLLBACK: their transaction had
+            failed.
+    """
+
+    captured: Count
+    committed: Count
+    rolled_back: Count
 
 
 class ReplayErrorExample(msgspec.Struct, frozen=True, kw_only=True):
     """Errors of one code of one kind of query, with the first of them.
 
-    ``kind`` is ``same``, ``other``, ``new``, ``gone`` or ``unanswered``; ``number`` is the place in
-    the trace, from 0.
+    Attributes:
+        kind: How it stands to the capture, as of ``ReplayErrors``.
+        captured_sqlstate: Code in the capture; empty for none.
+        sqlstate: Code now; empty for none.
+        message: The server's sentence to the first of them.
+        text: The query's text without its literals.
+        count: How many.
+        number: Place of the first in the trace, from 0.
+        session: Its session's name in the log.
     """
 
-    kind: str
+    kind: Annotated[str, one_of("same", "other", "new", "gone", "unanswered")]
     captured_sqlstate: str
     sqlstate: str
     message: str
     text: str
-    count: int
-    number: int
+    count: Count
+    number: Count
     session: str
 
 
 class ReplayErrors(msgspec.Struct, frozen=True, kw_only=True):
-    """Errors against those of the capture, and the most frequent of them."""
+    """Errors against those of the capture, and the most frequent of them.
 
-    same: int
-    other: int
-    new: int
-    gone: int
-    captured: int
-    unanswered: int
+    Attributes:
+        same: Of the same code as in the capture.
+        other: Where the capture has another code.
+        new: Where the capture has none.
+        gone: In the capture, of statements that succeeded now.
+        captured: In the capture.
+        unanswered: Statements that were sent and never answered.
+        examples: The most frequent, at most 32.
+    """
+
+    same: Count
+    other: Count
+    new: Count
+    gone: Count
+    captured: Count
+    unanswered: Count
     examples: list[ReplayErrorExample] = []
 
 
 class ReplayRowsExample(msgspec.Struct, frozen=True, kw_only=True):
-    """Statements of one query that had other rows, or another tag, than in the capture."""
+    """Statements of one query that had other rows, or another tag, than in the capture.
+
+    Attributes:
+        text: The query's text without its literals.
+        captured: Rows in the capture; None where a tag differs.
+        rows: Rows now.
+        tag: The command tag now.
+        count: How many of this query differ.
+        number: Place of the first in the trace, from 0.
+    """
 
     text: str
-    captured: int | None
-    rows: int | None
+    captured: Count | None
+    rows: Count | None
     tag: str
-    count: int
-    number: int
+    count: Count
+    number: Count
 
 
 class ReplayClassRows(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,14 +171,14 @@ class ReplayRows(msgspec.Struct, frozen=True, kw_only=True):
         by_class: Expected and observed, by class of statement.
     """
 
-    compared: int
-    equal: int
-    tags_compared: int
-    tags_different: int
-    writes: int
-    empty_writes: int
-    reads: int
-    empty_reads: int
+    compared: Count
+    equal: Count
+    tags_compared: Count
+    tags_different: Count
+    writes: Count
+    empty_writes: Count
+    reads: Count
+    empty_reads: Count
     examples: list[ReplayRowsExample] = []
     by_class: dict[str, ReplayClassRows] = {}
 
@@ -155,68 +190,95 @@ class ReplayLag(msgspec.Struct, frozen=True, kw_only=True):
         paced: Statements that were due at a time.
         within_1ms: Sent within a millisecond of it.
         ns_p50: Percentiles of the lag; ``ns_p99`` and ``ns_max`` likewise.
+        ns_p99: Percentiles of the lag.
+        ns_max: Percentiles of the lag.
         late_by_session: Of those more than 1 ms late: their session was still busy.
         late_by_order: The order held them back.
         late_by_connections: All connections were in use.
         late_by_driver: The driver itself was late.
         driver_ns_p99: From when a statement could be sent to when it was; ``driver_ns_max``
             likewise.
+        driver_ns_max: Lag of the driver alone: from when a statement could be sent to when it was.
     """
 
-    paced: int
-    within_1ms: int
-    ns_p50: int
-    ns_p99: int
-    ns_max: int
-    late_by_session: int
-    late_by_order: int
-    late_by_connections: int
-    late_by_driver: int
-    driver_ns_p99: int
-    driver_ns_max: int
+    paced: Count
+    within_1ms: Count
+    ns_p50: Count
+    ns_p99: Count
+    ns_max: Count
+    late_by_session: Count
+    late_by_order: Count
+    late_by_connections: Count
+    late_by_driver: Count
+    driver_ns_p99: Count
+    driver_ns_max: Count
 
 
 class ReplayMoment(msgspec.Struct, frozen=True, kw_only=True):
     """A slice of time: what was answered, and what the capture has for it.
 
-    ``captured`` counts statements that were due in the slice at the speed that was asked for; at
-    maximum speed, those of the capture's own time. Times in ns; None where nothing was due.
+    Attributes:
+        answered: Statements answered in it.
+        failed: Of these, by an error.
+        captured: Statements of the capture that were due in it at the speed that was asked for; at
+            maximum speed, those of the capture's own time.
+        lag_ns_mean: Mean lag of what was sent in it, in ns; None where nothing was due.
+        lag_ns_max: Longest lag of what was sent in it, in ns.
+        response_ns_mean: Mean response time of what was answered in it, in ns.
+        sessions: Sessions connected at its end.
     """
 
-    answered: int
-    failed: int
-    captured: int
+    answered: Count
+    failed: Count
+    captured: Count
     lag_ns_mean: float | None = None
-    lag_ns_max: int | None = None
+    lag_ns_max: Count | None = None
     response_ns_mean: float | None = None
-    sessions: int = 0
+    sessions: Count = 0
 
 
 class ReplayQuery(msgspec.Struct, frozen=True, kw_only=True):
     """All statements of one fingerprint that were sent.
 
-    ``service_ns_*`` is from the actual start, ``response_ns_*`` from the intended one,
-    ``captured_ns_*`` what the log tells of the server's own time (``captured_known`` statements).
+    Attributes:
+        fingerprint: Hash of the fingerprint, 16 digits of base 16.
+        text: Text without its literals.
+        class_: Class of the statement, such as ``select``.
+        ok: Answered well.
+        failed: Answered by an error, or never.
+        service_ns_sum: Service time of all of them together.
+        service_ns_p50: Median of the service time, from the actual start.
+        service_ns_p95: 95th percentile of the service time, from the actual start.
+        service_ns_p99: 99th percentile of the service time, from the actual start.
+        service_ns_max: The longest service time.
+        response_ns_p50: Median of the response time, from the intended start.
+        response_ns_p99: 99th percentile of the response time, from the intended start.
+        captured_known: Statements whose duration the capture tells.
+        captured_ns_sum: Durations in the capture, on the server: their sum.
+        captured_ns_p50: Their median.
+        captured_ns_p95: Their 95th percentile.
+        captured_ns_p99: Their 99th percentile.
+        rows: Rows that came of it.
     """
 
     fingerprint: str
     text: str
     class_: str = msgspec.field(name="class")
-    ok: int
-    failed: int
-    service_ns_sum: int
-    service_ns_p50: int
-    service_ns_p95: int
-    service_ns_p99: int
-    service_ns_max: int
-    response_ns_p50: int
-    response_ns_p99: int
-    captured_known: int
-    captured_ns_sum: int
-    captured_ns_p50: int
-    captured_ns_p95: int
-    captured_ns_p99: int
-    rows: int
+    ok: Count
+    failed: Count
+    service_ns_sum: Count
+    service_ns_p50: Count
+    service_ns_p95: Count
+    service_ns_p99: Count
+    service_ns_max: Count
+    response_ns_p50: Count
+    response_ns_p99: Count
+    captured_known: Count
+    captured_ns_sum: Count
+    captured_ns_p50: Count
+    captured_ns_p95: Count
+    captured_ns_p99: Count
+    rows: Count
 
 
 class ReplayServerQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -266,11 +328,11 @@ class ReplayHeld(msgspec.Struct, frozen=True, kw_only=True):
             wait for a lock that another session had here first.
     """
 
-    held: int
-    waited_ns: int
-    released_by_lock: int
-    released_by_patience: int
-    read_further: int
+    held: Count
+    waited_ns: Count
+    released_by_lock: Count
+    released_by_patience: Count
+    read_further: Count
     mode: str = ""
     edges: int = 0
     edge_ns: float | None = None
@@ -280,27 +342,49 @@ class ReplayHeld(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplaySessions(msgspec.Struct, frozen=True, kw_only=True):
-    """Sessions of the capture and their connections; ``words`` are the server's first refusal."""
+    """Sessions of the capture and their connections.
 
-    captured: int
-    captured_open_max: int
-    connected: int
-    open_max: int
-    refused: int
-    lost: int
-    never_ended: int
+    Attributes:
+        captured: In the trace, of the databases that are played.
+        captured_open_max: Open at once in the capture, at most.
+        connected: Connections made.
+        open_max: Connections open at once, at most.
+        refused: Connections that the server refused.
+        lost: Connections that the server ended.
+        never_ended: Sessions that never disconnected in the capture: closed after their last
+            statement.
+        words: The server's words to the first refusal or loss; empty for none.
+    """
+
+    captured: Count
+    captured_open_max: Count
+    connected: Count
+    open_max: Count
+    refused: Count
+    lost: Count
+    never_ended: Count
     words: str = ""
 
 
 class ReplayClient(msgspec.Struct, frozen=True, kw_only=True):
-    """What the driver itself used: processor time, waiting, memory."""
+    """What the driver itself used: processor time, waiting, memory.
 
-    cpu_user_ns: int
-    cpu_system_ns: int
-    run_delay_ns: int
-    idle_ns: int
-    memory_bytes_max: int
-    read_ahead_max: int
+    Attributes:
+        cpu_user_ns: Processor time of its thread.
+        cpu_system_ns: The same, in the kernel.
+        run_delay_ns: Time that its thread could have run and did not (/proc/thread-self/schedstat).
+        idle_ns: Time that its thread waited for the server or the clock.
+        memory_bytes_max: Most memory that the process had, in bytes (VmHWM cannot be reset:
+            sampled).
+        read_ahead_max: Statements that it held in memory, at most.
+    """
+
+    cpu_user_ns: Count
+    cpu_system_ns: Count
+    run_delay_ns: Count
+    idle_ns: Count
+    memory_bytes_max: Count
+    read_ahead_max: Count
 
 
 class ReplayRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -337,14 +421,14 @@ class ReplayRecord(msgspec.Struct, frozen=True, kw_only=True):
     timeline: list[ReplayMoment] = []
     timeline_slice_s: float = 0.1
     queries: list[ReplayQuery] = []
-    queries_dropped: int = 0
+    queries_dropped: Count = 0
     queries_server: list[ReplayServerQuery] = []
     order: ReplayHeld
     ids: ReplayIds | None = None
     sessions: ReplaySessions
     client: ReplayClient
     captured_s: float
-    end: str = "complete"
+    end: Annotated[str, one_of("complete", "interrupted", "server_lost")] = "complete"
     words: str = ""
     trace: dict[str, str] = {}
     content: ReplayContent | None = None

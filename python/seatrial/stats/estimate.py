@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
+from seatrial.published import HIDDEN, Positive, one_of
+
 HISTOGRAM_RESOLUTION_SHARE = 1 / 256
 """Half of a bucket's width, as a share of what is in it (docs/engine.md)."""
+
+
+UNITS: Final = (
+    *("IOPS", "commits/s", "B/s", "ns", "ratio", "count", "tps", "statements/s", "1/s", "share"),
+    *("cores", "s", "ms", "exponent"),
+)
+"""What an estimate is a figure of."""
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -26,8 +35,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         low: Lower end of the 95 % interval, which judgements rest on; None where there is none.
         high: Upper end of the 95 % interval; None where there is none.
         rounds: How many rounds it rests on.
-        unit: ``IOPS``, ``B/s``, ``ns``, ``commits/s``, ``tps``, ``statements/s``,
-            ``ratio``, ``count``.
+        unit: Of value and interval.
         over: What the interval is drawn from: ``rounds``, or the ``timeline`` of the one round that
             was measured. The latter says how well that round knows its own figure and nothing of
             how rounds differ, so it is no ground to compare or to stop on. A figure that is
@@ -42,10 +50,10 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     value: float
     low: float | None
     high: float | None
-    rounds: int
-    unit: str
+    rounds: Positive
+    unit: Annotated[str, one_of(*UNITS)]
     over: Literal["rounds", "timeline", "reported", "range"] = "rounds"
-    scatter: Range | None = None
+    scatter: Annotated[Range | None, HIDDEN] = None
 
     @property
     def half_width_share(self) -> float | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from seatrial.published import one_of
 from seatrial.results.model import Sample
 from seatrial.stats.estimate import AtLeast, Estimate, Spread
 from seatrial.study.cell import Cell, FactorValue
@@ -62,7 +63,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: str
-    severity: str
+    severity: Annotated[str, one_of("critical", "warning", "note")]
     cells: list[dict[str, FactorValue]]
     sentence: str
     cause: str

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from seatrial.published import Amount, Count, Positive
 from seatrial.study.cell import Cell
 from seatrial.study.layouts.drives import DriveInfo
 from seatrial.study.layouts.layout import LayoutSpec
@@ -108,7 +109,7 @@ class TrialFile(msgspec.Struct, frozen=True, kw_only=True):
 
     target: str
     name: str
-    size_bytes: int
+    size_bytes: Count
     prefill: bool
     data: dict[str, object]
 
@@ -198,16 +199,16 @@ class PlanEstimate(msgspec.Struct, frozen=True, kw_only=True):
         loop_bytes: Space that the files of loop devices take at most.
     """
 
-    cells: int
-    rounds_min: int
-    rounds_max: int
-    time_s_min: float
-    time_s_max: float
-    write_bytes_min: int
-    write_bytes_max: int
-    file_bytes: int
-    database_bytes: int = 0
-    builds: int = 0
-    building_s: float = 0.0
-    building_write_bytes: int = 0
-    loop_bytes: int = 0
+    cells: Count
+    rounds_min: Positive
+    rounds_max: Positive
+    time_s_min: Amount
+    time_s_max: Amount
+    write_bytes_min: Count
+    write_bytes_max: Count
+    file_bytes: Count
+    database_bytes: Count = 0
+    builds: Count = 0
+    building_s: Amount = 0.0
+    building_write_bytes: Count = 0
+    loop_bytes: Count = 0

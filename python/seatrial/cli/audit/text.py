@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import click
 import msgspec
@@ -12,10 +12,11 @@ import msgspec
 from seatrial.cli.outcome import SEVERITY_MARKS, WIDTH, finding_text
 from seatrial.errors import UsageError
 from seatrial.findings.model import Summary
-from seatrial.report.exports.json_document import as_text as json_text
-from seatrial.report.exports.json_document import document, run_facts
+from seatrial.report.json_documents import Document
+from seatrial.report.json_documents import as_text as json_text
 from seatrial.report.tables import NO_FIGURE, Group, Table, as_text
-from seatrial.stats.model import Estimate
+from seatrial.results.model import Run
+from seatrial.stats.model import Estimate, Finding
 from seatrial.stats.wording import format_estimate, format_iops, format_plural, format_size
 from seatrial.study.units import parse_size_bytes
 from seatrial.trials.audit.analysis.model import Gap, Prediction, TableAudit, TablePoint
@@ -49,6 +50,26 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     threads: int | None
     prediction: Prediction | None
     refusal: str
+
+
+class AuditDocument(Document, frozen=True, kw_only=True):
+    """The audit of a result.
+
+    ``seatrial audit``: models of its tables, their gaps, and all findings.
+
+    Attributes:
+        run: The run.
+        audits: One for each table of at least 7 figures, of two block sizes or of three levels of
+            concurrency.
+        findings: All findings of the run, the gravest first.
+        answers: What ``--predict`` asked; empty unless it was given.
+    """
+
+    kind: Literal["audit"] = "audit"
+    run: Run
+    audits: list[TableAudit]
+    findings: list[Finding]
+    answers: list[Answer]
 
 
 def asked_cell(written: str) -> tuple[int, int, int | None]:
@@ -108,11 +129,10 @@ def answers(audits: Sequence[TableAudit], cell: tuple[int, int, int | None]) -> 
 
 
 def audit_document(summary: Summary, answered: Sequence[Answer]) -> str:
-    """Return the audits of a run and its findings: docs/schema/audit.schema.json."""
+    """Return the audits of a run and its findings."""
     return json_text(
-        document(
-            "audit",
-            run=run_facts(summary.run),
+        AuditDocument(
+            run=summary.run,
             audits=summary.audits,
             findings=summary.findings,
             answers=list(answered),

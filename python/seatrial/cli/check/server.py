@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import click
 import msgspec
 
 from seatrial.errors import TargetError
+from seatrial.published import one_of
 
 WIDTH: Final = 100
 _INDENT: Final = 13
@@ -24,7 +25,7 @@ class FoundPrograms(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     version: str
-    origin: str
+    origin: Annotated[str, one_of("installed", "wheel")]
     folder: str
 
 

@@ -11,6 +11,7 @@ import msgspec
 from seatrial import program
 from seatrial.cli.layouts.plan import PLANNED_RUN
 from seatrial.errors import SeatrialError
+from seatrial.published import Count
 from seatrial.report.table import NO_FIGURE, Table, as_text
 from seatrial.stats.wording import format_duration_s, format_plural, format_size, moment
 from seatrial.study.layouts.drives import DriveInfo
@@ -45,7 +46,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     spec: LayoutSpec
     assigned: Assigned | None
-    holds_bytes: int | None
+    holds_bytes: Count | None
     survives: str
     commands: list[str]
     obstacle: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from seatrial.published import Amount, Count, one_of
 from seatrial.stats.wording import format_share
 from seatrial.study.estimate import OVERHEAD_S
 from seatrial.study.layouts.cost import ASSUMED_BYTES_PER_S
@@ -38,21 +39,21 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         notes: What else a reader should know.
     """
 
-    method: str
-    over_provisioning_share: float | None
+    method: Annotated[str, one_of("snia", "one-pass")]
+    over_provisioning_share: Amount | None
     target: str
-    size_bytes: int
-    drive_bytes: int | None
-    fill_bytes: int
-    proof_bytes_max: int
-    proof_rounds_max: int
-    drive_writes: float | None
-    drive_writes_max: float | None
-    fill_s: float
-    proof_s_min: float
-    proof_s_max: float
-    used_percent: float | None
-    life_percent_max: float | None
+    size_bytes: Count
+    drive_bytes: Count | None
+    fill_bytes: Count
+    proof_bytes_max: Count
+    proof_rounds_max: Count
+    drive_writes: Amount | None
+    drive_writes_max: Amount | None
+    fill_s: Amount
+    proof_s_min: Amount
+    proof_s_max: Amount
+    used_percent: Amount | None
+    life_percent_max: Amount | None
     notes: list[str]
 
 

@@ -1,4 +1,4 @@
-"""JSON documents of ``seatrial sql``: docs/schema/reading.schema.json and trace.schema.json.
+"""The JSON documents of ``seatrial sql read`` and ``sql show``.
 
 As in all documents, times of the clock are Unix time in seconds, and a percentile that too few
 statements could know is absent.
@@ -6,51 +6,305 @@ statements could know is absent.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from seatrial.cli.sql.model import Reading
-from seatrial.cli.sql.trace_model import ClassSums, Name, Query, Spread, Sums, Trace
-from seatrial.report.exports.json_document import as_text, document
+from seatrial.cli.sql.model import Origin, Reading
+from seatrial.cli.sql.trace_model import (
+    BusiestMinute,
+    ClassSums,
+    Counts,
+    Name,
+    Query,
+    Sessions,
+    Slice,
+    Spread,
+    Think,
+    Trace,
+    Transactions,
+)
+from seatrial.published import FLATTENED, Amount, Count
+from seatrial.report.json_documents import Document, as_text
 from seatrial.stats.estimates import entries_needed
 
 US_PER_S: Final = 1e6
-PERCENTS: Final = (50, 95, 99)
+
+
+class ReadingDocument(Document, frozen=True, kw_only=True):
+    """What was read of logs.
+
+    ``seatrial sql read``: every record accounted for, and the trace that was written.
+
+    Attributes:
+        log_bytes: What was read, unpacked.
+        reading: What came of it.
+    """
+
+    kind: Literal["reading"] = "reading"
+    log_bytes: Count
+    reading: Annotated[Reading, FLATTENED]
+
+
+class TraceOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """What a trace was made of, and what of the log is not in it.
+
+    Attributes:
+        log_bytes: What was read, unpacked.
+        origin: What it was.
+    """
+
+    log_bytes: Count
+    origin: Annotated[Origin, FLATTENED]
+
+
+class SpreadNs(msgspec.Struct, frozen=True, kw_only=True):
+    """A distribution of times in ns. A percentile that too few times could know is absent.
+
+    Attributes:
+        entries: How many times are known.
+        min: The smallest.
+        mean: The mean.
+        max: The largest.
+        p50: The median.
+        p95: The 95th percentile.
+        p99: The 99th percentile.
+    """
+
+    entries: Count
+    min: Count
+    mean: Amount
+    max: Count
+    p50: Count | UnsetType = UNSET
+    p95: Count | UnsetType = UNSET
+    p99: Count | UnsetType = UNSET
+
+
+class ClassTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """What the statements of a class come to.
+
+    Attributes:
+        statements: What kind of statement, such as ``select`` or ``insert``.
+        calls: Statements.
+        timed: Of how many a duration is known.
+        total_s: Sum of these durations.
+        rows: Sum of the rows where they are known; 0 where no log told.
+        errors: How many ended with an error.
+        skipped: How many cannot be sent again.
+    """
+
+    statements: str = msgspec.field(name="class")
+    calls: Count
+    timed: Count
+    total_s: Amount
+    rows: Count
+    errors: Count
+    skipped: Count
+
+
+class QueryTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """Statements that are alike but for their values.
+
+    Attributes:
+        fingerprint: Of the text, as 16 hexadecimal digits.
+        text: The statement with ``$1`` for each value.
+        totals: What they come to.
+        latency_ns: Durations; None where none is known.
+    """
+
+    fingerprint: str
+    text: str
+    totals: Annotated[ClassTotals, FLATTENED]
+    latency_ns: SpreadNs | None
+
+
+class NameTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """What belongs to a name.
+
+    Attributes:
+        name: The name; empty where the log does not tell.
+        sessions: Sessions.
+        statements: Statements.
+        total_s: Sum of their durations.
+    """
+
+    name: str
+    sessions: Count
+    statements: Count
+    total_s: Amount
+
+
+class TransactionTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands between BEGIN and COMMIT or their like.
+
+    Attributes:
+        count: How many there are.
+        statements: Statements in them.
+        statements_max: Statements in the longest.
+        statements_outside: Statements outside of any.
+        length_ns: From the start of the first statement to the end of the last; None where none
+            is known.
+    """
+
+    count: Count
+    statements: Count
+    statements_max: Count
+    statements_outside: Count
+    length_ns: SpreadNs | None
+
+
+class ThinkTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Times from the end of a statement to the start of its session's next.
+
+    Attributes:
+        inside_ns: Within a transaction; None where none is known.
+        between_ns: Between transactions, and statements outside of any; None where none is known.
+        unknown: Times that are not known, for want of a duration.
+        overlapping: Statements that began before the one before them ended, as their times have it.
+    """
+
+    inside_ns: SpreadNs | None
+    between_ns: SpreadNs | None
+    unknown: Count
+    overlapping: Count
+
+
+class Rest(msgspec.Struct, frozen=True, kw_only=True):
+    """Queries that are not listed one by one.
+
+    Attributes:
+        queries: How many; at least so many where there are more than can be told apart.
+        calls: Their statements.
+        total_s: Sum of their durations.
+    """
+
+    queries: Count
+    calls: Count
+    total_s: Amount
+
+
+class Minute(msgspec.Struct, frozen=True, kw_only=True):
+    """A minute.
+
+    Attributes:
+        start_at: When it begins, Unix time in s.
+        statements: Statements that began in it.
+    """
+
+    start_at: Amount
+    statements: Count
+
+
+class TimeSlice(msgspec.Struct, frozen=True, kw_only=True):
+    """A slice of time.
+
+    Attributes:
+        start_at: When it begins, Unix time in s.
+        statements: Statements that began in it.
+        sessions_max: Sessions that were open at once in it, at most.
+    """
+
+    start_at: Amount
+    statements: Count
+    sessions_max: Count
+
+
+class TraceDocument(Document, frozen=True, kw_only=True):
+    """What a trace holds.
+
+    ``seatrial sql show``: sessions, statements, their timeline, and what of the log is missing.
+
+    Attributes:
+        trace: The file.
+        trace_bytes: Its size.
+        origin: What it was made of.
+        counts: How much there is.
+        started_at: When the first statement began, Unix time in s; None without times.
+        ended_at: When the last one ended as far as durations are known.
+        running_mean: Statements at work at once, on the average; None without durations.
+        busiest_minute: The minute with the most statements; None without any, or without times.
+        slice_s: Length of a slice.
+        slices: The timeline, in order of time without gaps; empty without times.
+        timed: Statements of which a duration is known.
+        total_s: Sum of the durations.
+        several: Texts that hold several statements.
+        classes: By class, most time first.
+        protocols: Statements by protocol: ``simple``, ``extended``, ``fetch``.
+        errors: Statements that failed, by the code of their error.
+        sessions: Connections.
+        transactions: What stands between BEGIN and COMMIT or their like.
+        think: Times from the end of a statement to the start of its session's next.
+        queries: Statements that are alike but for their values, most time first; so many as
+            ``--top`` says.
+        rest: Queries that are not listed one by one.
+        databases: By database, most statements first.
+        users: By user, most statements first.
+        applications: By application, most statements first.
+    """
+
+    kind: Literal["trace"] = "trace"
+    trace: str
+    trace_bytes: Count
+    origin: TraceOrigin
+    counts: Counts
+    started_at: Amount | None
+    ended_at: Amount | None
+    running_mean: Amount | None
+    busiest_minute: Minute | None
+    slice_s: Count
+    slices: list[TimeSlice]
+    timed: Count
+    total_s: Amount
+    several: Count
+    classes: list[ClassTotals]
+    protocols: dict[str, Count]
+    errors: dict[str, Count]
+    sessions: Sessions
+    transactions: TransactionTotals
+    think: ThinkTimes
+    queries: list[QueryTotals]
+    rest: Rest
+    databases: list[NameTotals]
+    users: list[NameTotals]
+    applications: list[NameTotals]
 
 
 def reading_document(reading: Reading) -> str:
-    """Return what came of reading logs: docs/schema/reading.schema.json."""
-    told = msgspec.to_builtins(reading)
-    return as_text(document("reading", log_bytes=reading.log_bytes, **told))
+    """Return what came of reading logs."""
+    return as_text(ReadingDocument(log_bytes=reading.log_bytes, reading=reading))
 
 
 def trace_document(shown: Trace) -> str:
-    """Return what a trace holds: docs/schema/trace.schema.json."""
-    mix, rest = shown.mix, shown.rest
+    """Return what a trace holds; what the clock says is null and empty without its times."""
+    mix, has_clock = shown.mix, shown.has_clock
     return as_text(
-        document(
-            "trace",
+        TraceDocument(
             trace=shown.trace,
             trace_bytes=shown.trace_bytes,
-            origin={"log_bytes": shown.origin.log_bytes, **msgspec.to_builtins(shown.origin)},
+            origin=TraceOrigin(log_bytes=shown.origin.log_bytes, origin=shown.origin),
             counts=mix.counts,
-            **_course(shown),
+            started_at=_seconds(mix.first_us) if has_clock else None,
+            ended_at=_seconds(mix.last_us) if has_clock else None,
+            running_mean=mix.running_mean if has_clock and mix.timed else None,
+            busiest_minute=_minute(mix.busiest_minute) if has_clock else None,
+            slice_s=mix.timeline.slice_s,
+            slices=[_slice(each) for each in mix.timeline.slices] if has_clock else [],
             timed=mix.timed,
             total_s=mix.total_us / US_PER_S,
             several=mix.several,
-            classes=[_class(each) for each in mix.classes],
+            classes=[_totals(each) for each in mix.classes],
             protocols=mix.protocols,
             errors=mix.errors,
             sessions=mix.sessions,
-            transactions=_transactions(shown),
-            think=_think(shown),
+            transactions=_transactions(mix.transactions, has_clock=has_clock),
+            think=_think(mix.think),
             queries=[_query(each) for each in mix.fingerprints],
-            rest={
-                "queries": rest.fingerprints,
-                "calls": rest.calls,
-                "total_s": rest.total_us / US_PER_S,
-            },
+            rest=Rest(
+                queries=shown.rest.fingerprints,
+                calls=shown.rest.calls,
+                total_s=shown.rest.total_us / US_PER_S,
+            ),
             databases=[_name(each) for each in mix.names.databases],
             users=[_name(each) for each in mix.names.users],
             applications=[_name(each) for each in mix.names.applications],
@@ -58,96 +312,86 @@ def trace_document(shown: Trace) -> str:
     )
 
 
-def _course(shown: Trace) -> dict[str, Any]:
-    """Return what is told by the clock; null and empty where the log has no times."""
-    mix, has_clock = shown.mix, shown.has_clock
-    busiest = mix.busiest_minute if has_clock else None
-    slices = mix.timeline.slices if has_clock else []
-    return {
-        "started_at": _seconds(mix.first_us) if has_clock else None,
-        "ended_at": _seconds(mix.last_us) if has_clock else None,
-        "running_mean": mix.running_mean if has_clock and mix.timed else None,
-        "busiest_minute": busiest
-        and {"start_at": _seconds(busiest.start_us), "statements": busiest.statements},
-        "slice_s": mix.timeline.slice_s,
-        "slices": [
-            {
-                "start_at": _seconds(each.start_us),
-                "statements": each.statements,
-                "sessions_max": each.sessions_max,
-            }
-            for each in slices
-        ],
-    }
-
-
 def _seconds(time_us: int | None) -> float | None:
     return None if time_us is None else time_us / US_PER_S
 
 
-def _sums(sums: Sums) -> dict[str, Any]:
-    return {
-        "calls": sums.calls,
-        "timed": sums.timed,
-        "total_s": sums.total_us / US_PER_S,
-        "rows": sums.rows,
-        "errors": sums.errors,
-        "skipped": sums.skipped,
-    }
+def _minute(busiest: BusiestMinute | None) -> Minute | None:
+    if busiest is None:
+        return None
+    return Minute(start_at=busiest.start_us / US_PER_S, statements=busiest.statements)
 
 
-def _class(sums: ClassSums) -> dict[str, Any]:
-    return {"class": sums.kind, **_sums(sums)}
+def _slice(part: Slice) -> TimeSlice:
+    return TimeSlice(
+        start_at=part.start_us / US_PER_S,
+        statements=part.statements,
+        sessions_max=part.sessions_max,
+    )
 
 
-def _query(query: Query) -> dict[str, Any]:
-    return {
-        "fingerprint": query.hash,
-        "text": query.text,
-        **_class(query),
-        "latency_ns": _spread(query.latency),
-    }
+def _totals(sums: ClassSums) -> ClassTotals:
+    return ClassTotals(
+        statements=sums.kind,
+        calls=sums.calls,
+        timed=sums.timed,
+        total_s=sums.total_us / US_PER_S,
+        rows=sums.rows,
+        errors=sums.errors,
+        skipped=sums.skipped,
+    )
 
 
-def _transactions(shown: Trace) -> dict[str, Any]:
-    transactions = shown.mix.transactions
-    return {
-        "count": transactions.count,
-        "statements": transactions.statements,
-        "statements_max": transactions.statements_max,
-        "statements_outside": transactions.statements_outside,
-        "length_ns": _spread(transactions.length) if shown.has_clock else None,
-    }
+def _query(query: Query) -> QueryTotals:
+    return QueryTotals(
+        fingerprint=query.hash,
+        text=query.text,
+        totals=_totals(query),
+        latency_ns=_spread(query.latency),
+    )
 
 
-def _think(shown: Trace) -> dict[str, Any]:
-    think = shown.mix.think
-    return {
-        "inside_ns": _spread(think.inside),
-        "between_ns": _spread(think.between),
-        "unknown": think.unknown,
-        "overlapping": think.overlapping,
-    }
+def _transactions(found: Transactions, *, has_clock: bool) -> TransactionTotals:
+    return TransactionTotals(
+        count=found.count,
+        statements=found.statements,
+        statements_max=found.statements_max,
+        statements_outside=found.statements_outside,
+        length_ns=_spread(found.length) if has_clock else None,
+    )
 
 
-def _spread(spread: Spread) -> dict[str, Any] | None:
+def _think(found: Think) -> ThinkTimes:
+    return ThinkTimes(
+        inside_ns=_spread(found.inside),
+        between_ns=_spread(found.between),
+        unknown=found.unknown,
+        overlapping=found.overlapping,
+    )
+
+
+def _spread(spread: Spread) -> SpreadNs | None:
     """Return a distribution; null where no time is known."""
     if not spread.entries:
         return None
-    values = {50: spread.p50_ns, 95: spread.p95_ns, 99: spread.p99_ns}
     known = {
-        f"p{percent}": values[percent]
-        for percent in PERCENTS
+        name: value
+        for name, percent, value in (
+            ("p50", 50, spread.p50_ns),
+            ("p95", 95, spread.p95_ns),
+            ("p99", 99, spread.p99_ns),
+        )
         if spread.entries >= entries_needed(percent)
     }
-    ends = {"min": spread.min_ns, "mean": spread.mean_ns, "max": spread.max_ns}
-    return {"entries": spread.entries, **ends, **known}
+    return SpreadNs(
+        entries=spread.entries, min=spread.min_ns, mean=spread.mean_ns, max=spread.max_ns, **known
+    )
 
 
-def _name(name: Name) -> dict[str, Any]:
-    return {
-        "name": name.name,
-        "sessions": name.sessions,
-        "statements": name.statements,
-        "total_s": name.total_us / US_PER_S,
-    }
+def _name(name: Name) -> NameTotals:
+    return NameTotals(
+        name=name.name,
+        sessions=name.sessions,
+        statements=name.statements,
+        total_s=name.total_us / US_PER_S,
+    )

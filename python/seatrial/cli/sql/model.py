@@ -5,7 +5,11 @@ Times of the clock (``_at``) are Unix time in seconds.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+from seatrial.published import Amount, Count, Positive, one_of
 
 
 class Accounting(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,14 +29,14 @@ class Accounting(msgspec.Struct, frozen=True, kw_only=True):
         skipped: Statements that cannot, by reason.
     """
 
-    records: int
-    statements: int
-    joined: int
-    sessions: int
-    others: int
-    unreadable: dict[str, int]
-    executable: int
-    skipped: dict[str, int]
+    records: Count
+    statements: Count
+    joined: Count
+    sessions: Count
+    others: Count
+    unreadable: dict[str, Count]
+    executable: Count
+    skipped: dict[str, Count]
 
     def faults(self) -> list[str]:
         """Return the equations that do not hold, with their figures; empty where both do."""
@@ -60,8 +64,8 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
 
     reason: str
     file: str
-    line: int
-    offset_bytes: int
+    line: Positive
+    offset_bytes: Count
     text: str
 
 
@@ -78,9 +82,9 @@ class LogFile(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     path: str
-    size_bytes: int
-    log_bytes: int
-    format: str
+    size_bytes: Count
+    log_bytes: Count
+    format: Annotated[str, one_of("stderr", "csv", "json", "raw", "wire")]
     prefix: str
     is_guessed: bool
 
@@ -99,13 +103,13 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
         crowded: Statements that begin while the one before in their stream is at work.
     """
 
-    streams: int
-    transactions: int
-    pinned: int
-    alone: int
-    steps: int | None
+    streams: Count
+    transactions: Count
+    pinned: Count
+    alone: Count
+    steps: Count | None
     is_measured: bool = False
-    crowded: int = 0
+    crowded: Count = 0
 
 
 class PacketsSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,21 +137,21 @@ class PacketsSeen(msgspec.Struct, frozen=True, kw_only=True):
         with_gaps: The first of those with gaps.
     """
 
-    packets: int
-    dropped: int
-    cut: int
-    unread: int
+    packets: Count
+    dropped: Count
+    cut: Count
+    unread: Count
     is_torn: bool
-    repeated_bytes: int
-    reordered: int
-    gaps: int
-    gap_bytes: int
-    resumed: int
-    earlier: int
-    joined: int
-    left_out: int
-    unread_bytes: int
-    crowded: int
+    repeated_bytes: Count
+    reordered: Count
+    gaps: Count
+    gap_bytes: Count
+    resumed: Count
+    earlier: Count
+    joined: Count
+    left_out: Count
+    unread_bytes: Count
+    crowded: Count
     encrypted: list[str]
     with_gaps: list[str]
 
@@ -180,27 +184,27 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         packets: What is particular to packets; None where a proxy captured.
     """
 
-    connections: int
-    open_max: int
-    encrypted: int
-    replication: int
-    cancels: int
-    not_let_in: int
-    no_server: int
-    not_understood: int
-    defects: int
-    out_of_step: int
-    unanswered: int
-    returned: int
-    returned_rows: int
-    returned_cut: int
-    to_server_bytes: int
-    to_clients_bytes: int
-    broken_off: int = 0
-    returned_unread: int = 0
-    returned_unclear: int = 0
-    rolled_back_kept: int = 0
-    settings: dict[str, int] = {}
+    connections: Count
+    open_max: Count
+    encrypted: Count
+    replication: Count
+    cancels: Count
+    not_let_in: Count
+    no_server: Count
+    not_understood: Count
+    defects: Count
+    out_of_step: Count
+    unanswered: Count
+    returned: Count
+    returned_rows: Count
+    returned_cut: Count
+    to_server_bytes: Count
+    to_clients_bytes: Count
+    broken_off: Count = 0
+    returned_unread: Count = 0
+    returned_unclear: Count = 0
+    rolled_back_kept: Count = 0
+    settings: dict[str, Positive] = {}
     packets: PacketsSeen | None = None
 
 
@@ -226,11 +230,11 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     accounting: Accounting
     unreadable: list[Unreadable]
     notes: list[str]
-    session_count: int
-    started_at: float | None
-    ended_at: float | None
+    session_count: Count
+    started_at: Amount | None
+    ended_at: Amount | None
     split: Split | None
-    system_identifier: int | None = None
+    system_identifier: Positive | None = None
     capture: Seen | None = None
 
     @property
@@ -249,5 +253,5 @@ class Reading(Origin, frozen=True, kw_only=True):
     """
 
     trace: str
-    trace_bytes: int
-    took_s: float
+    trace_bytes: Count
+    took_s: Amount

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from seatrial.cli.sql.model import Origin
+from seatrial.published import Count
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,10 +88,10 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         skipped: Those that cannot, by reason.
     """
 
-    sessions: int
-    statements: int
-    executable: int
-    skipped: dict[str, int]
+    sessions: Count
+    statements: Count
+    executable: Count
+    skipped: dict[str, Count]
 
 
 class Sessions(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,11 +105,11 @@ class Sessions(msgspec.Struct, frozen=True, kw_only=True):
         at_once_max: How many were open at once, at most.
     """
 
-    count: int
-    with_statements: int
-    connects_seen: int
-    disconnects_seen: int
-    at_once_max: int
+    count: Count
+    with_statements: Count
+    connects_seen: Count
+    disconnects_seen: Count
+    at_once_max: Count
 
 
 class Transactions(msgspec.Struct, frozen=True, kw_only=True):

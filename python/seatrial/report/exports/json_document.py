@@ -1,58 +1,271 @@
-"""The documents of ``--json``: one object, versioned, as docs/schema/ has them.
-
-Every document states the version of Seatrial that wrote it, the number of the schema that it
-follows and its kind. Names end in their unit; percentiles that too few requests could know are
-absent, never zero.
-"""
+"""The documents that hold whole runs: ``run``, and the list of ``runs``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from seatrial import _core
-from seatrial.errors import SeatrialError
 from seatrial.findings.model import Summary, ThresholdResult
+from seatrial.published import FLATTENED, Amount, Count, one_of
+from seatrial.report.json_documents import Document, Factors, as_text, factors_of
 from seatrial.report.lab import lab_notice, notices_of
-from seatrial.results.model import OperationResult, Run, Sample
+from seatrial.results.model import (
+    DatabaseRecord,
+    ErrorSample,
+    LayoutRecord,
+    OperationResult,
+    Outcome,
+    Run,
+    Sample,
+    Stall,
+    Verification,
+)
+from seatrial.results.replay import ReplayRecord
+from seatrial.stats.estimate import AtLeast, Spread
 from seatrial.stats.estimates import PERCENTS, entries_needed
-from seatrial.stats.model import CellSummary
+from seatrial.stats.model import CellSummary, Estimate, Finding
+from seatrial.stats.steady.model import SteadyState
+from seatrial.trials.audit.analysis.model import TableAudit
 from seatrial.trials.database.analysis.model import DatabaseAnalysis
-from seatrial.trials.layouts.analysis.model import Accounting, LayoutAnalysis, Recovery
+from seatrial.trials.layouts.analysis.model import LayoutAnalysis
+from seatrial.trials.loadline.analysis.model import LoadLine
 from seatrial.trials.replay.analysis.model import ReplayCell
 
-SCHEMA: Final = 1
-"""Rises when a name goes or changes its meaning; a name that is only added leaves it."""
-
-Document = dict[str, Any]
-_ESTIMATE: Final = {"value", "low", "high", "over", "scatter"}
-
-
-def document(kind: str, **content: object) -> Document:
-    """Return a document of one kind with its content."""
-    head = {"seatrial": _core.__version__, "schema": SCHEMA, "kind": kind}
-    return head | {name: _as_shown(msgspec.to_builtins(value)) for name, value in content.items()}
+ENGINES: Final = (
+    *("io_uring", "psync", "simulated", "null", "imported"),
+    *("pgbench", "script", "ledger", "replay"),
+)
+"""What measures a sample."""
 
 
-def _as_shown(value: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """Return builtins with each estimate as ``Estimate.shown`` has it: range, or interval."""
-    if isinstance(value, list):
-        return [_as_shown(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    shown = {name: _as_shown(item) for name, item in value.items()}
-    if shown.keys() >= _ESTIMATE and (scatter := shown.pop("scatter")):
-        shown |= {"low": scatter["low"], "high": scatter["high"], "over": "range"}
-    return shown
+class JudgedThreshold(msgspec.Struct, frozen=True, kw_only=True):
+    """One demand of the study and the worst of the cells that it selects.
+
+    Attributes:
+        name: Left side as the study has it, such as ``commit.p99_ms``.
+        condition: Right side as the study has it, such as ``< 5``.
+        met: Whether every cell that it selects keeps it; False where that was not shown.
+        doubtful: Whether the worst cell's interval reaches across the limit.
+        worst: The worst cell's figure; None where there is none.
+        cell_key: Key of the worst cell; empty where there is none.
+        sentence: Demand, figure with its doubt, and cell, or why it cannot be judged.
+    """
+
+    name: str
+    condition: str
+    met: bool
+    doubtful: bool
+    worst: Estimate | None
+    cell_key: str
+    sentence: str
 
 
-def run_document(summary: Summary) -> Document:
-    """Return a run with its findings, cells and samples: docs/schema/run.schema.json."""
-    return document(
-        "run",
-        run=run_facts(summary.run),
+class MeasuredCell(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell over all its rounds. Beside what is listed, its own factors.
+
+    Attributes:
+        key: Unique within a plan and stable between runs.
+        kind: Kind of the workload: ``matrix``, ``commit``, ``map`` ...
+        factors: What tells it from others.
+        iops: Completed requests per second.
+        bandwidth: Bytes per second.
+        latency: Response times by kind of request, then by name: ``mean``, ``p50``, ``p90``,
+            ``p99``, ``p99.9``, ``max``. A percentile is absent when a round had too few requests
+            to know it.
+        latency_at_least: By kind of request and percentile name, the lower bound of a percentile
+            that is absent because requests were skipped or never ended.
+        completed: Requests over all rounds.
+        failed: Requests over all rounds.
+        blank: What is said in place of a figure when nothing completed; else empty.
+        spread: How the rounds' rates lie; None when measured once.
+        running_from_s: Where the running phase begins, from a sample's start; the figures rest on
+            it. 0 where no start-up phase was left out.
+    """
+
+    key: str
+    kind: str
+    factors: Annotated[Factors, FLATTENED]
+    iops: Estimate
+    bandwidth: Estimate
+    latency: dict[str, dict[str, Estimate]]
+    latency_at_least: dict[str, dict[str, AtLeast]]
+    completed: Count
+    failed: Count
+    blank: str
+    spread: Spread | None
+    running_from_s: Amount
+
+
+class Times(msgspec.Struct, frozen=True, kw_only=True):
+    """Times in ns; empty when nothing completed.
+
+    A percentile that too few requests completed to know is absent.
+
+    Attributes:
+        min: The shortest.
+        mean: Their mean.
+        p50: The median.
+        p90: The 90th percentile.
+        p99: The 99th percentile.
+        p99_9: The 99.9th percentile.
+        max: The longest.
+    """
+
+    min: Count | UnsetType = UNSET
+    mean: Amount | UnsetType = UNSET
+    p50: Amount | UnsetType = UNSET
+    p90: Amount | UnsetType = UNSET
+    p99: Amount | UnsetType = UNSET
+    p99_9: Amount | UnsetType = msgspec.field(name="p99.9", default=UNSET)
+    max: Count | UnsetType = UNSET
+
+
+class MeasuredOperation(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of request of a sample.
+
+    Attributes:
+        completed: Requests that ended well.
+        failed: Requests that ended with an error.
+        transferred_bytes: What the completed requests moved.
+        response_ns: Counted from when the request was due.
+        service_ns: From the actual start, under an arrival schedule; None in a closed loop, where
+            it equals the response.
+        told_ns: What a foreign result tells of its response times without a histogram, by name
+            (``p50`` ... ``p99.9``, ``mean``, ``max``); empty for what was measured here.
+    """
+
+    completed: Count
+    failed: Count
+    transferred_bytes: Count
+    response_ns: Times
+    service_ns: Times | None
+    told_ns: dict[str, float]
+
+
+class MeasuredSample(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell measured once: its figures have no interval, those of its cell do.
+
+    Attributes:
+        id: Number in the results file.
+        cell_key: Key of its cell.
+        cell: Factors of its cell.
+        round: From 0.
+        position: Place in the order of the round, from 0.
+        started_at: Unix time in s.
+        duration_s: Measured length.
+        status: Whether it lasted as long as it should.
+        engine: What measured it.
+        engine_reason: Why that engine, as a phrase.
+        completed_per_s: Requests of all kinds.
+        transferred_bytes_per_s: Requests of all kinds.
+        outcome: What became of every request.
+        operations: By kind of request: ``read``, ``write``, ``sync``, ``commit``, ``copy``; of a
+            replay by class of statement.
+        stalls: In order of time.
+        stalls_dropped: Stalls beyond those that a sample keeps.
+        oldest_in_flight_ns: Age of the oldest request that had not ended; 0 if none.
+        errors_count: All failed requests.
+        errors: Examples of them.
+        counters: Other readings by name, unit last; None where a reading is no number.
+        verification: Where data were checked.
+        database: Of a sample of a database.
+        layout: Of a sample on an array that was built for the trial.
+        replay: Of a sample of a replay.
+    """
+
+    id: Count
+    cell_key: str
+    cell: Factors
+    round: Count
+    position: Count
+    started_at: float
+    duration_s: Amount
+    status: Annotated[str, one_of("complete", "interrupted")]
+    engine: Annotated[str, one_of(*ENGINES)]
+    engine_reason: str
+    completed_per_s: Amount
+    transferred_bytes_per_s: Amount
+    outcome: Outcome
+    operations: dict[str, MeasuredOperation]
+    stalls: list[Stall]
+    stalls_dropped: Count
+    oldest_in_flight_ns: Count
+    errors_count: Count
+    errors: list[ErrorSample]
+    counters: Mapping[str, float | None]
+    verification: Verification | None
+    database: DatabaseRecord | None
+    layout: LayoutRecord | None
+    replay: ReplayRecord | None
+
+
+class RunDocument(Document, frozen=True, kw_only=True):
+    """A run.
+
+    ``seatrial run``, ``study``, ``io``, ``db``, ``show`` and ``export``.
+
+    Attributes:
+        run: Its context.
+        notice: What holds for all figures of the run, such as that it is of the lab; empty where
+            nothing does.
+        verdict: One sentence: how fast, and the gravest finding.
+        findings: The gravest first.
+        thresholds: What became of the study's thresholds, in their order; exit code 3 when one is
+            not met.
+        audits: Of each table of block sizes and concurrency that has enough cells: the model, its
+            parameters and predictions, and the gaps.
+        steady: Of each cell that was measured for long enough to tell: phases, and what the rules
+            of steady state say.
+        load_lines: Of each workload that sought one: latency against offered load.
+        database: Of a run's database cells; None where there are none.
+        layouts: Of a run's layouts; None where it has none.
+        replays: Of each cell that plays a trace.
+        analyses: What further topics make of their cells, by the topic's name.
+        cells: In the order of the plan.
+        samples: By cell, then by round.
+    """
+
+    kind: Literal["run"] = "run"
+    run: Run
+    notice: str
+    verdict: str
+    findings: list[Finding]
+    thresholds: list[JudgedThreshold]
+    audits: list[TableAudit]
+    steady: list[SteadyState]
+    load_lines: list[LoadLine]
+    database: DatabaseAnalysis | None
+    layouts: LayoutAnalysis | None
+    replays: list[ReplayCell]
+    analyses: dict[str, Any]
+    cells: list[MeasuredCell]
+    samples: list[MeasuredSample]
+
+
+class RunsDocument(Document, frozen=True, kw_only=True):
+    """The runs of a results file.
+
+    ``seatrial list``.
+
+    Attributes:
+        runs: The newest first.
+        notices: Of the runs that have one, by identifier: what holds for all of a run's figures,
+            such as that it is of the lab.
+    """
+
+    kind: Literal["runs"] = "runs"
+    runs: list[Run]
+    notices: dict[str, str]
+
+
+def run_document(summary: Summary) -> RunDocument:
+    """Return a run with its findings, cells and samples."""
+    return RunDocument(
+        run=summary.run,
         notice=lab_notice(summary.run),
         verdict=summary.verdict,
         findings=summary.findings,
@@ -60,55 +273,18 @@ def run_document(summary: Summary) -> Document:
         audits=summary.audits,
         steady=summary.steady,
         load_lines=summary.load_lines,
-        database=summary.database and _database(summary.database),
-        layouts=summary.layouts and _layouts(summary.layouts),
-        replays=[_replay(each) for each in summary.replays],
+        database=summary.database,
+        layouts=summary.layouts,
+        replays=summary.replays,
         analyses=summary.analyses,
         cells=[_cell(part) for part in summary.cells],
         samples=[_sample(sample) for part in summary.cells for sample in part.samples],
     )
 
 
-def runs_document(runs: Sequence[Run]) -> Document:
-    """Return the runs of a results file: docs/schema/runs.schema.json."""
-    return document("runs", runs=[run_facts(run) for run in runs], notices=notices_of(runs))
-
-
-def run_facts(run: Run) -> Document:
-    """Return a run without its process, which tells nobody anything elsewhere."""
-    return _without(msgspec.structs.asdict(run), "process")
-
-
-def error_document(error: SeatrialError) -> Document:
-    """Return an error as a command with ``--json`` says it: docs/schema/error.schema.json."""
-    return document(
-        "error",
-        error=type(error).__name__,
-        exit_code=error.exit_code,
-        seen=error.seen,
-        cause=error.cause,
-        next=error.next_step,
-    )
-
-
-def as_text(content: Document) -> str:
-    """Return a document as indented JSON; what is not a finite number is null.
-
-    Bytes of a file's name that are not UTF-8, which JSON cannot hold, stand there as their codes.
-    """
-    try:
-        encoded = msgspec.json.encode(content)
-    except UnicodeEncodeError:
-        encoded = msgspec.json.encode(_in_utf8(content))
-    return msgspec.json.format(encoded, indent=2).decode() + "\n"
-
-
-def _in_utf8(value: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    if isinstance(value, dict):
-        return {_in_utf8(name): _in_utf8(item) for name, item in value.items()}
-    return [_in_utf8(item) for item in value] if isinstance(value, list) else value
+def runs_document(runs: Sequence[Run]) -> RunsDocument:
+    """Return the runs of a results file."""
+    return RunsDocument(runs=list(runs), notices=notices_of(runs))
 
 
 def render(summary: Summary) -> str:
@@ -116,115 +292,83 @@ def render(summary: Summary) -> str:
     return as_text(run_document(summary))
 
 
-def _threshold(result: ThresholdResult) -> Document:
-    return {
-        "name": result.threshold.name,
-        "condition": result.threshold.condition,
-        "met": result.met,
-        "doubtful": result.doubtful,
-        "worst": result.worst,
-        "cell_key": result.cell,
-        "sentence": result.sentence,
-    }
+def _threshold(result: ThresholdResult) -> JudgedThreshold:
+    return JudgedThreshold(
+        name=result.threshold.name,
+        condition=result.threshold.condition,
+        met=result.met,
+        doubtful=result.doubtful,
+        worst=result.worst,
+        cell_key=result.cell,
+        sentence=result.sentence,
+    )
 
 
-def _cell(summary: CellSummary) -> Document:
-    return {
-        "key": summary.cell.key,
-        "kind": summary.cell.kind,
-        **summary.cell.identity(),
-        "iops": summary.iops,
-        "bandwidth": summary.bandwidth,
-        "latency": summary.latency,
-        "latency_at_least": summary.latency_at_least,
-        "completed": summary.completed,
-        "failed": summary.failed,
-        "blank": summary.blank,
-        "spread": summary.spread,
-        "running_from_s": summary.running_from_s,
-    }
+def _cell(summary: CellSummary) -> MeasuredCell:
+    return MeasuredCell(
+        key=summary.cell.key,
+        kind=summary.cell.kind,
+        factors=factors_of(summary.cell),
+        iops=summary.iops,
+        bandwidth=summary.bandwidth,
+        latency=summary.latency,
+        latency_at_least=summary.latency_at_least,
+        completed=summary.completed,
+        failed=summary.failed,
+        blank=summary.blank,
+        spread=summary.spread,
+        running_from_s=summary.running_from_s,
+    )
 
 
-def _database(found: DatabaseAnalysis) -> Document:
-    """Return what is particular to databases; its cells are named by their keys."""
-    return {
-        "cells": [
-            {"key": each.cell.key, **_without(msgspec.structs.asdict(each), "cell")}
-            for each in found.cells
-        ],
-        "sweeps": found.sweeps,
-    }
-
-
-def _layouts(found: LayoutAnalysis) -> Document:
-    """Return what is particular to layouts; cells and variants are named by key and target."""
-    return msgspec.structs.asdict(found) | {
-        "accounting": [_keyed(each) for each in found.accounting],
-        "recoveries": [_keyed(each) for each in found.recoveries],
-    }
-
-
-def _keyed(of: Accounting | Recovery) -> Document:
-    others = _without(_without(msgspec.structs.asdict(of), "cell"), "variant")
-    return {"key": of.cell.key, "target": of.variant.target, **others}
-
-
-def _replay(found: ReplayCell) -> Document:
-    return {"key": found.cell.key, **_without(msgspec.structs.asdict(found), "cell")}
-
-
-def _without(content: Document, name: str) -> Document:
-    return {key: value for key, value in content.items() if key != name}
-
-
-def _sample(sample: Sample) -> Document:
+def _sample(sample: Sample) -> MeasuredSample:
     operations = sample.operations.items()
-    return {
-        "id": sample.id,
-        "cell_key": sample.cell.key,
-        "cell": sample.cell.identity(),
-        "round": sample.round,
-        "position": sample.position,
-        "started_at": sample.started_at,
-        "duration_s": sample.duration_s,
-        "status": sample.status,
-        "engine": sample.engine,
-        "engine_reason": sample.engine_reason,
-        "completed_per_s": sample.completed_per_s,
-        "transferred_bytes_per_s": sample.transferred_bytes_per_s,
-        "outcome": sample.outcome,
-        "operations": {name: _operation(result) for name, result in operations},
-        "stalls": sample.stalls,
-        "stalls_dropped": sample.stalls_dropped,
-        "oldest_in_flight_ns": sample.oldest_in_flight_ns,
-        "errors_count": sample.errors_count,
-        "errors": sample.errors,
-        "counters": sample.counters,
-        "verification": sample.verification,
-        "database": sample.database,
-        "layout": sample.layout,
-        "replay": sample.replay,
-    }
+    return MeasuredSample(
+        id=sample.id,
+        cell_key=sample.cell.key,
+        cell=factors_of(sample.cell),
+        round=sample.round,
+        position=sample.position,
+        started_at=sample.started_at,
+        duration_s=sample.duration_s,
+        status=sample.status,
+        engine=sample.engine,
+        engine_reason=sample.engine_reason,
+        completed_per_s=sample.completed_per_s,
+        transferred_bytes_per_s=sample.transferred_bytes_per_s,
+        outcome=sample.outcome,
+        operations={name: _operation(result) for name, result in operations},
+        stalls=sample.stalls,
+        stalls_dropped=sample.stalls_dropped,
+        oldest_in_flight_ns=sample.oldest_in_flight_ns,
+        errors_count=sample.errors_count,
+        errors=sample.errors,
+        counters=sample.counters,
+        verification=sample.verification,
+        database=sample.database,
+        layout=sample.layout,
+        replay=sample.replay,
+    )
 
 
-def _operation(result: OperationResult) -> Document:
-    return {
-        "completed": result.completed,
-        "failed": result.failed,
-        "transferred_bytes": result.transferred_bytes,
-        "response_ns": _percentiles_ns(result.response_histogram()),
-        "service_ns": result.service and _percentiles_ns(result.service_histogram()),
-        "told_ns": result.told_ns,
-    }
+def _operation(result: OperationResult) -> MeasuredOperation:
+    return MeasuredOperation(
+        completed=result.completed,
+        failed=result.failed,
+        transferred_bytes=result.transferred_bytes,
+        response_ns=_times(result.response_histogram()),
+        service_ns=None if not result.service else _times(result.service_histogram()),
+        told_ns=result.told_ns,
+    )
 
 
-def _percentiles_ns(histogram: _core.Histogram) -> dict[str, float]:
-    """Return what a histogram knows, in ns: nothing when empty, percentiles where entries do."""
+def _times(histogram: _core.Histogram) -> Times:
+    """Return what a histogram knows: nothing when empty, percentiles where entries do."""
     if histogram.count == 0:
-        return {}
+        return Times()
     known = {
-        name: float(histogram.percentile_ns(percent))
+        name.replace(".", "_"): float(histogram.percentile_ns(percent))
         for name, percent in PERCENTS.items()
         if histogram.count >= entries_needed(percent)
     }
-    return {"min": histogram.min_ns, "mean": histogram.mean_ns, **known, "max": histogram.max_ns}
+    return Times(min=histogram.min_ns, mean=histogram.mean_ns, max=histogram.max_ns, **known)

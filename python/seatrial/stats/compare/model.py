@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
+from seatrial.published import HIDDEN
 from seatrial.results.model import Run, Sample
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import Finding
@@ -13,6 +14,24 @@ from seatrial.study.cell import FactorValue
 
 Answer = Literal["higher", "lower", "same", "undecided"]
 """Of B against A: surely higher, surely lower, surely the same within what is told, or open."""
+
+
+class NamedSide(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the things that are compared.
+
+    Attributes:
+        name: What the user calls it.
+        target: Label of the target, where it is one target of a run; else empty.
+        run_id: The run that it comes from.
+        label: What the user calls the run; empty if unnamed.
+        started_at: Unix time in seconds.
+    """
+
+    name: str
+    target: str
+    run_id: str
+    label: str
+    started_at: float
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +46,17 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     run: Run
     target: str = ""
+
+    @property
+    def shown(self) -> NamedSide:
+        """What documents say of it."""
+        return NamedSide(
+            name=self.name,
+            target=self.target,
+            run_id=self.run.id,
+            label=self.run.label,
+            started_at=self.run.started_at,
+        )
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +186,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         paired: Whether rounds were compared one by one.
     """
 
-    a: Side
+    a: Annotated[Side, HIDDEN]
     b: Side
     differences: list[Difference]
     comparands: list[Comparand]

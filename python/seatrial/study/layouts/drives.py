@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import StudyError
+from seatrial.published import Count, Positive
 from seatrial.study.layouts.layout import Drives
 from seatrial.study.units import parse_size_bytes
 
@@ -27,8 +28,8 @@ class DriveInfo(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    size_bytes: int | None = None
-    logical_block_bytes: int = 512
+    size_bytes: Count | None = None
+    logical_block_bytes: Positive = 512
 
 
 def planned_drives(drives: Drives, known: Mapping[str, DriveInfo] | None = None) -> list[DriveInfo]:

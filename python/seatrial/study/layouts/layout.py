@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal, get_args
 import msgspec
 from msgspec import Meta, field
 
+from seatrial.published import Count, Positive
 from seatrial.study.cell import FactorValue
 from seatrial.study.layouts.levels import Level, level_facts
 from seatrial.study.values import ONE, Size, many
@@ -114,6 +115,25 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         label: Of the variant, unique in its study, such as ``raid5-4``.
         name: Of the layout that it is a variant of.
+        backend: What builds it, such as md or btrfs.
+        level: Of each leg, such as raid5.
+        drives: Active drives of each leg.
+        legs: Legs that are striped over, or that stand side by side.
+        spares: Hot spares of each leg.
+        chunk_kib: Chunk of a leg.
+        stripe_kib: Chunk of the stripe over legs.
+        logs: Drives as a separate intent log.
+        caches: Drives as a read cache.
+        filesystem: What is made on it; none for the array itself.
+        mkfs_options: Further options of its mkfs.
+        mount_options: Options of the mount.
+        read_ahead_kib: Of the array; None for the kernel's own.
+        scheduler: Of the drives; empty for the one that they have.
+        size_bytes: Of the trial file; None for the usual one.
+        member_bytes: The part of each drive that is used; None for all of it.
+        initial_sync: Whether the first synchronisation is waited for.
+        expose: array, or legs: each leg is a target.
+        flaky: Whether sectors can be made to fail.
         delay_ms: One for each drive in the order of ``assigned``; empty without delays.
     """
 
@@ -121,20 +141,20 @@ class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     backend: str
     level: str
-    drives: int
-    legs: int = 1
-    spares: int = 0
-    chunk_kib: int = 128
-    stripe_kib: int = 128
-    logs: int = 0
-    caches: int = 0
+    drives: Positive
+    legs: Positive = 1
+    spares: Count = 0
+    chunk_kib: Count = 128
+    stripe_kib: Count = 128
+    logs: Count = 0
+    caches: Count = 0
     filesystem: str = "xfs"
     mkfs_options: list[str] = []
     mount_options: list[str] = []
-    read_ahead_kib: int | None = None
+    read_ahead_kib: Count | None = None
     scheduler: str = ""
-    size_bytes: int | None = None
-    member_bytes: int | None = None
+    size_bytes: Count | None = None
+    member_bytes: Count | None = None
     initial_sync: bool = True
     expose: str = "array"
     flaky: bool = False

@@ -1,40 +1,42 @@
-"""The JSON document of ``seatrial sql compare``: docs/schema/before_after.schema.json."""
+"""The JSON document of ``seatrial sql compare``."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
-import msgspec
+from seatrial.report.json_documents import Document, as_text
+from seatrial.trials.replay.compare.model import Batch, BeforeAfter, Table
 
-from seatrial.report.exports.json_document import as_text, document
-from seatrial.trials.replay.compare.model import BeforeAfter, Change, Table
+
+class BeforeAfterDocument(Document, frozen=True, kw_only=True):
+    """Before and after.
+
+    ``seatrial sql compare``: queries, pages and batches before a change and after it.
+
+    Attributes:
+        verdict: The sentences, such as ``Average query 6.1x faster (5.8 to 6.4).``
+        queries: None where no queries were compared.
+        pages: None where no web access logs were.
+        batches: In the order in which they were named.
+        warnings: What concerns all of it, as sentences.
+    """
+
+    kind: Literal["before_after"] = "before_after"
+    verdict: list[str]
+    queries: Table | None
+    pages: Table | None
+    batches: list[Batch]
+    warnings: list[str]
 
 
 def before_after_document(found: BeforeAfter) -> str:
     """Return all that was compared; what is not known is null."""
     return as_text(
-        document(
-            "before_after",
+        BeforeAfterDocument(
             verdict=found.verdict,
-            queries=None if found.queries is None else _table(found.queries),
-            pages=None if found.pages is None else _table(found.pages),
-            batches=[msgspec.to_builtins(batch) for batch in found.batches],
+            queries=found.queries,
+            pages=found.pages,
+            batches=found.batches,
             warnings=found.warnings,
         )
     )
-
-
-def _table(table: Table) -> dict[str, Any]:
-    """Return a table with the means beside the sums, and what is slower by its key."""
-    return {
-        **msgspec.to_builtins(table),
-        "changes": [_change(change) for change in table.changes],
-        "slower": [change.key for change in table.regressions],
-    }
-
-
-def _change(change: Change) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.to_builtins(change)
-    told["before"]["mean_s"] = change.before.mean_s
-    told["after"]["mean_s"] = change.after.mean_s
-    return told

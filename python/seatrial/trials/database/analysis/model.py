@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from seatrial.published import named, one_of
 from seatrial.stats.estimate import Estimate
 from seatrial.study.cell import Cell
 
@@ -35,7 +36,7 @@ class Rival(msgspec.Struct, frozen=True, kw_only=True):
         next: What settles it where it is not excluded.
     """
 
-    name: str
+    name: Annotated[str, one_of(*RIVALS)]
     figure: str
     value: float | None
     allowed_max: float
@@ -58,10 +59,10 @@ class TimeVerdict(msgspec.Struct, frozen=True, kw_only=True):
         next: What would settle an inconclusive verdict; empty where nothing is to be settled.
     """
 
-    bound: str
+    bound: Annotated[str, one_of(*BOUNDS)]
     sentence: str
     evidence: dict[str, float]
-    likely: str = ""
+    likely: Annotated[str, one_of("", *BOUNDS)] = ""
     rivals: list[Rival] = []
     next: str = ""
 
@@ -107,7 +108,7 @@ class DatabaseCell(msgspec.Struct, frozen=True, kw_only=True):
         batch_s: ``real``, ``user``, ``sys`` of a batch.
     """
 
-    cell: Cell
+    cell: Annotated[Cell, named("key")]
     verdict: TimeVerdict
     waits: dict[str, float]
     wait_events: dict[str, float]

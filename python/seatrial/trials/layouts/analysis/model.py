@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
+from seatrial.published import Count, named
 from seatrial.stats.estimate import Estimate
 from seatrial.study.cell import Cell, FactorValue
 
@@ -99,8 +100,8 @@ class Accounting(msgspec.Struct, frozen=True, kw_only=True):
         degraded_share: Share of the operations after a drive had failed; 0 of a whole array.
     """
 
-    cell: Cell
-    variant: Variant
+    cell: Annotated[Cell, named("key")]
+    variant: Annotated[Variant, named("target")]
     per: str
     reads: Estimate
     writes: Estimate
@@ -282,8 +283,8 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
         rebuild_limit_kib_per_s: The limit that was set; None for the kernel's own.
     """
 
-    cell: Cell
-    variant: Variant
+    cell: Annotated[Cell, named("key")]
+    variant: Annotated[Variant, named("target")]
     rounds: int
     deeds: list[str]
     phases: list[PhaseFigures]
@@ -307,7 +308,7 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     array_failed_count: int
     mismatch_blocks: int | None
     rebuild_limit_kib_per_s: int | None
-    checked_bytes: int = 0
+    checked_bytes: Count = 0
     wrong_bytes: int | None = None
     sums_differ_count: int | None = None
 

@@ -17,6 +17,7 @@ from seatrial.machine.fingerprint.tree import LIVE, SystemTree
 from seatrial.machine.guard import inspect
 from seatrial.machine.marker import new_run_id
 from seatrial.machine.undo import Kept, UndoJournal, Undone, kept_journals
+from seatrial.published import Amount
 from seatrial.study.layouts.layout import Assigned, Drives, LayoutSpec, assigned
 from seatrial.trials.layouts.build import registry
 from seatrial.trials.layouts.build.alignment import check_alignment
@@ -56,9 +57,9 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     commands: list[str]
     facts: dict[str, str]
     misaligned: list[str]
-    built_at: float
-    built_s: float
-    synced_s: float
+    built_at: Amount
+    built_s: Amount
+    synced_s: Amount
 
     @property
     def places(self) -> list[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+from seatrial.published import Count, named, one_of
 from seatrial.stats.estimate import Estimate
 from seatrial.study.cell import Cell
-from seatrial.trials.database.analysis.model import Rival
+from seatrial.trials.database.analysis.model import BOUNDS, Rival
 
 WHO = ("client", "server CPU", "locks", "disk", "pace", "order", "inconclusive")
 """Who a replay may have waited for; ``pace`` where it was asked for no more than it did."""
@@ -22,13 +25,16 @@ class Bottleneck(msgspec.Struct, frozen=True, kw_only=True):
         evidence: The figures behind it, by name with unit last.
         likely: As of ``trials.database.analysis.model.TimeVerdict``; ``rivals`` and ``next``
             likewise.
+        rivals: What else it may be, each with the figure that excludes it or does not; empty where
+            nothing leads.
+        next: What would settle an inconclusive verdict; empty where nothing is to be settled.
     """
 
-    who: str
-    bound: str
+    who: Annotated[str, one_of(*WHO)]
+    bound: Annotated[str, one_of(*BOUNDS)]
     sentence: str
     evidence: dict[str, float]
-    likely: str = ""
+    likely: Annotated[str, one_of("", *BOUNDS)] = ""
     rivals: list[Rival] = []
     next: str = ""
 
@@ -41,6 +47,8 @@ class Lateness(msgspec.Struct, frozen=True, kw_only=True):
         due: Statements that were due at a time.
         within_1ms_share: Of these, those sent within a millisecond of it.
         p50_ns: Median of the lag; ``p99_ns`` and ``max_ns`` likewise.
+        p99_ns: Its 99th percentile.
+        max_ns: The longest.
         first_ns: Mean lag of the first third of the time; None where it is not known.
         peak_ns: Of that third, of the two others, in which it was longest.
         grows: Whether it grew from the first third to that one.
@@ -48,20 +56,21 @@ class Lateness(msgspec.Struct, frozen=True, kw_only=True):
             ``connections``, ``driver``.
         driver_p99_ns: The driver's own lateness: from when a statement could be sent to when it
             was; ``driver_max_ns`` likewise.
+        driver_max_ns: The longest.
     """
 
-    round: int
-    due: int
+    round: Count
+    due: Count
     within_1ms_share: float
-    p50_ns: int
-    p99_ns: int
-    max_ns: int
+    p50_ns: Count
+    p99_ns: Count
+    max_ns: Count
     first_ns: float | None
     peak_ns: float | None
     grows: bool
-    late_by: dict[str, int]
-    driver_p99_ns: int
-    driver_max_ns: int
+    late_by: dict[str, Count]
+    driver_p99_ns: Count
+    driver_max_ns: Count
 
 
 class ReplayCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +94,7 @@ class ReplayCell(msgspec.Struct, frozen=True, kw_only=True):
         told_round: The round whose account is told: the one with the most that went wrong.
     """
 
-    cell: Cell
+    cell: Annotated[Cell, named("key")]
     speed: float | None
     bottleneck: Bottleneck
     answered_per_s: Estimate
@@ -98,4 +107,4 @@ class ReplayCell(msgspec.Struct, frozen=True, kw_only=True):
     ceiling_per_s: float | None
     ceiling_share: float | None
     order_share: float | None
-    told_round: int
+    told_round: Count

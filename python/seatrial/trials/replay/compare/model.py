@@ -8,7 +8,7 @@ absent where nothing inside a capture is known. Only the first says how measurem
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -67,6 +67,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         total_s: Their time together, in one unit.
         errors: How many of them failed, in one unit.
     """
+
+    PUBLISHED: ClassVar = ("mean_s",)
 
     calls: float
     total_s: float
@@ -179,6 +181,9 @@ class Overall(msgspec.Struct, frozen=True, kw_only=True):
         before_s: Time of one unit before, of the queries that the average has.
         after_s: Time after, of the same with as many calls as before.
         faster: How many queries surely are; ``slower``, ``same`` and ``undecided`` likewise.
+        slower: How many surely are.
+        same: How many surely are.
+        undecided: How many are neither.
         plans_changed: Queries whose plan is another; None where no plan is known.
     """
 
@@ -242,6 +247,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         warnings: What weakens it, as sentences, the gravest first.
     """
 
+    PUBLISHED: ClassVar = ("slower",)
+
     before: Side
     after: Side
     basis: Basis
@@ -260,6 +267,11 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         """What surely is slower: the greatest factor first."""
         slower = [change for change in self.changes if change.answer == "slower"]
         return sorted(slower, key=lambda change: change.speed_up.value)
+
+    @property
+    def slower(self) -> list[str]:
+        """Keys of what surely is slower, the greatest factor first."""
+        return [change.key for change in self.regressions]
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):

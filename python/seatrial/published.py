@@ -1,0 +1,118 @@
+"""How a structure is published in a document: what of it leaves the program, under which name.
+
+A document is one ``msgspec`` structure (:class:`seatrial.report.json_documents.Document`), and its
+schema is generated from it (tools/generate/schemas.py). What is analysed and what is published is
+the same structure. Where the two differ, its field says so by one of the marks below.
+"""
+
+from __future__ import annotations
+
+import functools
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+HIDDEN: Final = msgspec.Meta(extra={"publish": "hidden"})
+"""``Annotated[Owner, HIDDEN]``: the field is of no use elsewhere, and in no document."""
+
+FLATTENED: Final = msgspec.Meta(extra={"publish": "flattened"})
+"""``Annotated[dict[str, int], FLATTENED]``: its names stand among those of the structure itself."""
+
+Count = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0})]
+Positive = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})]
+Amount = Annotated[float, msgspec.Meta(extra_json_schema={"minimum": 0})]
+"""Numbers that are never below 0, or 1. Documents are checked for it; what is read is not."""
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+
+How = Literal["plain", "hidden", "flattened", "named"]
+
+
+def named(name: str) -> msgspec.Meta:
+    """Mark a field that is published as one of its own fields, a text, under that field's name.
+
+    ``cell: Annotated[Cell, named("key")]`` is ``"key": cell.key`` in a document.
+
+    Args:
+        name: Of the field's field.
+    """
+    return msgspec.Meta(extra={"publish": "named", "name": name})
+
+
+def one_of(*values: str) -> msgspec.Meta:
+    """Mark a text that is one of few.
+
+    ``Annotated[str, one_of("read", "write")]`` is an enumeration in the schema of a document.
+    Documents are checked for it; what is read is not, so that old files still open.
+    """
+    return msgspec.Meta(extra_json_schema={"enum": list(values)})
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One field of a structure.
+
+    Attributes:
+        attribute: Its name in Python.
+        name: As it is encoded.
+        how: How it is published.
+        inner: Of one that is ``named``, the field of its own that is published in its place.
+    """
+
+    attribute: str
+    name: str
+    how: How = "plain"
+    inner: str = ""
+
+
+@functools.cache
+def fields(of: type[msgspec.Struct]) -> tuple[Field, ...]:
+    """Return the fields of a structure in order, those that are hidden too."""
+    hints = typing.get_type_hints(of, include_extras=True)
+    names = zip(of.__struct_fields__, of.__struct_encode_fields__, strict=True)
+    return tuple(_field(attribute, name, hints[attribute]) for attribute, name in names)
+
+
+def _field(attribute: str, name: str, hint: object) -> Field:
+    for meta in getattr(hint, "__metadata__", ()):
+        extra = getattr(meta, "extra", None) or {}
+        if "publish" in extra:
+            return Field(attribute, name, extra["publish"], extra.get("name", ""))
+    return Field(attribute, name)
+
+
+@functools.cache
+def properties(of: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Return the properties that documents have besides the fields: its ``PUBLISHED``."""
+    found: tuple[str, ...] = getattr(of, "PUBLISHED", ())
+    return found
+
+
+def publish(value: object) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    """Return what a document holds of a value, as builtins.
+
+    A structure with a property ``shown`` is published as that returns.
+    """
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, msgspec.Struct):
+        return _structure(getattr(value, "shown", value))
+    if isinstance(value, Mapping):
+        return {publish(name): publish(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [publish(item) for item in typing.cast("Iterable[object]", value)]
+    return msgspec.to_builtins(value)
+
+
+def _structure(value: msgspec.Struct) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    for field in fields(type(value)):
+        item = getattr(value, field.attribute)
+        if field.how == "flattened":
+            content |= publish(item)
+        elif field.how == "named":
+            content[field.inner] = getattr(item, field.inner)
+        elif field.how == "plain" and item is not msgspec.UNSET:
+            content[field.name] = publish(item)
+    return content | {name: publish(getattr(value, name)) for name in properties(type(value))}

@@ -1,0 +1,252 @@
+"""Writes docs/schema: the JSON schema of each document that Seatrial writes.
+
+    python tools/generate/schemas.py [--check]
+
+Every document is a structure (python/seatrial/report/json_documents.py). Names and types are from
+its fields, descriptions from the ``Attributes`` of its docstring. With ``--check`` nothing is
+written, and a file that differs is a failure.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+import sys
+import typing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from seatrial.published import fields, properties
+from seatrial.report.json_documents import Document
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schema"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+MODULES = (
+    "seatrial.report.json_documents",
+    "seatrial.report.exports.json_document",
+    "seatrial.cli.documents",
+    "seatrial.cli.audit.text",
+    "seatrial.cli.layouts.documents",
+    "seatrial.cli.sql.documents",
+    "seatrial.cli.sql.compare.document",
+)
+
+ITEMS = ("item_type", "item_types", "value_type")
+
+Schema = dict[str, Any]
+
+
+def main() -> int:
+    """Write what differs, or say that it does; return the exit code."""
+    wanted = {f"{kind_of(each)}.schema.json": text_of(each) for each in documents()}
+    there = {path.name: path.read_text() for path in FOLDER.iterdir()}
+    differing = sorted(name for name in {*wanted, *there} if wanted.get(name) != there.get(name))
+    if "--check" in sys.argv[1:]:
+        for name in differing:
+            sys.stderr.write(f"docs/schema/{name} is not as its document: run `make generate`\n")
+        return 1 if differing else 0
+    for name in differing:
+        if name in wanted:
+            (FOLDER / name).write_text(wanted[name])
+        else:
+            (FOLDER / name).unlink()
+    return 0
+
+
+def documents() -> list[type[Document]]:
+    """Return every document, by kind."""
+    for module in MODULES:
+        importlib.import_module(module)
+    return sorted(Document.__subclasses__(), key=kind_of)
+
+
+def kind_of(document: type[Document]) -> str:
+    """Return a document's kind."""
+    (kind,) = typing.get_args(typing.get_type_hints(document)["kind"])
+    return str(kind)
+
+
+def text_of(document: type[Document]) -> str:
+    """Return a document's schema as the file has it."""
+    return json.dumps(schema_of(document), indent=2, ensure_ascii=False) + "\n"
+
+
+def schema_of(document: type[Document]) -> Schema:
+    """Return a document's schema."""
+    classes = structures(document)
+    references, parts = msgspec.json.schema_components(
+        classes, ref_template="#/$defs/{name}", schema_hook=of_any
+    )
+    names = [name_of(reference) for reference in references]
+    for of, name in zip(classes, names, strict=True):
+        parts[name] = published(of, parts[name])
+    for of, name in zip(classes, names, strict=True):
+        parts[name] = parts[names[classes.index(shown(of))]]
+    parts = {name: simplified(flattened(part, parts)) for name, part in parts.items()}
+    root = parts[names[0]]
+    title, _, description = root["description"].partition("\n\n")
+    head = {"$schema": DIALECT, "title": title.rstrip("."), "description": description}
+    used = {name: parts[name] for name in sorted(reachable(root, parts))}
+    return head | without(root, "description") | ({"$defs": used} if used else {})
+
+
+def of_any(of: type) -> Schema:
+    """Return the schema of a field that may be anything."""
+    if of is not object:
+        raise TypeError(f"{of} has no JSON schema")
+    return {"description": "Anything."}  # msgspec takes an empty one for none
+
+
+def structures(of: type) -> list[type]:
+    """Return a structure and every one that its fields are made of, each once."""
+    found: dict[type, None] = {of: None}
+    waiting: list[Any] = [msgspec.inspect.type_info(of)]
+    while waiting:
+        info = waiting.pop()
+        if isinstance(info, tuple):
+            waiting += info
+        elif isinstance(info, msgspec.inspect.StructType):
+            found.setdefault(info.cls)
+            waiting += [field.type for field in info.fields]
+            waiting += [msgspec.inspect.type_info(shown(info.cls))] * (shown(info.cls) not in found)
+        elif isinstance(info, msgspec.inspect.Type):
+            waiting += [getattr(info, name, ()) for name in ("type", "types", *ITEMS)]
+    return list(found)
+
+
+def shown(of: type) -> type:
+    """Return what a structure is published as: what its property ``shown`` returns, or itself."""
+    getter = inspect.getattr_static(of, "shown", None)
+    return typing.get_type_hints(getter.fget)["return"] if isinstance(getter, property) else of
+
+
+def published(of: type, part: Schema) -> Schema:
+    """Return the schema of a structure as it is published, but for what is to be flattened.
+
+    Args:
+        of: The structure, or an enumeration.
+        part: Its schema as msgspec has it.
+    """
+    if "properties" not in part:
+        return part
+    description, explained = documentation(of)
+    content: Schema = {}
+    for field in fields(of):
+        schema = without(part["properties"][field.name], "default")
+        text = {"description": explained[field.attribute]} if field.attribute in explained else {}
+        if field.how == "plain":
+            content[field.name] = schema | text
+        elif field.how == "named":
+            content[field.inner] = {"type": "string"} | text
+        elif field.how == "flattened":
+            content[field.name] = {"flattened": schema}
+    for name in properties(of):
+        getter = inspect.getattr_static(of, name).fget
+        schema = msgspec.json.schema(typing.get_type_hints(getter)["return"])
+        content[name] = schema | {"description": inspect.getdoc(getter)}
+    defaults = {each.encode_name: each.default for each in msgspec.structs.fields(of)}
+    required = [name for name in content if defaults.get(name) is not msgspec.UNSET]
+    rest = {"required": required, "properties": content}
+    return {"type": "object", "description": description} | rest
+
+
+def flattened(part: Schema, parts: dict[str, Schema]) -> Schema:
+    """Return a structure with the names of what is flattened among its own."""
+    if "properties" not in part:
+        return part
+    content: Schema = {}
+    required: list[str] = []
+    rest: Schema = {}
+    for name, schema in part["properties"].items():
+        if "flattened" not in schema:
+            content[name] = schema
+            required += [name] if name in part["required"] else []
+            continue
+        inner = schema["flattened"]
+        if "$ref" in inner:
+            inner = flattened(parts[name_of(inner)], parts)
+        content |= inner.get("properties", {})
+        required += inner.get("required", [])
+        if "additionalProperties" in inner:
+            rest = {"additionalProperties": inner["additionalProperties"]}
+    return part | {"required": required, "properties": content} | rest
+
+
+def documentation(of: type) -> tuple[str, dict[str, str]]:
+    """Return what a structure is, and what each of its attributes is."""
+    explained: dict[str, str] = {}
+    for each in reversed(of.__mro__):
+        text, _, attributes = inspect.cleandoc(each.__doc__ or "").partition("\nAttributes:\n")
+        for entry in re.split(r"\n(?=    \w)", "\n" + attributes.split("\n\n")[0])[1:]:
+            name, _, meaning = entry.partition(":")
+            explained[name.strip()] = as_json_has_it(" ".join(meaning.split()))
+    paragraphs = [" ".join(each.split()) for each in text.strip().split("\n\n")]
+    return as_json_has_it("\n\n".join(paragraphs)), explained
+
+
+def as_json_has_it(text: str) -> str:
+    """Return a docstring's text with JSON's words for Python's, and without its markup."""
+    text = re.sub(r":\w+:`~?\.?([\w.]+)`", lambda found: found[1].rpartition(".")[2], text)
+    text = re.sub(r"``([^`]+)``", r"`\1`", text)
+    for python, word in (("None", "null"), ("True", "true"), ("False", "false")):
+        text = re.sub(rf"\b{python}\b", word, text)
+    return text[:1].upper() + text[1:] if text.startswith(("null", "true", "false")) else text
+
+
+def simplified(schema: Any) -> Any:  # noqa: ANN401 - a schema, or a part of one
+    """Return a schema with a list of types where alternatives differ in nothing else."""
+    if isinstance(schema, list):
+        return [simplified(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {name: simplified(each) for name, each in schema.items()}
+    if len(schema.get("enum", ())) == 1:
+        schema = {"const": schema["enum"][0]} | without(schema, "enum")
+    choices = schema.get("anyOf", [])
+    special = [each for each in choices if set(each) != {"type"}]
+    if not choices or len(special) > 1 or any("type" not in each for each in special):
+        return schema
+    types = [kind for each in choices for kind in listed(each["type"])]
+    if "number" in types:
+        types = [kind for kind in types if kind != "integer"]
+    rest = without(special[0], "type") if special else {}
+    return {"type": types} | rest | without(schema, "anyOf")
+
+
+def listed(kinds: str | list[str]) -> list[str]:
+    """Return the types that a schema names."""
+    return [kinds] if isinstance(kinds, str) else kinds
+
+
+def reachable(schema: object, parts: dict[str, Schema]) -> set[str]:
+    """Return the names of the parts that a schema refers to, be it through others."""
+    found: set[str] = set()
+    waiting: list[Any] = [schema]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list):
+            waiting += each
+        elif isinstance(each, dict):
+            waiting += each.values()
+            if "$ref" in each and name_of(each) not in found:
+                found.add(name_of(each))
+                waiting.append(parts[name_of(each)])
+    return found
+
+
+def name_of(reference: Schema) -> str:
+    """Return the name of the part that is referred to."""
+    return str(reference["$ref"]).removeprefix("#/$defs/")
+
+
+def without(schema: Schema, name: str) -> Schema:
+    """Return a schema without one of its names."""
+    return {key: value for key, value in schema.items() if key != name}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

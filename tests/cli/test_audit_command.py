@@ -11,7 +11,7 @@ from report.json_schema import assert_published, load
 from .command import seatrial
 
 RAID5 = Path(__file__).parents[1] / "report" / "bm-flash-2009-raid5.txt"
-MATRIX = Path(__file__).parents[1] / "analysis" / "audit" / "fio-plot.csv"
+MATRIX = Path(__file__).parents[1] / "trials" / "audit" / "analysis" / "fio-plot.csv"
 
 SIMULATED = """
 name = "simulated"

@@ -119,6 +119,7 @@ fn statement<'a>(
         session: figures.session,
         start_us: figures.start_us,
         duration_us: figures.duration_us,
+        told_meanwhile: None,
         protocol: figures.protocol,
         prepared,
         sql,

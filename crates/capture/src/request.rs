@@ -57,8 +57,9 @@ pub enum Asked {
 pub enum Keeps {
     /// None of them.
     Nothing,
-    /// The numbers and UUIDs of the only one: what a client asks for by a condition may be an id.
-    OnlyRow,
+    /// The numbers and UUIDs of a few: what a client asks for by a condition may be ids. Of several,
+    /// digests of the other values tell one row from another.
+    FewRows,
     /// All: what the server made.
     All,
 }
@@ -272,7 +273,7 @@ fn keeps(sql: &[u8]) -> Keeps {
     let is_query = [&b"select"[..], b"with"]
         .iter()
         .any(|word| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word)));
-    if is_query && may_hold(sql, b'w', b"", b"here") { Keeps::OnlyRow } else { Keeps::Nothing }
+    if is_query && may_hold(sql, b'w', b"", b"here") { Keeps::FewRows } else { Keeps::Nothing }
 }
 
 /// Whether a text may give back what the server makes for it.
@@ -341,7 +342,7 @@ mod tests {
         }
         for sql in [" SELECT id FROM t\nWHERE key = 1", "with a as (select 1) select 2 where true"]
         {
-            assert_eq!(keeps(sql.as_bytes()), Keeps::OnlyRow, "{sql}");
+            assert_eq!(keeps(sql.as_bytes()), Keeps::FewRows, "{sql}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Rows that a statement gives back, as far as they are kept.
 
 use seatrial_pgwire::messages;
-use seatrial_trace::captured::Returned;
+use seatrial_trace::captured::{Returned, digest};
 
 use super::binary;
 use super::request::{Bound, Column, Keeps};
@@ -12,18 +12,41 @@ pub const ROWS_MAX: usize = 1_000;
 /// Bytes of a statement's rows that are kept, and of one row that are read.
 pub const BYTES_MAX: usize = 64 << 10;
 
-/// Bytes that are read of a row where only one is kept.
-pub const ONLY_ROW_BYTES_MAX: usize = 4 << 10;
+/// Rows of a query that are kept; of one with more, none is.
+pub const FEW_ROWS_MAX: usize = 64;
+
+/// Bytes that are read of each of these.
+pub const FEW_ROWS_BYTES_EACH_MAX: usize = 4 << 10;
 
 /// Types whose values may be ids: `int2`, `int4`, `int8`, `uuid`.
 const OF_IDS: [u32; 4] = [21, 23, 20, 2950];
+
+/// What becomes of values that cannot be ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Others {
+    /// They are kept as well.
+    Kept,
+    /// Digests of them.
+    Digested,
+    /// None stands for them.
+    LeftOut,
+}
+
+/// Rows of which a few are kept.
+#[derive(Debug, Default)]
+struct Few {
+    /// How many there were.
+    count: usize,
+    /// The first one as it came.
+    first: Vec<u8>,
+    are_too_many: bool,
+}
 
 /// Rows that are being kept.
 #[derive(Debug, Default)]
 pub struct Rows {
     returned: Returned,
-    /// How many there were, where only one is kept.
-    only_row: Option<u32>,
+    few: Option<Few>,
     types: Vec<u32>,
     are_binary: Vec<bool>,
     bytes: usize,
@@ -44,28 +67,48 @@ impl Rows {
             },
             types: columns.iter().map(|column| column.type_oid).collect(),
             are_binary: (0..columns.len()).map(are_binary).collect(),
-            only_row: (keeps == Keeps::OnlyRow).then_some(0),
+            few: (keeps == Keeps::FewRows).then(Few::default),
             ..Rows::default()
         }
     }
 
     /// Takes in a row, as far as it was read.
     pub fn take(&mut self, body: &[u8], bound: Option<&Bound>, is_foreign: bool) {
-        if let Some(count) = &mut self.only_row {
-            *count += 1;
-            // Without its types nobody knows which values may be ids.
-            let is_kept = *count == 1 && self.types.iter().any(|one| OF_IDS.contains(one));
-            let row = is_kept.then(|| self.row(body, bound, is_foreign)).flatten();
-            self.returned.rows.extend(row);
-            return;
+        if self.few.is_some() {
+            return self.take_one_of_few(body, bound, is_foreign);
         }
         if self.returned.rows.len() >= ROWS_MAX || self.bytes >= BYTES_MAX || self.is_cut {
             self.is_cut = true;
             return;
         }
-        match self.row(body, bound, is_foreign) {
+        match self.row(body, bound, (is_foreign, Others::Kept)) {
             Some(row) => self.returned.rows.push(row),
             None => self.is_cut = true,
+        }
+    }
+
+    fn take_one_of_few(&mut self, body: &[u8], bound: Option<&Bound>, is_foreign: bool) {
+        let Some(Few { count, first, .. }) = &mut self.few else { return };
+        *count += 1;
+        let count = *count;
+        // Without its types nobody knows which values may be ids.
+        let may_hold_ids = self.types.iter().any(|one| OF_IDS.contains(one));
+        if count == 1 && may_hold_ids {
+            // What else a row holds is needed only where a second one follows.
+            first.extend_from_slice(body);
+            let row = self.row(body, bound, (is_foreign, Others::LeftOut));
+            return self.returned.rows.extend(row);
+        }
+        if count == 2 && may_hold_ids {
+            let first = std::mem::take(first);
+            let row = self.row(&first, bound, (is_foreign, Others::Digested));
+            self.returned.rows = row.into_iter().collect();
+        }
+        let row = may_hold_ids.then(|| self.row(body, bound, (is_foreign, Others::Digested)));
+        self.returned.rows.extend(row.flatten());
+        if let Some(few) = &mut self.few {
+            few.are_too_many =
+                count > FEW_ROWS_MAX || self.returned.rows.len() < count && count > 1;
         }
     }
 
@@ -73,7 +116,7 @@ impl Rows {
         &mut self,
         body: &[u8],
         bound: Option<&Bound>,
-        is_foreign: bool,
+        (is_foreign, others): (bool, Others),
     ) -> Option<Vec<Option<Vec<u8>>>> {
         let (count, mut rest) = body.split_first_chunk()?;
         let count = usize::from(u16::from_be_bytes(*count));
@@ -96,7 +139,8 @@ impl Rows {
             };
             let (value, behind) = rest.split_at_checked(length)?;
             rest = behind;
-            if self.only_row.is_some() && !OF_IDS.contains(type_oid) {
+            let is_other = others != Others::Kept && !OF_IDS.contains(type_oid);
+            if is_other && others == Others::LeftOut {
                 row.push(None);
                 continue;
             }
@@ -107,6 +151,10 @@ impl Rows {
                 Some(value.to_vec())
             };
             let told = told.filter(|told| !is_foreign || told.is_ascii());
+            if is_other {
+                row.push(Some(digest(&told?)));
+                continue;
+            }
             self.unread += u64::from(told.is_none());
             row.push(told);
             self.bytes += length;
@@ -114,14 +162,14 @@ impl Rows {
         Some(row)
     }
 
-    /// Whether there are several where only one would be kept.
-    pub fn is_not_alone(&self) -> bool {
-        self.only_row.is_some_and(|count| count > 1)
+    /// Whether none is kept, as there are more than a few, or several that cannot be read.
+    pub fn are_too_many(&self) -> bool {
+        self.few.as_ref().is_some_and(|few| few.are_too_many)
     }
 
-    /// What is kept; None where there are no columns, or no only row.
+    /// What is kept; None where there are no columns, or no rows of a few.
     pub fn finish(self) -> Option<Box<Returned>> {
-        if self.only_row.is_some() && self.returned.rows.is_empty() {
+        if self.few.is_some() && self.returned.rows.is_empty() {
             return None;
         }
         Some(Box::new(self.returned)).filter(|returned| !returned.columns.is_empty())

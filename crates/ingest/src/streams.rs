@@ -172,6 +172,7 @@ impl<'s, S: Sink> Split<'s, S> {
                 session: SessionId(slot.stream as u32),
                 start_us: self.time_us(now),
                 duration_us: None,
+                told_meanwhile: None,
                 protocol: held.protocol,
                 prepared: &held.prepared,
                 sql: &held.sql,

@@ -25,6 +25,7 @@
 //! | [`clock`] | when things happened |
 //! | [`windows`] | how many draws there were before one |
 //! | [`anchor`] | where a sequence stood |
+//! | [`own_late`] | the same, from ids that sessions use some time after they drew them |
 //! | [`evidence`] | what the log has to say of that |
 //! | [`proof`] | what follows by elimination |
 //! | [`cases`] | uses by sessions that had drawn |
@@ -48,6 +49,7 @@ pub mod in_time;
 pub mod infer;
 pub mod last_drawn;
 pub mod mentions;
+pub mod own_late;
 pub mod pattern;
 pub mod plan;
 pub mod proof;

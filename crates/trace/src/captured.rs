@@ -10,6 +10,8 @@
 //!
 //! Times are microseconds since 1970-01-01 00:00 UTC, which is what PostgreSQL logs at best.
 
+use twox_hash::XxHash64;
+
 /// Which session: its place in the order in which sessions were first seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u32);
@@ -78,7 +80,8 @@ impl Skip {
 /// sequence. Only a capture on the wire has them.
 ///
 /// They are bounded: where there are fewer than the statement's `rows`, those that follow were left
-/// out.
+/// out. Of a query that makes no values, what cannot be an id is kept as a [`digest`], or not at
+/// all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Returned {
     /// Names of the columns.
@@ -86,6 +89,16 @@ pub struct Returned {
     /// Values in the order of the columns; None is NULL, or what was sent in a form that has no
     /// text of ours.
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
+}
+
+/// What stands for a value that need only be told from others: the mark `#` and its hash.
+pub fn digest(value: &[u8]) -> Vec<u8> {
+    format!("#{:016x}", XxHash64::oneshot(0, value)).into_bytes()
+}
+
+/// A digest of a value, or of what already is one.
+pub fn digest_once(value: &[u8]) -> Vec<u8> {
+    if value.starts_with(b"#") { value.to_vec() } else { digest(value) }
 }
 
 /// One statement of a session.
@@ -97,6 +110,9 @@ pub struct Statement<'a> {
     pub start_us: i64,
     /// How long the server took; None where the log does not tell.
     pub duration_us: Option<u64>,
+    /// How many statements were told since its beginning was; None where the capture does not tell
+    /// its beginning by a record of its own.
+    pub told_meanwhile: Option<u64>,
     /// How it was sent.
     pub protocol: Protocol,
     /// Name of the prepared statement; empty for the unnamed one and for the simple protocol.

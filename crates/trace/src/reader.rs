@@ -307,6 +307,8 @@ struct StatementCells {
     skip: Cells<ByteArrayType>,
     /// None in a trace of version 1.
     tag: Option<Cells<ByteArrayType>>,
+    /// None in a trace of version 1 or 2.
+    told_meanwhile: Option<Cells<Int64Type>>,
 }
 
 /// Those that are left out where only figures are wanted.
@@ -353,6 +355,11 @@ impl StatementCells {
             error: text(Column::Error, PRESENT_OPTIONAL)?,
             skip: text(Column::Skip, PRESENT_OPTIONAL)?,
             tag: if is_first { None } else { Some(text(Column::Tag, PRESENT_OPTIONAL)?) },
+            told_meanwhile: if group.num_columns() <= Column::ToldMeanwhile as usize {
+                None
+            } else {
+                Some(number(Column::ToldMeanwhile, PRESENT_OPTIONAL)?)
+            },
         })
     }
 
@@ -366,7 +373,7 @@ impl StatementCells {
             &mut self.transaction,
             &mut self.rows,
         ];
-        for column in numbers {
+        for column in numbers.into_iter().chain(&mut self.told_meanwhile) {
             column.fill(rows)?;
         }
         let texts =
@@ -391,6 +398,7 @@ impl StatementCells {
             None => &[],
         };
         let tag = self.tag.as_mut().map(Cells::optional).transpose()?.flatten();
+        let told_meanwhile = self.told_meanwhile.as_mut().map(Cells::optional).transpose()?;
         let skip = self.skip.optional()?.map(|name| known(schema::named(&SKIPS, name.data())));
         let protocol = schema::named(&PROTOCOLS, self.protocol.required()?.data());
         let error = self.error.optional()?.map(|code| known(code.data().try_into().ok()));
@@ -399,6 +407,7 @@ impl StatementCells {
                 session: SessionId(*self.session.required()? as u32),
                 start_us: *self.start.required()?,
                 duration_us: self.duration.optional()?.map(|&duration_us| duration_us as u64),
+                told_meanwhile: told_meanwhile.flatten().map(|&told| told as u64),
                 protocol: known(protocol)?,
                 prepared,
                 sql: text,

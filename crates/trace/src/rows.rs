@@ -179,6 +179,7 @@ pub struct StatementRows {
     tag: Sparse<u32>,
     returned_columns: Lists,
     returned_values: Lists,
+    told_meanwhile: Sparse<i64>,
     forms: Texts,
     names: Texts,
     fingerprints: Vec<(Fingerprint, ByteArray)>,
@@ -262,6 +263,7 @@ impl StatementRows {
         self.returned_values.push(rows.iter().flatten(), PARAMETER, |value, bytes| {
             value.as_ref().map(|value| put_value(value, bytes)).is_some()
         });
+        self.told_meanwhile.push(statement.told_meanwhile.map(|told| told as i64));
     }
 
     /// Writes all rows as a row group, and forgets them. Forms are kept for the next row group as
@@ -296,6 +298,8 @@ impl StatementRows {
         put_each(group, (&self.tag.levels, PRESENT_OPTIONAL), tag)?;
         self.returned_columns.write(group, LITERAL)?;
         self.returned_values.write(group, PARAMETER)?;
+        let Sparse { values, levels } = &self.told_meanwhile;
+        put::<Int64Type, _>(group, values, levels)?;
         Ok(self.clear())
     }
 
@@ -332,6 +336,7 @@ impl StatementRows {
         self.error.clear();
         self.skip.clear();
         self.tag.clear();
+        self.told_meanwhile.clear();
         let is_kept = self.kept_bytes() < super::schema::TEXT_BYTES_MAX / 4;
         if !is_kept {
             self.forms.clear();

@@ -9,10 +9,11 @@ use parquet::schema::types::{ColumnPath, TypePtr};
 use crate::captured::{Protocol, Skip};
 
 /// Version of what is described here.
-pub const VERSION: &str = "2";
+pub const VERSION: &str = "3";
 
-/// Versions that are read. The first has no tags and nothing that was returned.
-pub const VERSIONS: [&str; 2] = ["1", VERSION];
+/// Versions that are read. The first has no tags and nothing that was returned, the second does not
+/// tell what was told meanwhile.
+pub const VERSIONS: [&str; 3] = ["1", "2", VERSION];
 
 /// Metadata: the version.
 pub const VERSION_KEY: &str = "seatrial.trace.version";
@@ -79,6 +80,11 @@ const SINCE_2: &str = "
     required group returned_values (LIST) { repeated group list { optional binary element; } }
 ";
 
+/// The column that version 3 has besides.
+const SINCE_3: &str = "
+    optional int64 told_meanwhile (INTEGER(64,false));
+";
+
 /// Columns by their place in the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -110,16 +116,17 @@ pub enum Column {
     Tag,
     ReturnedColumns,
     ReturnedValues,
+    ToldMeanwhile,
 }
 
 /// Columns of a session, which come first.
 pub const SESSION_COLUMNS: usize = 7;
 
 /// Columns of a statement, which come behind them.
-pub const STATEMENT_COLUMNS: usize = 19;
+pub const STATEMENT_COLUMNS: usize = 20;
 
 /// Columns that grow or waver by little from row to row.
-const DELTAS: [&str; 7] = [
+const DELTAS: [&str; 8] = [
     "session.id",
     "session.connected",
     "session.disconnected",
@@ -127,6 +134,7 @@ const DELTAS: [&str; 7] = [
     "statement.duration_us",
     "statement.transaction",
     "statement.rows",
+    "statement.told_meanwhile",
 ];
 
 /// Columns of values that seldom recur.
@@ -143,8 +151,9 @@ const VALUES: [&str; 4] = [
 ///
 /// Never, as a test shows; what is parsed is a constant.
 pub fn schema(version: &str) -> Result<TypePtr, ParquetError> {
-    let added = if version == VERSIONS[0] { "" } else { SINCE_2 };
-    parse_message_type(&format!("{MESSAGE}{added}}}}}")).map(TypePtr::new)
+    let since_2 = if version == VERSIONS[0] { "" } else { SINCE_2 };
+    let since_3 = if version == VERSION { SINCE_3 } else { "" };
+    parse_message_type(&format!("{MESSAGE}{since_2}{since_3}}}}}")).map(TypePtr::new)
 }
 
 /// How the columns are written. Statistics would hold literals in clear, so there are none but

@@ -20,6 +20,7 @@ pub struct Owned {
     pub session: u32,
     pub start_us: i64,
     pub duration_us: Option<u64>,
+    pub told_meanwhile: Option<u64>,
     pub protocol: Protocol,
     pub prepared: Vec<u8>,
     pub sql: Vec<u8>,
@@ -39,6 +40,7 @@ impl Owned {
             session,
             start_us,
             duration_us: Some(100),
+            told_meanwhile: None,
             protocol: Protocol::Simple,
             prepared: Vec::new(),
             sql: sql.as_bytes().to_vec(),
@@ -57,6 +59,7 @@ impl Owned {
             session: SessionId(self.session),
             start_us: self.start_us,
             duration_us: self.duration_us,
+            told_meanwhile: self.told_meanwhile,
             protocol: self.protocol,
             prepared: &self.prepared,
             sql: &self.sql,
@@ -75,6 +78,7 @@ impl Owned {
             session: statement.session.0,
             start_us: statement.start_us,
             duration_us: statement.duration_us,
+            told_meanwhile: statement.told_meanwhile,
             protocol: statement.protocol,
             prepared: statement.prepared.to_vec(),
             sql: statement.sql.to_vec(),
@@ -152,6 +156,7 @@ fn any_statement() -> impl Strategy<Value = Owned> {
             sql,
             parameters,
             transaction: figures.3,
+            told_meanwhile: figures.4,
             rows: figures.4,
             tag: answer.0.map(String::into_bytes),
             returned: answer.1,
@@ -195,14 +200,19 @@ fn lengths_beyond_their_page_are_survived() {
     }
 }
 
-/// `tests/fixtures/version-1.hex` is a file that the Seatrial of version 1 wrote.
+/// `tests/fixtures/version-N.hex` is a file that the Seatrial of version N wrote.
 #[test]
-fn a_trace_of_the_first_version_is_still_read() {
-    let digits = include_str!("tests/fixtures/version-1.hex").lines().collect::<String>();
+fn traces_of_versions_before_are_still_read() {
+    is_still_read(include_str!("tests/fixtures/version-1.hex"));
+    is_still_read(include_str!("tests/fixtures/version-2.hex"));
+}
+
+fn is_still_read(hex: &str) {
+    let digits = hex.lines().collect::<String>();
     let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
     let bytes: Vec<u8> = (0..digits.len()).step_by(2).map(byte).collect();
     let folder = TempDir::new().unwrap();
-    let path = folder.path().join("version-1.trace");
+    let path = folder.path().join("old.trace");
     fs::write(&path, bytes).unwrap();
     let trace = TraceReader::open(&path).unwrap();
     let statements = statements_of(&trace);

@@ -194,8 +194,7 @@ impl Follower {
     fn wanted_of_row(&mut self) -> usize {
         match self.answer.keeps.unwrap_or_else(|| self.look_at_first_row()) {
             Keeps::Nothing => 0,
-            // Of the second nothing has to be known but that it is there.
-            Keeps::OnlyRow => returned::ONLY_ROW_BYTES_MAX,
+            Keeps::FewRows => returned::FEW_ROWS_BYTES_EACH_MAX,
             Keeps::All => returned::BYTES_MAX,
         }
     }
@@ -226,7 +225,7 @@ impl Follower {
         let bound = portal.map(|portal| &*portal.bound);
         if let Some(rows) = &mut self.answer.returned {
             rows.take(body, bound, self.encodings.is_foreign());
-            if rows.is_not_alone() {
+            if rows.are_too_many() {
                 (self.answer.returned, self.answer.keeps) = (None, Some(Keeps::Nothing));
             }
         }

@@ -112,6 +112,36 @@ fn what_the_server_makes_is_kept() {
 }
 
 #[test]
+fn a_few_rows_are_kept_of_what_a_client_asks_for() {
+    let asked = |sql: &str, columns: &[(&str, u32)], rows: &[Vec<u8>]| {
+        let answer = [&[described(columns)], rows, &[complete("SELECT 1"), ready(b'I')]].concat();
+        [Client(query(sql)), Server(joined(&answer))]
+    };
+    let one = row(&[Some(b"7"), Some(b"x")]);
+    let other = row(&[Some(b"8"), None]);
+    let columns = [("id", 20), ("note", 25)];
+    let asks = "select id, note from t where a = 1";
+    let many = vec![one.clone(); 65];
+    let told = outcome(session(
+        [
+            asked(asks, &columns, &[one.clone()]),
+            asked(asks, &columns, &[one.clone(), other.clone()]),
+            asked(asks, &columns, &many),
+            asked(asks, &columns[1..], &[row(&[Some(b"x")]), row(&[Some(b"y")])]),
+            asked("select id, note from t", &columns, &[one, other]),
+        ]
+        .concat(),
+    ));
+    let kept: Vec<_> = told.statements.iter().map(|one| one.figures.returned.clone()).collect();
+    assert_eq!(kept[0], returned(&["id", "note"], &[&[Some("7"), None]]));
+    let digest = String::from_utf8(seatrial_trace::captured::digest(b"x")).unwrap();
+    let both = returned(&["id", "note"], &[&[Some("7"), Some(&digest)], &[Some("8"), None]]);
+    assert_eq!(kept[1], both);
+    assert_eq!(kept[2..], [None, None, None]);
+    assert_eq!(told.keeper.tally.seen.returned_cut, 0);
+}
+
+#[test]
 fn prepared_statements_keep_their_names_and_types() {
     let told = outcome(session(vec![
         Client(joined(&[

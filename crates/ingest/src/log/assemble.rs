@@ -62,6 +62,8 @@ struct Draft<'a> {
     sql: &'a [u8],
     parameters: &'a [u8],
     transaction: u64,
+    /// How many statements had been told when a record told of its beginning.
+    begun: Option<u64>,
     error: Option<[u8; 5]>,
     is_fast_path: bool,
     is_cut: bool,
@@ -78,6 +80,7 @@ impl<'a> Draft<'a> {
             sql: &pending.sql,
             parameters: &pending.parameters,
             transaction: pending.transaction,
+            begun: pending.begun,
             error: None,
             is_fast_path: pending.is_fast_path,
             is_cut: pending.is_cut,
@@ -91,6 +94,8 @@ pub struct Assembler<'s, S> {
     sink: &'s mut S,
     sessions: Sessions,
     session_count: u32,
+    /// Statements that the sink was told of.
+    told: u64,
     parameters: Vec<Option<Vec<u8>>>,
     limit: Limit,
     held_bytes: usize,
@@ -112,6 +117,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
             sink,
             sessions: Sessions::default(),
             session_count: 0,
+            told: 0,
             parameters: Vec::new(),
             limit: Limit::default(),
             held_bytes: 0,
@@ -270,6 +276,7 @@ impl<'s, S: Sink> Assembler<'s, S> {
         self.join_earlier(&pending, &mut draft);
         pending.clear();
         let is_done = record.message.duration_us.is_some();
+        draft.begun = (!is_done).then_some(self.told);
         let bytes_count = draft.sql.len() + draft.parameters.len();
         let told = if is_done || self.held_bytes + bytes_count > HELD_BYTES_MAX {
             self.tell(place, &draft)
@@ -453,10 +460,13 @@ impl<'s, S: Sink> Assembler<'s, S> {
         open.last_start_us = start_us;
         self.tally.statement(skip);
         self.note_time(start_us, draft.duration_us);
+        let told = self.told;
+        self.told += 1;
         self.sink.statement(&Statement {
             session,
             start_us,
             duration_us: draft.duration_us,
+            told_meanwhile: draft.begun.map(|begun| told - begun),
             protocol: draft.protocol,
             prepared: draft.prepared,
             sql: draft.sql,
@@ -498,6 +508,7 @@ fn draft<'a>(record: &Record, bytes: &'a [u8]) -> Draft<'a> {
         sql: message.text.of(bytes),
         parameters: record.parameters.of(bytes),
         transaction: record.origin.transaction,
+        begun: None,
         error: None,
         is_fast_path: message.said == Said::FastPath,
         is_cut: record.is_cut,
@@ -520,6 +531,7 @@ fn hold(pending: &mut Pending, stage: Stage, draft: &Draft<'_>) {
     pending.sql.extend_from_slice(draft.sql);
     pending.parameters.extend_from_slice(draft.parameters);
     pending.transaction = draft.transaction;
+    pending.begun = draft.begun;
     pending.is_fast_path = draft.is_fast_path;
     pending.is_cut = draft.is_cut;
 }

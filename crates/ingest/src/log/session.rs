@@ -56,6 +56,8 @@ pub struct Pending {
     pub parameters: Vec<u8>,
     /// The server's number of its transaction.
     pub transaction: u64,
+    /// How many statements had been told when its beginning was.
+    pub begun: Option<u64>,
     /// The log ends within it.
     pub is_cut: bool,
     /// It is a function call of the fast path.
@@ -69,6 +71,7 @@ impl Pending {
     pub fn clear(&mut self) {
         self.stage = Stage::None;
         self.duration_us = None;
+        self.begun = None;
         self.told_alone = 0;
         for text in [&mut self.prepared, &mut self.portal, &mut self.sql, &mut self.parameters] {
             text.clear();

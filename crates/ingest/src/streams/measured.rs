@@ -157,7 +157,9 @@ impl<S: Sink> Sink for Measured<'_, S> {
         self.report.transactions += u64::from(transaction == 0 || !was_open);
         self.report.crowded += u64::from(is_crowded);
         let session = SessionId(place as u32);
-        self.sink.statement(&Statement { session, start_us, transaction, ..statement.clone() })
+        let told_meanwhile = None;
+        let moved = Statement { session, start_us, transaction, told_meanwhile, ..*statement };
+        self.sink.statement(&moved)
     }
 }
 

@@ -172,8 +172,11 @@ pub struct Evidence<'a> {
 impl Anchor {
     /// What the log shows.
     pub fn of(evidence: &Evidence<'_>) -> Anchor {
-        let found = by_own(evidence).or_else(|| by_prompt(evidence));
-        found.or_else(|| by_whole(evidence)).unwrap_or_else(|| {
+        let found = by_own(evidence).or_else(|| match (by_prompt(evidence), by_whole(evidence)) {
+            (Some(prompt), Some(whole)) => Some(whole.within(&prompt)),
+            (prompt, whole) => prompt.or(whole),
+        });
+        found.unwrap_or_else(|| {
             let drawings = evidence.uncounted.len();
             Anchor {
                 fit: Fit::NotShown,
@@ -182,6 +185,22 @@ impl Anchor {
                 is_by_use: false,
             }
         })
+    }
+
+    /// What follows where another one holds as well, of the same beginning: by no less than either
+    /// says, and by no more.
+    pub fn within(mut self, other: &Anchor) -> Anchor {
+        for drawing in 0..self.least.len() {
+            let least = self.least[drawing].max(other.least[drawing]);
+            let most = match (self.most[drawing], other.most[drawing]) {
+                (Some(most), Some(other)) => Some(most.min(other)),
+                (most, other) => most.or(other),
+            };
+            if most.is_none_or(|most| least <= most) {
+                (self.least[drawing], self.most[drawing]) = (least, most);
+            }
+        }
+        self
     }
 }
 
@@ -500,5 +519,32 @@ mod tests {
         assert_eq!((found.fit, found.most[40], found.most[60]), (Fit::Same, Some(0), None));
         assert_eq!(anchor(&uses(Some(60))).most[40], None);
         assert_eq!(anchor(&uses(Some(20))).fit, Fit::NotShown);
+    }
+
+    #[test]
+    fn users_that_fall_behind_hide_nothing_where_all_ids_are_used() {
+        let one = |place: u64| Use {
+            deadline: place * 2 + 2,
+            ahead_min: if place < 20 { 0 } else { -5 },
+        };
+        let anchor = |ranks: &[i64]| {
+            Anchor::of(&Evidence {
+                pairs: &[],
+                uses: &(0..80).map(one).collect::<Vec<Use>>(),
+                drew_before: 0,
+                uncounted: &[Uncounted::default(); 80],
+                befores: &(0..80).map(|place| place * 2 + 1).collect::<Vec<u64>>(),
+                is_told: true,
+                ranks,
+                before_last: &(0..80).map(|place| place + 3).collect::<Vec<i64>>(),
+            })
+        };
+        let promptly = anchor(&[]);
+        assert_eq!((promptly.most[4], promptly.most[5]), (Some(0), None));
+        // One is missing at 40: somebody may have drawn it of whom the log does not tell.
+        let ranks: Vec<i64> = (0..81).filter(|&rank| rank != 40).collect();
+        let both = anchor(&ranks);
+        assert_eq!((both.fit, both.most[5], both.most[30]), (Fit::Same, Some(0), Some(0)));
+        assert_eq!((both.most[60], both.most[79]), (Some(1), None));
     }
 }

@@ -3,7 +3,7 @@
 //! A column whose values the server makes, and all that refer to it by a foreign key, are one
 //! class: a value of one is a value of all, and of no other column, however equal the numbers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::catalog::{Catalog, Generated};
 use crate::reading::{ColumnOf, Source};
@@ -33,6 +33,7 @@ pub struct Classes {
     /// They, by number.
     pub all: Vec<Class>,
     of_column: HashMap<ColumnOf, u32>,
+    of_time: HashSet<ColumnOf>,
 }
 
 impl Classes {
@@ -45,7 +46,10 @@ impl Classes {
                 let source = match about.generated {
                     Some(Generated::Sequence(sequence)) => Some(Source::Sequence(sequence)),
                     Some(Generated::Random) => Some(Source::Random),
-                    Some(Generated::Time) => None,
+                    Some(Generated::Time) => {
+                        classes.of_time.insert(at);
+                        None
+                    }
                     None => named_sequence(catalog, at).map(Source::Sequence),
                 };
                 // What refers to another table's ids is of that one's class, unless it makes its
@@ -62,6 +66,11 @@ impl Classes {
     /// The class of a column; None where its values are made by nobody.
     pub fn of_column(&self, column: ColumnOf) -> Option<u32> {
         self.of_column.get(&column).copied()
+    }
+
+    /// Whether a column is filled with the time.
+    pub fn is_of_time(&self, column: ColumnOf) -> bool {
+        self.of_time.contains(&column)
     }
 
     /// Classes whose ids a sequence makes.

@@ -3,9 +3,9 @@
 /// Statements whose times are kept as one.
 const BUCKET: u64 = 64;
 
-/// How much later than it says a record may have been written, at least: its process may have been
-/// put off the processor in between. Where records are later than others that say a later time,
-/// it may be more.
+/// How much earlier than it says a statement may have been sent whose record tells its duration, at
+/// least: its process may have been put off the processor between taking the one and the other.
+/// Where records are later than others that say a later time, it may be more.
 const WRITTEN_LATE_US: i64 = 50_000;
 
 /// Times that are cut to seconds are wrong by so much.
@@ -18,9 +18,9 @@ const DISORDER_PERCENT: u64 = 1;
 /// The times of a trace.
 #[derive(Debug)]
 pub struct Clock {
-    /// By bucket of places: the earliest start of a statement whose session's last one is told
-    /// there.
-    starts_us: Vec<i64>,
+    /// By bucket of places: the latest time of a record that told of a statement there; when all is
+    /// taken in, there or before.
+    told_us: Vec<i64>,
     /// By bucket of places: the latest start of a statement that is told there, or before.
     latest_starts_us: Vec<i64>,
     /// By how much a statement began earlier than one that had been told when it did, at most.
@@ -34,7 +34,7 @@ pub struct Clock {
 impl Default for Clock {
     fn default() -> Clock {
         Clock {
-            starts_us: Vec::new(),
+            told_us: Vec::new(),
             latest_starts_us: Vec::new(),
             late_us: 0,
             latest_end_us: i64::MIN,
@@ -46,11 +46,12 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// Takes in a statement, and the place behind its session's last one.
-    pub fn take(&mut self, number: u64, after: u64, start_us: i64, duration_us: Option<u64>) {
+    /// Takes in a statement, and the place behind its session's last one; whether that one's own
+    /// record did not say when it ended, so that it had when this one was sent.
+    pub fn take(&mut self, number: u64, last: (u64, bool), start_us: i64, took_us: Option<u64>) {
+        let (after, is_told_now) = last;
         let bucket = (number / BUCKET) as usize;
-        if self.starts_us.len() <= bucket {
-            self.starts_us.resize(bucket + 1, i64::MAX);
+        if self.latest_starts_us.len() <= bucket {
             let latest_us = self.latest_starts_us.last().copied().unwrap_or(i64::MIN);
             self.latest_starts_us.resize(bucket + 1, latest_us);
         }
@@ -59,13 +60,13 @@ impl Clock {
             let latest_us = self.latest_starts_us[before as usize];
             self.late_us = self.late_us.max(latest_us.saturating_sub(start_us));
         }
-        if after > 0 {
-            let known = &mut self.starts_us[(after / BUCKET) as usize];
-            *known = start_us.min(*known);
+        if let Some(told) = after.checked_sub(1).filter(|_| is_told_now) {
+            self.told(told, start_us);
         }
-        let end_us = start_us.saturating_add_unsigned(duration_us.unwrap_or(0));
+        let end_us = start_us.saturating_add_unsigned(took_us.unwrap_or(0));
         self.is_cut_to_seconds &= end_us % SECOND_US == 0;
-        if duration_us.is_some() {
+        if took_us.is_some() {
+            self.told(number, end_us);
             self.timed += 1;
             let is_late = end_us < self.latest_end_us.saturating_sub(WRITTEN_LATE_US);
             self.disordered += u64::from(is_late);
@@ -73,13 +74,20 @@ impl Clock {
         }
     }
 
-    /// No more comes: what is kept becomes, for each bucket, the time by which all that is told
-    /// before it had been told.
+    fn told(&mut self, place: u64, at_us: i64) {
+        let bucket = (place / BUCKET) as usize;
+        if self.told_us.len() <= bucket {
+            self.told_us.resize(bucket + 1, i64::MIN);
+        }
+        self.told_us[bucket] = self.told_us[bucket].max(at_us);
+    }
+
+    /// No more comes.
     pub fn finish(&mut self) {
-        let mut earliest_us = i64::MAX;
-        for start_us in self.starts_us.iter_mut().rev() {
-            earliest_us = earliest_us.min(*start_us);
-            *start_us = earliest_us;
+        let mut latest_us = i64::MIN;
+        for told_us in &mut self.told_us {
+            latest_us = latest_us.max(*told_us);
+            *told_us = latest_us;
         }
     }
 
@@ -99,7 +107,7 @@ impl Clock {
         let cut_us = if self.is_cut_to_seconds { SECOND_US } else { 0 };
         let margin_us = cut_us + WRITTEN_LATE_US + self.late_us.saturating_mul(2);
         let is_before = |by_us: &i64| by_us.saturating_add(margin_us) < start_us;
-        let buckets = self.starts_us.partition_point(is_before) as u64;
+        let buckets = self.told_us.partition_point(is_before) as u64;
         buckets.saturating_sub(1) * BUCKET
     }
 }
@@ -112,7 +120,7 @@ mod tests {
     fn what_was_told_long_before_a_statement_began_is_known_by_times() {
         let mut clock = Clock::default();
         for number in 0..1_000u64 {
-            clock.take(number, number, number as i64 * 1_001, None);
+            clock.take(number, (number, true), number as i64 * 1_001, None);
         }
         clock.finish();
         assert!(clock.is_in_order());
@@ -126,10 +134,59 @@ mod tests {
         let mut clock = Clock::default();
         for number in 0..1_000u64 {
             let late_us = if number == 500 { 300_000 } else { 0 };
-            clock.take(number, number, number as i64 * 1_001 - late_us, None);
+            clock.take(number, (number, true), number as i64 * 1_001 - late_us, None);
         }
         clock.finish();
         assert!(clock.told_before(900 * 1_001) < 500);
+    }
+
+    /// Statements of a log of beginnings, some of whose records are written long after their times:
+    /// of each, in the order of the trace, the place behind its session's last one, and its time.
+    fn with_late_records(seed: u64) -> Vec<(u64, i64)> {
+        let mut state = seed;
+        let mut below = |bound: u64| {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (state >> 33) % bound
+        };
+        let mut records: Vec<(i64, usize, i64)> = Vec::new();
+        for session in 0..8 {
+            let mut now_us = 0;
+            for _ in 0..200 {
+                now_us += below(120_000) as i64;
+                let late_us = if below(50) == 0 { below(400_000) as i64 } else { 0 };
+                records.push((now_us + late_us, session, now_us));
+                now_us += late_us;
+            }
+        }
+        records.sort_unstable();
+        let (mut told, mut last) = (Vec::new(), [(0, None); 8]);
+        for (_, session, start_us) in records {
+            let mut after = 0;
+            if let (behind, Some(start_us)) = last[session] {
+                told.push((behind, start_us));
+                after = told.len() as u64;
+            }
+            last[session] = (after, Some(start_us));
+        }
+        told
+    }
+
+    #[test]
+    fn whatever_was_told_before_a_statement_was_sent_before_it() {
+        for seed in 0..50 {
+            let all = with_late_records(seed);
+            let mut clock = Clock::default();
+            for (number, &(after, start_us)) in (0..).zip(&all) {
+                clock.take(number, (after, true), start_us, None);
+            }
+            clock.finish();
+            for &(_, start_us) in &all {
+                let told = clock.told_before(start_us);
+                let is_before = |&&(after, _): &&(u64, i64)| (1..=told).contains(&after);
+                let latest_us = all.iter().filter(is_before).map(|&(_, at_us)| at_us).max();
+                assert!(latest_us.is_none_or(|latest_us| latest_us < start_us), "{seed}");
+            }
+        }
     }
 
     #[test]
@@ -138,8 +195,8 @@ mod tests {
         for number in 0..100u64 {
             let length_us = if number % 2 == 0 { 1_000_000 } else { 10 };
             let start_us = number as i64 * 1_000;
-            by_start.take(number, number, start_us, Some(length_us));
-            by_end.take(number, number, start_us - length_us as i64, Some(length_us));
+            by_start.take(number, (number, false), start_us, Some(length_us));
+            by_end.take(number, (number, false), start_us - length_us as i64, Some(length_us));
         }
         assert!(!by_start.is_in_order() && by_end.is_in_order());
     }

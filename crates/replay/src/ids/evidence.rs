@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::anchor::{Anchor, Evidence, Fit, Pair, Uncounted, Use};
 use super::infer::OfSequence;
+use super::own_late::{Late, PLACES, by_late};
 use super::scan::{Count, NOBODY, NONE};
 
 impl OfSequence<'_> {
@@ -30,7 +31,7 @@ impl OfSequence<'_> {
         }
         let mut pairs: Vec<Pair> = pairs.into_values().collect();
         pairs.sort_unstable_by_key(|pair| pair.drawing);
-        Anchor::of(&Evidence {
+        let anchor = Anchor::of(&Evidence {
             pairs: &pairs,
             uses: &self.uses(),
             uncounted: &self.uncounted(),
@@ -39,7 +40,38 @@ impl OfSequence<'_> {
             is_told: self.told.next_value.is_some(),
             ranks: &self.ids.iter().map(|&(rank, _)| rank).collect::<Vec<_>>(),
             before_last: &self.before_last(),
-        })
+        });
+        if matches!(anchor.fit, Fit::Elsewhere(_)) || self.told.next_value.is_none() {
+            return anchor;
+        }
+        match by_late(&self.late(ids), self.drawings.len()) {
+            Some(late) if anchor.fit == Fit::Same => anchor.within(&late),
+            late => late.unwrap_or(anchor),
+        }
+    }
+
+    /// What sessions used of their own, whenever they drew it, in the order of the ranks.
+    fn late(&self, used: &[(i64, u32)]) -> Vec<Late> {
+        let (places, rows) = (self.places(), self.rows_of_sessions());
+        let of = |&(rank, id): &(i64, u32)| {
+            let used = &self.scan.used[id as usize];
+            let at = used.uses().find(|at| at.latest != NONE)?;
+            let (drawing, own) = (*places.get(&at.latest)?, rows.get(&at.session)?);
+            let own = &own[..own.partition_point(|&(place, _)| place <= drawing)];
+            let ahead = own.iter().rev().map(|&(place, row)| {
+                let rank = rank - i64::from(row);
+                (rank - self.windows.most[place], rank - self.windows.least[place], place)
+            });
+            let near = ahead
+                .skip_while(|&(_, most, _)| most < -PLACES)
+                .take_while(|&(least, ..)| least <= PLACES);
+            let is_its = |&(_, _, place): &(i64, i64, usize)| {
+                let class = self.drawings[place].class;
+                class == NONE || class == used.class
+            };
+            Some(Late { may_be: near.filter(is_its).collect() })
+        };
+        used.iter().filter_map(of).collect()
     }
 
     /// What sessions used after they had drawn, as if it were their own: ids that follow on a

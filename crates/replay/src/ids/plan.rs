@@ -13,7 +13,7 @@ use super::classes::{Class, Classes};
 use super::infer::{Found, Inferred, Stood};
 use super::pattern::{Habit, Pair};
 use super::reach::Reach;
-use super::rows::{Row, Rows};
+use super::rows::{Row, Rows, Several};
 use super::scan::{Count, Drawing, Scan, Seen, TextPlace};
 use super::spots::{Gave, Spot};
 use super::values::{Id, Spelled};
@@ -59,6 +59,8 @@ pub struct Shows {
     pub is_first: bool,
     /// Whether the row has its key.
     pub is_by_key: bool,
+    /// Of several rows, by what this one is known.
+    pub of_several: Option<u64>,
 }
 
 /// All that is known of the ids of a trace.
@@ -92,6 +94,7 @@ pub struct Plan {
     rows: Vec<Row>,
     /// What statements show of rows whose ids are used, in the order of the trace.
     shows: Vec<Shows>,
+    several: HashMap<u64, Several>,
     /// Slots of draws.
     drawn_slots: u32,
     places: Vec<HashMap<Id, u32>>,
@@ -169,6 +172,11 @@ impl Plan {
         let begin = self.shows.partition_point(|shows| shows.number < number);
         let length = self.shows[begin..].partition_point(|shows| shows.number == number);
         &self.shows[begin..begin + length]
+    }
+
+    /// By what the rows of a statement's answer are known, where it shows several.
+    pub fn several_at(&self, number: u64) -> Option<&Several> {
+        self.several.get(&number)
     }
 
     /// Ids that were used, by class, and what is known of each.
@@ -265,6 +273,7 @@ impl Pass {
             begins: control(statement.sql) == Control::Begin,
             start_us: statement.start_us,
             duration_us: statement.duration_us,
+            told_meanwhile: statement.told_meanwhile,
             error: statement.error,
             fingerprint: *fingerprint,
             reading: &reading,
@@ -343,6 +352,7 @@ impl Pass {
             }
         }
         plan.classes = scan.classes;
+        plan.several = scan.rows.several;
         plan.rows = scan.rows.all;
         plan.texts = scan.texts;
         plan.places = scan.places;
@@ -362,6 +372,7 @@ fn shows(scan: &Scan, is_used: &[bool]) -> Vec<Shows> {
                 returned: by.returned,
                 is_first: place == 0,
                 is_by_key: by.is_by_key,
+                of_several: by.of_several,
             })
         })
         .collect();

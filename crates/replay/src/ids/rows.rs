@@ -6,6 +6,9 @@
 //!
 //! All statements that showed an id are for one row, and so is what was captured without a row but
 //! names its key: an INSERT that gave way then, and may be the first now.
+//!
+//! Of several rows each is known by all that it shows besides ids and times, if no other row of the
+//! answer is alike, and if the same question is answered by the same rows in the playback.
 
 use std::collections::HashMap;
 use std::hash::Hasher;
@@ -14,6 +17,7 @@ use twox_hash::XxHash64;
 
 use super::scan::Seen;
 use super::values::{Id, Kind, Spelled};
+use crate::captured::{digest, digest_once};
 use crate::reading::{ColumnOf, Operand, Place, Shown};
 
 /// Rows that are followed.
@@ -35,6 +39,42 @@ pub struct ShownBy {
     pub returned: u32,
     /// Whether the row has its key, so that it is this row whatever else comes back.
     pub is_by_key: bool,
+    /// Of several rows, by what this one is known: one of [`Several::rows`].
+    pub of_several: Option<u64>,
+}
+
+/// Rows of one answer, and by what each is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Several {
+    /// Columns of the result by which they are known.
+    pub columns: Vec<u32>,
+    /// By what: hashes of their values in these, in ascending order, each once.
+    pub rows: Vec<u64>,
+}
+
+impl Several {
+    /// By what a row is known that has these values in the columns.
+    pub fn row<'v>(values: impl Iterator<Item = Option<&'v [u8]>>) -> u64 {
+        Several::row_of(values.map(|value| value.map(digest)))
+    }
+
+    fn row_of(digests: impl Iterator<Item = Option<Vec<u8>>>) -> u64 {
+        let mut hasher = XxHash64::with_seed(0);
+        for digest in digests {
+            hasher.write(digest.as_deref().unwrap_or(b"null"));
+            hasher.write_u8(b',');
+        }
+        hasher.finish()
+    }
+
+    /// Where each of these rows is in an answer that has them; None where it has others, or two
+    /// that are alike.
+    pub fn places(&self, answered: &[u64]) -> Option<HashMap<u64, usize>> {
+        let places: HashMap<u64, usize> = answered.iter().copied().zip(0..).collect();
+        let is_same = answered.len() == self.rows.len()
+            && self.rows.iter().all(|row| places.contains_key(row));
+        is_same.then_some(places)
+    }
 }
 
 /// A row.
@@ -65,6 +105,8 @@ pub struct Rows {
     places: HashMap<(u32, Id), u32>,
     keys: HashMap<u64, u32>,
     none_shown: Vec<(u64, ShownBy)>,
+    /// Answers of several rows, by the statement's place in the trace.
+    pub several: HashMap<u64, Several>,
     begins: Vec<Option<(i64, i64)>>,
 }
 
@@ -97,7 +139,8 @@ impl Rows {
             key_of(shown.column, &key.columns, &key.rows[0], spelled)
         });
         let is_by_key = key.is_some();
-        let by = ShownBy { number: seen.number, returned: shown.returned, is_by_key };
+        let (number, returned) = (seen.number, shown.returned);
+        let by = ShownBy { number, returned, is_by_key, of_several: None };
         let rows = seen.returned.map_or(&[][..], |told| told.rows.as_slice());
         let [row] = rows else {
             if let (Some(key), true, Some(0)) = (key, rows.is_empty(), seen.rows) {
@@ -112,7 +155,69 @@ impl Rows {
         }
         let text = row.get(shown.returned as usize).and_then(Option::as_deref)?;
         let id = Id::read(kind, text)?;
-        if self.is_before(class, id) || (shown.key.is_some() && !is_by_key) {
+        if shown.key.is_some() && !is_by_key {
+            return None;
+        }
+        let place = self.show(class, id, seen.session, by)?;
+        if let Some(key) = key {
+            self.all[place as usize].key.get_or_insert(key);
+            let known = self.keys.entry(key).or_insert(place);
+            if *known != place {
+                *known = SEVERAL;
+            }
+        }
+        Some(id)
+    }
+
+    /// Takes in what a statement showed of several rows: columns of its result with the classes of
+    /// their ids, and those of times. Returns the ids.
+    pub fn take_several(
+        &mut self,
+        seen: &Seen<'_>,
+        shown: &[(Shown, u32, Kind)],
+        times: &[u32],
+    ) -> Vec<(u32, Id)> {
+        let mut ids = Vec::new();
+        let Some(told) = seen.returned else { return ids };
+        let is_whole = told.rows.len() > 1 && seen.rows == Some(told.rows.len() as u64);
+        if !is_whole || shown.iter().any(|(shown, ..)| shown.key.is_some()) {
+            return ids;
+        }
+        let is_id = |column: &u32| shown.iter().any(|(shown, ..)| shown.returned == *column);
+        let columns = (0..told.columns.len() as u32)
+            .filter(|column| !is_id(column) && !times.contains(column))
+            .collect::<Vec<u32>>();
+        let known_by = |row: &Vec<Option<Vec<u8>>>| {
+            let values = columns.iter().map(|&column| row.get(column as usize)?.as_deref());
+            Several::row_of(values.map(|value| value.map(digest_once)))
+        };
+        let known: Vec<u64> = told.rows.iter().map(known_by).collect();
+        let mut rows = known.clone();
+        rows.sort_unstable();
+        rows.dedup();
+        if columns.is_empty() || rows.len() < known.len() {
+            return ids;
+        }
+        for (row, &of_several) in told.rows.iter().zip(&known) {
+            for &(Shown { returned, .. }, class, kind) in shown {
+                let text = row.get(returned as usize).and_then(Option::as_deref);
+                let Some(id) = text.and_then(|text| Id::read(kind, text)) else { continue };
+                let of_several = Some(of_several);
+                let by = ShownBy { number: seen.number, returned, is_by_key: false, of_several };
+                if self.show(class, id, seen.session, by).is_some() {
+                    ids.push((class, id));
+                }
+            }
+        }
+        if !ids.is_empty() {
+            self.several.insert(seen.number, Several { columns, rows });
+        }
+        ids
+    }
+
+    /// A statement of a session showed the row of an id: its place; None where it is not followed.
+    fn show(&mut self, class: u32, id: Id, session: u32, by: ShownBy) -> Option<u32> {
+        if self.is_before(class, id) {
             return None;
         }
         let next = self.all.len() as u32;
@@ -120,7 +225,6 @@ impl Rows {
             Some(&place) => place,
             None if self.all.len() >= ROWS_MAX => return None,
             None => {
-                let session = seen.session;
                 self.places.insert((class, id), next);
                 self.all.push(Row { class, session, by: Vec::new(), key: None });
                 next
@@ -130,14 +234,7 @@ impl Rows {
         if row.by.len() < STATEMENTS_MAX {
             row.by.push(by);
         }
-        if let Some(key) = key {
-            row.key.get_or_insert(key);
-            let known = self.keys.entry(key).or_insert(place);
-            if *known != place {
-                *known = SEVERAL;
-            }
-        }
-        Some(id)
+        Some(place)
     }
 
     /// Ends the pass: what was shown no row is for the one of its key.
@@ -179,4 +276,67 @@ fn key_of<'a>(
         hasher.write(plain);
     }
     Some(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::captured::Returned;
+    use crate::reading::Reading;
+
+    const SHOWN: Shown = Shown { column: ColumnOf { table: 0, column: 0 }, returned: 0, key: None };
+
+    /// What is followed of rows of an id, a value, and a time.
+    fn rows(values: &[[&str; 3]], count: u64) -> (Rows, usize) {
+        let told = |value: &&str| Some(value.as_bytes().to_vec());
+        let rows: Vec<_> = values.iter().map(|row| row.iter().map(told).collect()).collect();
+        let returned = Returned { columns: vec![Vec::new(); 3], rows };
+        let reading = Reading::default();
+        let seen = Seen {
+            number: 5,
+            session: 0,
+            transaction: 0,
+            begins: false,
+            start_us: 0,
+            duration_us: None,
+            told_meanwhile: None,
+            error: None,
+            fingerprint: 0,
+            reading: &reading,
+            returned: Some(&returned),
+            rows: Some(count),
+            places: (0, 0),
+        };
+        let mut rows = Rows::with_begins(vec![Some((10, 1))]);
+        let ids = rows.take_several(&seen, &[(SHOWN, 0, Kind::Number)], &[2]);
+        (rows, ids.len())
+    }
+
+    fn known(value: &str) -> u64 {
+        Several::row([Some(value.as_bytes())].into_iter())
+    }
+
+    #[test]
+    fn each_of_several_rows_is_known_by_what_it_shows_besides_ids_and_times() {
+        let digest = String::from_utf8(digest(b"b")).unwrap();
+        let (rows, ids) = rows(&[["11", "a", "1"], ["12", &digest, "2"], ["3", "c", "3"]], 3);
+        // The last one was there before.
+        assert_eq!((ids, rows.all.len()), (2, 2));
+        let several = &rows.several[&5];
+        assert_eq!(several.columns, [1]);
+        assert_eq!(rows.all[1].by[0].of_several, Some(known("b")));
+        let places = several.places(&[known("b"), known("c"), known("a")]).unwrap();
+        assert_eq!([places[&known("a")], places[&known("b")]], [2, 0]);
+        for other in [&["a", "b", "d"][..], &["a", "b"], &["a", "b", "b"], &["a", "b", "c", "d"]] {
+            let answered: Vec<u64> = other.iter().map(|value| known(value)).collect();
+            assert_eq!(several.places(&answered), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn rows_that_are_alike_or_not_all_told_are_not_followed() {
+        assert_eq!(rows(&[["11", "a", "1"], ["12", "a", "2"]], 2).1, 0);
+        assert_eq!(rows(&[["11", "a", "1"], ["12", "b", "2"]], 3).1, 0);
+        assert_eq!(rows(&[["11", "a", "1"]], 1).1, 0);
+    }
 }

@@ -19,7 +19,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::captured::Returned;
-use crate::reading::{ColumnOf, Draw, How, Place, Reading, Source, Use};
+use crate::reading::{ColumnOf, Draw, How, Place, Reading, Shown, Source, Use};
 
 use super::classes::{Class, Classes};
 use super::clock::Clock;
@@ -80,8 +80,10 @@ pub struct Drawing {
     pub number: u64,
     /// The earliest time at which it drew.
     pub after: u64,
-    /// When it was sent.
+    /// When it was sent, as its record says.
     pub start_us: i64,
+    /// When it was sent at the earliest: the same, unless that is when it failed.
+    pub sent_us: i64,
     /// Its session.
     pub session: u32,
     /// The earliest time at which others can have seen the row that it was drawn for: when the
@@ -200,6 +202,8 @@ pub struct Seen<'a> {
     pub start_us: i64,
     /// How long it took; None where the log does not tell.
     pub duration_us: Option<u64>,
+    /// How many statements of the trace were told since its beginning was, where the log tells that.
+    pub told_meanwhile: Option<u64>,
     /// The error that it ended with.
     pub error: Option<[u8; 5]>,
     /// Hash of its fingerprint.
@@ -215,6 +219,12 @@ pub struct Seen<'a> {
 }
 
 impl Seen<'_> {
+    /// When it was sent, at the earliest. A record of an error alone says when it failed, which may
+    /// be long after it drew.
+    fn sent_us(&self) -> i64 {
+        if self.error.is_some() && self.duration_us.is_none() { i64::MIN } else { self.start_us }
+    }
+
     /// When it ended, where the log says so.
     fn ends_us(&self) -> Option<i64> {
         self.duration_us.map(|took_us| self.start_us.saturating_add_unsigned(took_us))
@@ -262,12 +272,31 @@ struct Session {
     last_drawings: std::ops::Range<u32>,
     /// The last statement was told when the next one came: its record tells its beginning only.
     is_told_by_next: bool,
+    /// Its record does not say when it ended.
+    is_untimed: bool,
     /// What it drew last of each class.
     latest: Vec<(u32, u32)>,
     /// What it drew last of each sequence.
     last_drawn: LastDrawn,
     /// Ids that it drew or named last.
     near: Near,
+}
+
+impl Session {
+    /// The earliest time at which its next statement draws, and the latest one at which what that
+    /// names was known.
+    fn times_of(&self, seen: &Seen<'_>) -> (u64, u64) {
+        let begun = seen.told_meanwhile.and_then(|told| seen.number.checked_sub(told));
+        let after = self.after.max(begun.unwrap_or(0));
+        // The record of its beginning tells of the one before; else others that were told of their
+        // beginnings at the same time may have come first.
+        let is_told_now = self.is_told_by_next && after == self.after;
+        match begun {
+            _ if is_told_now => (after, after),
+            Some(_) => (after, after + 1),
+            None => (after, seen.number + 1),
+        }
+    }
 }
 
 /// What was captured, as far as ids go.
@@ -324,12 +353,12 @@ impl Scan {
     /// Takes in the next statement of the trace.
     pub fn take<'a>(&mut self, seen: &Seen<'_>, spelled: impl Fn(Place) -> Option<Spelled<'a>>) {
         let session = &self.sessions[seen.session as usize];
-        let (after, is_told_by_next) = (session.after, session.is_told_by_next);
-        self.clock.take(seen.number, after, seen.start_us, seen.duration_us);
+        let last = (session.after, session.is_untimed);
+        self.clock.take(seen.number, last, seen.start_us, seen.duration_us);
+        let (after, deadline) = session.times_of(seen);
         self.take_block(seen, after);
         self.end_last(seen);
         if !self.classes.all.is_empty() {
-            let deadline = if is_told_by_next { after } else { seen.number + 1 };
             for told in &seen.reading.uses {
                 self.take_use(seen, told, deadline, &spelled);
             }
@@ -337,7 +366,7 @@ impl Scan {
                 self.take_parents(seen, &spelled);
             }
             if seen.reading.touches_anything {
-                self.obscure.push((after, seen.start_us));
+                self.obscure.push((after, seen.sent_us()));
                 self.sessions[seen.session as usize].last_drawn.forget();
             }
             if !self.drawings.is_empty() {
@@ -357,7 +386,8 @@ impl Scan {
         }
         let session = &mut self.sessions[seen.session as usize];
         session.after = seen.number + 1;
-        session.is_told_by_next = seen.duration_us.is_none() && seen.error.is_none();
+        session.is_untimed = seen.duration_us.is_none();
+        session.is_told_by_next = session.is_untimed && seen.error.is_none();
     }
 
     fn take_use<'a>(
@@ -405,10 +435,10 @@ impl Scan {
     pub fn finish(&mut self) {
         self.clock.finish();
         for drawing in &mut self.drawings {
-            drawing.after = drawing.after.max(self.clock.told_before(drawing.start_us));
+            drawing.after = drawing.after.max(self.clock.told_before(drawing.sent_us));
         }
-        for (after, start_us) in &mut self.obscure {
-            *after = (*after).max(self.clock.told_before(*start_us));
+        for (after, sent_us) in &mut self.obscure {
+            *after = (*after).max(self.clock.told_before(*sent_us));
         }
         self.end_blocks();
         self.ending.settle(&mut self.drawings);
@@ -582,6 +612,7 @@ impl Scan {
             number: seen.number,
             after,
             start_us: seen.start_us,
+            sent_us: seen.sent_us(),
             session: seen.session,
             seen_after: after,
             text,
@@ -703,11 +734,22 @@ impl Scan {
         if seen.error.is_some() {
             return;
         }
+        let mut of_ids = Vec::new();
+        let mut ids = Vec::new();
         for shown in &seen.reading.shows {
             let Some(class) = self.classes.of_column(shown.column) else { continue };
             let kind = self.classes.all[class as usize].kind;
-            let Some(id) = self.rows.take(seen, shown, (class, kind), spelled) else { continue };
-            if kind == Kind::Number {
+            of_ids.push((*shown, class, kind));
+            let id = self.rows.take(seen, shown, (class, kind), spelled);
+            ids.extend(id.map(|id| (class, id)));
+        }
+        if !of_ids.is_empty() && seen.returned.is_some_and(|told| told.rows.len() > 1) {
+            let is_time = |shown: &&Shown| self.classes.is_of_time(shown.column);
+            let times = seen.reading.shows.iter().filter(is_time).map(|shown| shown.returned);
+            ids.extend(self.rows.take_several(seen, &of_ids, &times.collect::<Vec<u32>>()));
+        }
+        for (class, id) in ids {
+            if self.classes.all[class as usize].kind == Kind::Number {
                 let near = &mut self.sessions[seen.session as usize].near;
                 near.drew(class, std::iter::once(id), seen.number);
             }

@@ -134,6 +134,7 @@ fn scene(seed: u64, habits: &[Habit]) -> (Scene, Chance) {
         ends_after_ns: one(&[20_000.0, 150_000.0, 2_000_000.0]),
         thinks_ns: one(&[10_000.0, 60_000.0, 3_000_000.0, 100_000_000.0]),
         at_start: one(&[0.0, 1.0]) > 0.0,
+        at_both: seed % 3 == 0,
         fails: one(&[0.0, 0.0, 0.02]),
         old: one(&[0.0, 0.2, 0.9]),
         increment: one(&[1.0, 1.0, 10.0, -1.0]) as i64,
@@ -221,6 +222,27 @@ fn commits_that_are_waited_for_hide_nothing() {
     }
 }
 
+/// Records of beginnings and of ends leave little open of what goes from session to session at
+/// once, of which either alone leave nearly all.
+#[test]
+fn beginnings_and_ends_show_what_either_hides() {
+    for seed in 1..=4 {
+        let told = |at_start: bool, at_both: bool| {
+            let (draws_after_ns, ends_after_ns) = (20_000.0, 60_000.0);
+            let scene = Scene { at_start, at_both, ..Scene::of(seed, Habit::Queue) };
+            let scene = Scene { draws_after_ns, ends_after_ns, thinks_ns: 300_000.0, ..scene };
+            outcome(scene, Some(NEXT_VALUE))
+        };
+        let (begun, ended, both) = (told(true, false), told(false, false), told(true, true));
+        assert_eq!((begun.wrong, ended.wrong, both.wrong), (0, 0, 0));
+        println!("{begun:?} {ended:?} {both:?}");
+        assert!(
+            both.proved > begun.proved.max(ended.proved) * 3 / 2,
+            "{begun:?} {ended:?} {both:?}"
+        );
+    }
+}
+
 /// A shop, where most of what is looked at was there before.
 #[test]
 fn what_was_there_does_not_hide_what_is_drawn() {
@@ -272,6 +294,7 @@ fn what_is_cut_of_returning_was_drawn_all_the_same() {
             begins: false,
             start_us: 0,
             duration_us: Some(1),
+            told_meanwhile: None,
             error: None,
             fingerprint: 0,
             reading: &reading,

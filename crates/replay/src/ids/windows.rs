@@ -87,6 +87,7 @@ mod tests {
             number,
             after,
             start_us: 0,
+            sent_us: 0,
             begun_us: 0,
             done_us: None,
             session: 0,

@@ -255,6 +255,7 @@ mod tests {
             session: SessionId(session),
             start_us,
             duration_us: Some(5),
+            told_meanwhile: None,
             protocol: Protocol::Simple,
             prepared: b"",
             sql: b"",

@@ -287,6 +287,7 @@ fn check_streams(kept: &Kept, streams: usize) {
             session: SessionId(0),
             start_us: told.start_us,
             duration_us: None,
+            told_meanwhile: None,
             protocol: told.protocol,
             prepared: &[],
             sql: &told.sql,

@@ -54,6 +54,37 @@ fn what_was_prepared_long_before_does_not_count_as_its_time() {
     assert_eq!(tally.joined, 2);
 }
 
+/// How many were told since its beginning was, of each statement.
+fn told_meanwhile(lines: &[(u32, u32, &str)]) -> Vec<(u32, Option<u64>)> {
+    let told = statements(&log(lines)).0;
+    told.iter().map(|one| (one.session, one.told_meanwhile)).collect()
+}
+
+#[test]
+fn what_was_told_between_a_beginning_and_an_end_is_counted() {
+    let both = [
+        (0, 7, "LOG:  statement: insert 1"),
+        (0, 8, "LOG:  statement: insert 2"),
+        (1, 8, "LOG:  duration: 1.000 ms"),
+        (2, 8, "LOG:  statement: insert 3"),
+        (3, 9, "LOG:  execute P_1: insert 4"),
+        (3, 7, "LOG:  duration: 3.000 ms"),
+        (4, 8, "ERROR:  no"),
+        (4, 8, "STATEMENT:  insert 3"),
+        (5, 9, "LOG:  duration: 2.000 ms"),
+    ];
+    // Sessions by the order in which they are told of: 8, 7, 9.
+    let expected = [(0, Some(0)), (1, Some(1)), (0, Some(1)), (2, Some(2))];
+    assert_eq!(told_meanwhile(&both), expected);
+    // Without ends each is told by the next one of its session, or when the log ends.
+    let begun: Vec<_> =
+        both.iter().copied().filter(|(.., said)| !said.contains("duration")).collect();
+    let expected = [(0, Some(0)), (0, Some(0)), (1, Some(2)), (2, Some(2))];
+    assert_eq!(told_meanwhile(&begun), expected);
+    let ended = [(1, 7, "LOG:  duration: 1.000 ms  statement: insert 1")];
+    assert_eq!(told_meanwhile(&ended), [(0, None)]);
+}
+
 #[test]
 fn a_duration_alone_is_that_of_the_statement_before() {
     let (told, tally) = told(&[

@@ -123,6 +123,7 @@ fn assert_expected(told: &[Told], name: &str) {
             session,
             start_us: told.start_us,
             duration_us: told.duration_us,
+            told_meanwhile: told.told_meanwhile,
             protocol,
             prepared: prepared.to_owned(),
             sql: sql.as_bytes().to_vec(),

@@ -75,6 +75,8 @@ pub struct Scene {
     /// Whether records are written at the beginning (`log_statement`), or at the end and tell
     /// durations.
     pub at_start: bool,
+    /// Whether they are written at both (`log_duration` as well).
+    pub at_both: bool,
     /// Shares: of INSERT that fail, with and without having drawn; of uses of rows that were there;
     /// of draws of which the log does not tell.
     pub fails: f64,
@@ -98,6 +100,7 @@ impl Scene {
             ends_after_ns: 150_000.0,
             thinks_ns: 60_000.0,
             at_start: true,
+            at_both: false,
             fails: 0.0,
             old: 0.0,
             unseen: 0.0,
@@ -116,6 +119,7 @@ pub struct Logged {
     pub session: u32,
     pub start_us: i64,
     pub duration_us: Option<u64>,
+    pub told_meanwhile: Option<u64>,
     pub has_failed: bool,
     /// What it drew; nobody else knows.
     pub drew: Vec<i64>,
@@ -161,8 +165,10 @@ struct Simulator {
     queue: VecDeque<i64>,
     late: VecDeque<i64>,
     next: i64,
-    /// When records were written: time, order, session, the statement.
+    /// When records were written: time, order, the statement.
     records: Vec<(u64, u64, Logged)>,
+    /// When those of ends were: time, order, session.
+    ends: Vec<(u64, u64, u32)>,
 }
 
 /// Plays a scene.
@@ -186,6 +192,7 @@ pub fn capture(scene: Scene) -> Capture {
         late: VecDeque::new(),
         next: NEXT_VALUE + scene.further * scene.increment,
         records: Vec::new(),
+        ends: Vec::new(),
     };
     simulator.run();
     simulator.capture()
@@ -238,6 +245,7 @@ impl Simulator {
             session: session as u32,
             start_us: (now_ns / 1_000_000 * 1_000) as i64,
             duration_us: None,
+            told_meanwhile: None,
             has_failed: rows > 0 && self.chance.within(self.scene.fails),
             drew: Vec::new(),
             rows,
@@ -288,6 +296,11 @@ impl Simulator {
             self.records.iter_mut().rev().find(|(_, _, one)| one.session == now.session)
         {
             record.2.drew = now.drew.clone();
+            if self.scene.at_both {
+                let took_us = (now_ns - client.record_ns) / 1_000;
+                record.2.duration_us = (!now.has_failed).then_some(took_us);
+                self.ends.push((now_ns, self.turn, now.session));
+            }
         }
         let drew = now.drew.clone();
         self.clients[session].last = drew.last().copied().or(self.clients[session].last);
@@ -356,18 +369,29 @@ impl Simulator {
     /// The log, in the order in which its reader tells of statements: one that tells its beginning
     /// only is told when its session's next record comes.
     fn capture(mut self) -> Capture {
-        self.records.sort_by_key(|(at_ns, turn, _)| (*at_ns, *turn));
-        let mut held: Vec<Option<Logged>> = vec![None; self.scene.sessions];
-        let mut statements = Vec::new();
-        for (_, _, record) in self.records {
-            if self.scene.at_start {
-                let place = record.session as usize;
-                statements.extend(held[place].replace(record));
-            } else {
-                statements.push(record);
+        let begins = self.records.drain(..).map(|(at_ns, turn, one)| (at_ns, turn, Ok(one)));
+        let ends = self.ends.drain(..).map(|(at_ns, turn, session)| (at_ns, turn, Err(session)));
+        let mut records: Vec<(u64, u64, Result<Logged, u32>)> = begins.chain(ends).collect();
+        records.sort_by_key(|(at_ns, turn, _)| (*at_ns, *turn));
+        let mut held: Vec<Option<(Logged, usize)>> = vec![None; self.scene.sessions];
+        let mut statements: Vec<Logged> = Vec::new();
+        let tell = |statements: &mut Vec<Logged>, one: Option<(Logged, usize)>| {
+            let meanwhile = |begun| Some((statements.len() - begun) as u64);
+            let one = one.map(|(one, begun)| Logged { told_meanwhile: meanwhile(begun), ..one });
+            statements.extend(one);
+        };
+        for (.., record) in records {
+            match record {
+                Ok(record) if self.scene.at_start => {
+                    let own = &mut held[record.session as usize];
+                    tell(&mut statements, own.take());
+                    *own = Some((record, statements.len()));
+                }
+                Ok(record) => statements.push(record),
+                Err(session) => tell(&mut statements, held[session as usize].take()),
             }
         }
-        statements.extend(held.into_iter().flatten());
+        held.into_iter().for_each(|one| tell(&mut statements, one));
         let mut truth = HashMap::new();
         for (number, statement) in (0u64..).zip(&statements) {
             let rows = (0u32..).zip(&statement.drew);
@@ -409,6 +433,7 @@ impl Logged {
             begins: false,
             start_us: self.start_us,
             duration_us: self.duration_us,
+            told_meanwhile: self.told_meanwhile,
             error: self.has_failed.then_some(*b"XX000"),
             fingerprint: self.used.map_or(100, |(_, text)| text),
             reading,

@@ -12,6 +12,7 @@ use crate::catalog::Catalog;
 use crate::ids::infer::{Found, Level, Reason};
 use crate::ids::mentions::Mention;
 use crate::ids::plan::{Drawn, Plan, Shows, spelled};
+use crate::ids::rows::Several;
 use crate::ids::values::{Id, elements, ids_in, with_returning};
 use crate::lexer::class::Class;
 use crate::lexer::form::Parts;
@@ -52,6 +53,8 @@ pub struct Bound {
     pub draws: Vec<Draws>,
     /// What it shows of rows whose ids others use.
     pub shows: Vec<Shows>,
+    /// By what the rows of its answer are known, where it shows several.
+    pub several: Option<Several>,
     /// What it uses that others draw, in the order of the places in the text.
     pub uses: Vec<UseNow>,
     /// It was given a RETURNING.
@@ -64,6 +67,7 @@ impl Bound {
         size_of::<Bound>()
             + self.draws.capacity() * size_of::<Draws>()
             + self.shows.capacity() * size_of::<Shows>()
+            + self.several.as_ref().map_or(0, |several| several.rows.len() * size_of::<u64>())
             + self.uses.capacity() * size_of::<UseNow>()
     }
 }
@@ -217,6 +221,9 @@ impl Binder {
         }
         self.bind_draws(item, &reading, &mut bound);
         bound.shows.extend_from_slice(self.plan.shown_at(item.number));
+        if bound.shows.iter().any(|shows| shows.of_several.is_some()) {
+            bound.several = self.plan.several_at(item.number).cloned();
+        }
         let is_any = !bound.uses.is_empty() || !bound.draws.is_empty() || !bound.shows.is_empty();
         is_any.then(|| Box::new(bound))
     }

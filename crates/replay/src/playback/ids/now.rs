@@ -8,6 +8,7 @@ use super::told::DrawnNow;
 use crate::ids::infer::Level;
 use crate::ids::mentions::written_as;
 use crate::ids::plan::{Plan, Shows};
+use crate::ids::rows::Several;
 use crate::ids::values::{Id, Kind, Spelled, replaced};
 use crate::playback::answer::Answer;
 use crate::playback::item::Item;
@@ -140,9 +141,12 @@ impl Now {
     /// Columns of its rows that a statement is to give back, and how many rows.
     pub fn keeps(bound: &Bound) -> (impl Iterator<Item = u32>, usize) {
         let rows = bound.draws.iter().map(|draw| draw.slots).max().unwrap_or(0);
-        let rows = rows.max(u32::from(!bound.shows.is_empty()));
+        let shown_rows = bound.several.as_ref().map_or(1, |several| several.rows.len());
+        let rows = (rows as usize).max(if bound.shows.is_empty() { 0 } else { shown_rows });
         let shown = bound.shows.iter().map(|shows| shows.returned);
-        (bound.draws.iter().filter_map(|draw| draw.column).chain(shown), rows as usize)
+        let several = bound.several.iter().flat_map(|several| several.columns.iter().copied());
+        let drawn = bound.draws.iter().filter_map(|draw| draw.column);
+        (drawn.chain(shown).chain(several), rows)
     }
 
     /// Takes in what a statement drew; returns the sessions that waited for it.
@@ -171,9 +175,14 @@ impl Now {
             }
             place += usize::from(draw.column.is_some());
         }
+        let rows = places_of_rows(bound, answer, columns);
         for (place, shows) in (place..).zip(&bound.shows) {
-            let value = answer.kept.get(place).cloned().flatten();
-            match value.filter(|_| shows.is_by_key || answer.rows == Some(1)) {
+            let row = match shows.of_several {
+                Some(row) => rows.as_ref().and_then(|rows| rows.get(&row).copied()),
+                None => (shows.is_by_key || answer.rows == Some(1)).then_some(0),
+            };
+            let value = row.and_then(|row| answer.kept.get(row * columns + place)?.clone());
+            match value {
                 Some(value) => self.show(*shows, value, &mut waited),
                 None => self.show_not(*shows, Missing::OtherRows, &mut waited),
             }
@@ -230,6 +239,17 @@ impl Now {
         let Now { drawn, rewritten, missed, waited_ns, .. } = self;
         Outcome { drawn, rewritten, missed, waited_ns }
     }
+}
+
+/// Where the rows are in an answer of several that the capture's had; None where it has others.
+fn places_of_rows(bound: &Bound, answer: &Answer, columns: usize) -> Option<HashMap<u64, usize>> {
+    let several = bound.several.as_ref()?;
+    let first = columns - several.columns.len();
+    let is_whole = answer.rows == Some(several.rows.len() as u64);
+    let rows = answer.kept.chunks_exact(columns).filter(|_| is_whole);
+    let known: Vec<u64> =
+        rows.map(|row| Several::row(row[first..].iter().map(Option::as_deref))).collect();
+    several.places(&known)
 }
 
 /// What came of the ids of a playback.

@@ -75,6 +75,7 @@ fn played(captured: &[Captured<'_>]) -> (Vec<String>, Ids) {
             session: SessionId(0),
             start_us: at as i64 * 1_000,
             duration_us: Some(10),
+            told_meanwhile: None,
             protocol: Protocol::Simple,
             prepared: b"",
             sql: captured[at].0.as_bytes(),

@@ -15,7 +15,7 @@ from seatrial.machine.undo import UndoJournal
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
 from seatrial.results.store import ResultsFile
-from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.plans import plans_of, shape
 from seatrial.trials.database.measure.statements import counted, counted_at, grown
 from trials.replay.targets import Target
@@ -188,10 +188,10 @@ def test_plans_are_explained_and_nothing_is_executed(counting, tmp_path):
     texts = ("SELECT v FROM t WHERE k = $1", "UPDATE t SET v = v + 1 WHERE k = 3")
     others = ("SELECT 1; DELETE FROM t", "SELECT * FROM nowhere")
     keys = {text: _core.fingerprint_sql(text)[0] for text in (*texts, *others)}
-    way = Way(
+    endpoints = Endpoints(
         addresses=[counting.address("before")], secret=None, binaries=counting.cluster.binaries
     )
-    found = plans_of(way, str(tmp_path / "p.trace"), list(keys.values()))
+    found = plans_of(endpoints, str(tmp_path / "p.trace"), list(keys.values()))
     assert found.keys() == {keys[text] for text in texts}
     shapes = {text: found[keys[text]][1] for text in texts}
     assert "t_k" in shapes[texts[0]]

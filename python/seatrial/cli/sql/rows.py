@@ -56,7 +56,7 @@ def keep_rows(url: str, output: Output, *, quiet: bool = False) -> int:
     from seatrial.postgres.row_file import packed  # noqa: PLC0415 - likewise
     from seatrial.stats.wording import format_count, format_plural  # noqa: PLC0415 - likewise
     from seatrial.trials.database.measure.asked import Asked  # noqa: PLC0415 - needs libpq
-    from seatrial.trials.database.measure.driven import Way  # noqa: PLC0415 - likewise
+    from seatrial.trials.database.measure.driver_result import Endpoints  # noqa: PLC0415 - likewise
 
     if output.place is None or output.stream is not None:
         raise UsageError(
@@ -66,7 +66,7 @@ def keep_rows(url: str, output: Output, *, quiet: bool = False) -> int:
         )
     address, secret = parse_url(url)
     none = Binaries(folder=Path(), version=0, version_text="", origin="installed")
-    with Asked(Way(addresses=[address], secret=secret, binaries=none)) as asked:
+    with Asked(Endpoints(addresses=[address], secret=secret, binaries=none)) as asked:
         content = read_content(asked.connection)
     again = this_command("--output", "FILE", without=["--output", "-o"])
     output.write(packed(content), otherwise=again)

@@ -249,7 +249,7 @@ class SystemTree:
             return None
 
     def block_number(self, path: str) -> str | None:
-        """Return ``major:minor`` of the block device that a path is; None when it is no block device.
+        """Return ``major:minor`` of the block device that a path is; None for another kind.
 
         A device node says it itself; a name under ``/dev`` without a node is looked up in sysfs.
         """

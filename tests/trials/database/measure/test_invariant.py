@@ -9,7 +9,7 @@ import pytest
 
 from seatrial.errors import TargetError
 from seatrial.trials.database.measure import invariant
-from seatrial.trials.database.measure.driven import Driven, Way
+from seatrial.trials.database.measure.driver_result import DriverResult, Endpoints
 
 EQUAL = {"accounts": 7, "tellers": 7, "branches": 7, "history": 7}
 
@@ -20,7 +20,7 @@ class Server:
     sums: dict[str, int]
     error: TargetError | None = None
 
-    def __init__(self, _way: Way, _address: object) -> None:
+    def __init__(self, _endpoints: Endpoints, _address: object) -> None:
         if self.error:
             raise self.error
         self.connection = self
@@ -40,7 +40,7 @@ def checked(monkeypatch, script: str = "tpcb-like", error: TargetError | None = 
     monkeypatch.setattr(Server, "sums", EQUAL | sums, raising=False)
     monkeypatch.setattr(Server, "error", error)
     monkeypatch.setattr(invariant, "Asked", Server)
-    driven = Driven(
+    result = DriverResult(
         parts={},
         interrupted=False,
         told={"tps": 9.0},
@@ -48,7 +48,7 @@ def checked(monkeypatch, script: str = "tpcb-like", error: TargetError | None = 
         cpu_system_s=0.0,
         client_cpu_share=None,
     )
-    return invariant.with_invariant(driven, SimpleNamespace(addresses=["a", "b"]), script)
+    return invariant.with_invariant(result, SimpleNamespace(addresses=["a", "b"]), script)
 
 
 def test_equal_sums_hold(monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from seatrial._core import Histogram
 from seatrial.errors import TargetError
 from seatrial.results.model import ErrorSample, OperationResult, Outcome, Stall, Timeline
-from seatrial.trials.database.measure.driven import Task
+from seatrial.trials.database.measure.driver_result import DriverOptions
 from seatrial.trials.database.measure.pgbench_log import read_logs
 from trials.replay.measure.null_runs import (
     PROGRAMS,
@@ -182,7 +182,9 @@ def test_a_line_that_makes_no_sense_is_told_with_file_line_and_text(tmp_path):
         read([[path]], scripts=[])
     with pytest.raises(OSError, match="cannot be read"):
         read([[tmp_path / "missing"]])
-    task = Task(duration_s=1, seed=1, slice_ms=100, stall_threshold_ms=50, folder=tmp_path)
+    options = DriverOptions(
+        duration_s=1, seed=1, slice_ms=100, stall_threshold_ms=50, folder=tmp_path
+    )
     for damaged in (path, tmp_path / "missing"):
         with pytest.raises(TargetError, match=rf"{damaged}.*is full or failing"):
-            read_logs([[damaged]], ["transaction"], task, has_lag=False)
+            read_logs([[damaged]], ["transaction"], options, has_lag=False)

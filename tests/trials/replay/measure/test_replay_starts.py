@@ -12,7 +12,7 @@ import pytest
 from postgres.programs import installed_programs
 from seatrial.errors import TargetError
 from seatrial.postgres.connection import connect
-from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.restore import run_restore
 from seatrial.trials.database.measure.start_state import look_at_start
 from seatrial.trials.replay.analysis.starts import start_differences
@@ -85,9 +85,9 @@ def study(target: str, trace: Path, more: str) -> str:
     return STUDY.format(target=target, trace=trace, more=more)
 
 
-def way(source: LoggingServer, dbname: str) -> Way:
+def endpoints(source: LoggingServer, dbname: str) -> Endpoints:
     address = source.server.address.with_dbname(dbname)
-    return Way(addresses=[address], secret=None, binaries=source.binaries)
+    return Endpoints(addresses=[address], secret=None, binaries=source.binaries)
 
 
 def test_copies_of_a_directory_begin_alike_in_each_schema(tmp_path, trace):
@@ -191,7 +191,7 @@ def test_a_database_that_is_written_to_between_its_copies_shows(
 def test_contents_are_the_same_whatever_the_order_and_the_settings(source):
     run(source, "postgres", "CREATE TABLE IF NOT EXISTS odd (t text, at timestamptz, b bytea)")
     run(source, "postgres", "INSERT INTO odd VALUES ('a', now(), '\\x01'), ('b', NULL, NULL)")
-    to = way(source, "postgres")
+    to = endpoints(source, "postgres")
     first = look_at_start(to, restored="").contents["public.odd"]
     run(source, "postgres", "ALTER DATABASE postgres SET timezone = 'Asia/Tokyo'")
     run(source, "postgres", "UPDATE odd SET t = t WHERE t = 'a'")
@@ -202,7 +202,7 @@ def test_contents_are_the_same_whatever_the_order_and_the_settings(source):
 
 
 def test_a_restore_that_fails_is_told_with_its_last_words(source):
-    to = way(source, "postgres")
+    to = endpoints(source, "postgres")
     with pytest.raises(TargetError, match="exit code 3") as failed:
         run_restore("echo to $PGDATABASE; echo it broke >&2; exit 3", to, time_s_max=5)
     assert "to postgres / it broke" in failed.value.seen
@@ -215,13 +215,13 @@ def test_large_tables_are_estimated_and_what_may_not_be_read_is_told(source, mon
     run(source, "postgres", "CREATE TABLE IF NOT EXISTS tiny AS SELECT 1 AS one")
     run(source, "postgres", "CREATE SEQUENCE hidden; ANALYZE")
     monkeypatch.setattr("seatrial.trials.database.measure.start_state.COUNTED_BYTES_MAX", 1 << 20)
-    found = look_at_start(way(source, "postgres"), restored="")
+    found = look_at_start(endpoints(source, "postgres"), restored="")
     assert found.rows["public.tiny"] == 1
     assert "public.pgbench_accounts" not in found.rows
     assert found.rows_estimated["public.pgbench_accounts"] == pytest.approx(100_000, rel=0.1)
     assert found.lsn
     run(source, "postgres", "CREATE ROLE stranger LOGIN")
-    to = way(source, "postgres")
+    to = endpoints(source, "postgres")
     stranger = msgspec.structs.replace(to.addresses[0], user="stranger")
     seen = look_at_start(msgspec.structs.replace(to, addresses=[stranger]), restored="")
     assert {"public.hidden", "public.tiny"} <= set(seen.unread)

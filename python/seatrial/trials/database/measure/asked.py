@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from seatrial.errors import TargetError
 from seatrial.postgres.connection import Address, connect
-from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.driver_result import Endpoints
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -52,13 +52,13 @@ class Asked:
     What the server refuses is raised as a ``TargetError`` with its own words.
 
     Args:
-        way: To the databases.
+        endpoints: To the databases.
         address: Of the database to ask; the first one's unless given.
     """
 
-    def __init__(self, way: Way, address: Address | None = None) -> None:
-        self._way = way
-        self._connection = connect(address or way.addresses[0], secret=way.secret)
+    def __init__(self, endpoints: Endpoints, address: Address | None = None) -> None:
+        self._endpoints = endpoints
+        self._connection = connect(address or endpoints.addresses[0], secret=endpoints.secret)
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +94,7 @@ class Asked:
 
     def size_bytes(self) -> int:
         """Return the size of the databases on disk."""
-        names = [address.dbname for address in self._way.addresses]
+        names = [address.dbname for address in self._endpoints.addresses]
         row = self._connection.execute(_SIZE, (names,)).fetchone()
         return int(row[0] or 0) if row else 0
 
@@ -117,14 +117,14 @@ class Asked:
         self._connection.execute(_PREWARM)
 
 
-def prewarm(way: Way) -> None:
+def prewarm(endpoints: Endpoints) -> None:
     """Read all databases of a way into shared buffers.
 
     Raises:
         TargetError: when a server lacks the extension pg_prewarm, or does not let us make it.
     """
-    for address in way.addresses:
-        with Asked(way, address) as server:
+    for address in endpoints.addresses:
+        with Asked(endpoints, address) as server:
             server.prewarm()
 
 

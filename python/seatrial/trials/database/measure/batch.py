@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from seatrial import _core
 from seatrial.errors import TargetError
-from seatrial.trials.database.measure.driven import Driven, Task, Way
+from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult, Endpoints
 from seatrial.trials.database.measure.processes import Crowd, Ended, Process
 from seatrial.trials.database.study.workloads import DatabaseSpec
 
@@ -25,7 +25,7 @@ _NS_PER_S: Final = 1_000_000_000
 _NS_PER_MS: Final = 1_000_000
 
 
-def command_of(file: str, way: Way) -> list[str]:
+def command_of(file: str, endpoints: Endpoints) -> list[str]:
     """Return the command line of a batch: psql for SQL, else the file itself.
 
     Raises:
@@ -33,7 +33,7 @@ def command_of(file: str, way: Way) -> list[str]:
     """
     path = Path(file)
     if path.suffix.lower() == ".sql":
-        psql = str(way.binaries.program("psql"))
+        psql = str(endpoints.binaries.program("psql"))
         return [psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", str(path.resolve())]
     if not os.access(path, os.X_OK):
         raise _unusable(
@@ -42,7 +42,7 @@ def command_of(file: str, way: Way) -> list[str]:
     return [str(path.resolve())]
 
 
-def run_batch(spec: DatabaseSpec, way: Way, task: Task) -> Driven:
+def run_batch(spec: DatabaseSpec, endpoints: Endpoints, options: DriverOptions) -> DriverResult:
     """Run the batch once on each database, at the same time.
 
     One that fails, or is over its time, is a failed operation with its last words.
@@ -51,16 +51,16 @@ def run_batch(spec: DatabaseSpec, way: Way, task: Task) -> Driven:
         KeyboardInterrupt: when the user ended it: what did not end was not measured.
         TargetError: when the file cannot be run.
     """
-    command = command_of(spec.script, way)
+    command = command_of(spec.script, endpoints)
     started_unix_s = time.time()
-    deadline = _Deadline(task.duration_s)
+    deadline = _Deadline(options.duration_s)
     with Crowd() as crowd:
         deadline.crowd = crowd
-        for environment in way.environments():
+        for environment in endpoints.environments():
             crowd.start(partial(_started, command, environment))
         ended = crowd.listen(deadline.look)
-    return Driven(
-        parts={"started_at": started_unix_s, **_parts(ended, task, deadline)},
+    return DriverResult(
+        parts={"started_at": started_unix_s, **_parts(ended, options, deadline)},
         interrupted=False,
         cpu_user_s=sum(process.user_s for process in ended),
         cpu_system_s=sum(process.system_s for process in ended),
@@ -111,11 +111,11 @@ def _started(command: Sequence[str], environment: dict[str, str]) -> Process:
         ) from None
 
 
-def _parts(ended: Sequence[Ended], task: Task, deadline: _Deadline) -> dict[str, Any]:
+def _parts(ended: Sequence[Ended], options: DriverOptions, deadline: _Deadline) -> dict[str, Any]:
     """Return the sample's parts: each batch is one operation, its real time the response."""
     good_ns = [round(each.real_s * _NS_PER_S) for each in ended if each.status == 0]
     failed = [each for each in ended if each.status != 0]
-    slice_ns = task.slice_ms * _NS_PER_MS
+    slice_ns = options.slice_ms * _NS_PER_MS
     slices = [
         (index, OPERATION, len(same_ns), 0, _core.Histogram.of(same_ns).encode())
         for index, same in itertools.groupby(sorted(good_ns), lambda real_ns: real_ns // slice_ns)

@@ -28,7 +28,7 @@ from seatrial.trials.database.measure.asked import Asked
 from seatrial.trials.database.measure.crash_check import can_check_indexes, found_in, index_faults
 from seatrial.trials.database.measure.crash_ledger import Ledger, Verdict, rows_of
 from seatrial.trials.database.measure.crash_load import CrashLoad, make_tables
-from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.power_cut import SIZE_BYTES, CuttableFilesystem
 from seatrial.trials.database.study.cost import data_bytes
 from seatrial.trials.database.study.workloads import DatabaseSpec
@@ -211,7 +211,7 @@ class CrashTrial:
         return checks
 
     def _asked(self, address: Address) -> Asked:
-        return Asked(Way(addresses=[address], secret=None, binaries=self._binaries))
+        return Asked(Endpoints(addresses=[address], secret=None, binaries=self._binaries))
 
     def _ask(self, server: Server) -> tuple[str, dict[str, str]]:
         with self._asked(self._address(server)) as asked:

@@ -10,7 +10,7 @@ from seatrial.errors import TargetError
 from seatrial.measure.progress import Watcher
 from seatrial.trials.database.measure import pgbench, telemetry
 from seatrial.trials.database.measure.batch import run_batch
-from seatrial.trials.database.measure.driven import Driven, Task, Way
+from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult, Endpoints
 from seatrial.trials.database.measure.pgbench import PgbenchRun, Scripts, run_pgbench
 from seatrial.trials.database.measure.pgbench_log import read_logs
 from seatrial.trials.database.study.workloads import DatabaseSpec
@@ -24,14 +24,16 @@ _KEPT: Final = (
 )
 
 
-def drive(kind: str, spec: DatabaseSpec, way: Way, task: Task, watcher: Watcher) -> Driven:
+def drive(
+    kind: str, spec: DatabaseSpec, endpoints: Endpoints, options: DriverOptions, watcher: Watcher
+) -> DriverResult:
     """Put a cell's load on its databases and return what was done.
 
     Args:
         kind: Of the cell: ``pgbench``, ``telemetry``, ``batch`` or ``replay``.
         spec: Of the cell.
-        way: To the databases.
-        task: What else the driver needs to know.
+        endpoints: To the databases.
+        options: What else the driver needs to know.
         watcher: Told of the progress.
 
     Raises:
@@ -39,15 +41,15 @@ def drive(kind: str, spec: DatabaseSpec, way: Way, task: Task, watcher: Watcher)
         TargetError: when the driver gives up, with its own words.
     """
     if kind == "batch":
-        return run_batch(spec, way, task)
+        return run_batch(spec, endpoints, options)
     if kind == "replay":
-        return run_replay(spec, way, task, watcher)
+        return run_replay(spec, endpoints, options, watcher)
     scripts = scripts_of(kind, spec)
-    driven = _read(run_pgbench(spec, scripts, way, task, watcher), spec, scripts, task)
+    result = _read(run_pgbench(spec, scripts, endpoints, options, watcher), spec, scripts, options)
     if kind != "telemetry":
-        return driven
-    ingested = _completed(driven, telemetry.INGEST) * spec.batch_rows
-    return msgspec.structs.replace(driven, counters={"ingested_rows": float(ingested)})
+        return result
+    ingested = _completed(result, telemetry.INGEST) * spec.batch_rows
+    return msgspec.structs.replace(result, counters={"ingested_rows": float(ingested)})
 
 
 def scripts_of(kind: str, spec: DatabaseSpec) -> Scripts:
@@ -55,25 +57,27 @@ def scripts_of(kind: str, spec: DatabaseSpec) -> Scripts:
     return telemetry.scripts_of(spec) if kind == "telemetry" else pgbench.scripts_of(spec)
 
 
-def _completed(driven: Driven, operation: str) -> int:
-    found = driven.parts["operations"].get(operation)
+def _completed(result: DriverResult, operation: str) -> int:
+    found = result.parts["operations"].get(operation)
     return int(found["completed"]) if found else 0
 
 
-def _read(run: PgbenchRun, spec: DatabaseSpec, scripts: Scripts, task: Task) -> Driven:
+def _read(
+    run: PgbenchRun, spec: DatabaseSpec, scripts: Scripts, options: DriverOptions
+) -> DriverResult:
     """Put together what pgbench printed and what its logs say.
 
     Raises:
         TargetError: when the two do not agree, or the logs cannot be read.
     """
     operations = [script.operation for script in scripts.scripts]
-    parts = read_logs(run.logs, operations, task, has_lag=spec.rate_per_s is not None)
+    parts = read_logs(run.logs, operations, options, has_lag=spec.rate_per_s is not None)
     for printed, logged in zip(run.totals, parts["processes"], strict=True):
-        _require_agreement(printed, logged, task)
+        _require_agreement(printed, logged, options)
     transactions = sum(printed["transactions"] for printed in run.totals)
     per_s = sum(printed["tps"] for printed in run.totals)
     shares = [each.thread_cpu_share for each in run.ended if each.thread_cpu_share is not None]
-    return Driven(
+    return DriverResult(
         parts={
             **{name: parts[name] for name in _KEPT},
             "started_at": parts["started_unix_s"],
@@ -89,7 +93,9 @@ def _read(run: PgbenchRun, spec: DatabaseSpec, scripts: Scripts, task: Task) -> 
     )
 
 
-def _require_agreement(printed: dict[str, float], logged: dict[str, Any], task: Task) -> None:
+def _require_agreement(
+    printed: dict[str, float], logged: dict[str, Any], options: DriverOptions
+) -> None:
     """Check that a log holds every transaction that pgbench counted.
 
     Raises:
@@ -99,8 +105,8 @@ def _require_agreement(printed: dict[str, float], logged: dict[str, Any], task: 
         if name in printed and printed[name] != logged[name]:
             raise TargetError(
                 seen=f"pgbench counted {printed[name]:.0f} {name}, its log has {logged[name]}",
-                cause=f"The log in {task.folder} was cut short, as when its file system is full",
-                next_step=f"Check the space with `df {task.folder}`, then try again",
+                cause=f"The log in {options.folder} was cut short, as when its file system is full",
+                next_step=f"Check the space with `df {options.folder}`, then try again",
             )
 
 

@@ -35,7 +35,7 @@ from seatrial.postgres.settings import check_settings
 from seatrial.results.start import StartRecord
 from seatrial.study.model import PlannedTarget
 from seatrial.trials.database.measure.asked import Asked, prewarm
-from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.load import Loaded, fill, migrate
 from seatrial.trials.database.measure.memory_need import require_memory
 from seatrial.trials.database.measure.ready import Ready, Template, with_bases
@@ -160,14 +160,14 @@ class Embedded:
             limit_bytes = spec.memory_limit_bytes
             server = data.cluster.start(_settings(spec), memory_limit_bytes=limit_bytes)
             try:
-                way = self._way(server, data.database, spec.processes)
+                endpoints = self._endpoints(server, data.database, spec.processes)
                 if spec.replay and not is_cold:
-                    start = _looked_at(data, way)
+                    start = _looked_at(data, endpoints)
                 if spec.start == "prewarmed":
-                    prewarm(way)
+                    prewarm(endpoints)
                 yield Ready(
-                    way=way,
-                    origin=way.binaries.origin,
+                    endpoints=endpoints,
+                    origin=endpoints.binaries.origin,
                     start_state=spec.start,
                     place=data.cluster.folder,
                     server_pid=server.pid,
@@ -230,11 +230,11 @@ class Embedded:
         load, processes = template
         with cluster.start({}) as server:
             try:
-                way = self._way(server, DATABASE, processes)
+                endpoints = self._endpoints(server, DATABASE, processes)
                 with Asked(self._admin(server)) as asked:
-                    for address in way.addresses:
+                    for address in endpoints.addresses:
                         asked.connection.execute(f"CREATE DATABASE {address.dbname}".encode())
-                loaded = fill(load, way, self._target.label, watcher)
+                loaded = fill(load, endpoints, self._target.label, watcher)
             except TargetError as error:
                 raise explained(error, server) from None
         return loaded
@@ -244,8 +244,8 @@ class Embedded:
         base = self._loaded[load.unmigrated, processes]
         with cluster.start({}) as server:
             try:
-                way = self._way(server, DATABASE, processes)
-                migrated = migrate(load, way, self._target.label, watcher)
+                endpoints = self._endpoints(server, DATABASE, processes)
+                migrated = migrate(load, endpoints, self._target.label, watcher)
             except TargetError as error:
                 raise explained(error, server) from None
         return Loaded(loaded_s=base.loaded_s + migrated.loaded_s, rows=migrated.rows)
@@ -253,12 +253,12 @@ class Embedded:
     def _looked_at_cold(self, data: _Data, spec: DatabaseSpec) -> StartRecord:
         """Look at what a sample will begin with, by a start of its own: looking fills caches."""
         with data.cluster.start({}) as server:
-            return _looked_at(data, self._way(server, data.database, spec.processes))
+            return _looked_at(data, self._endpoints(server, data.database, spec.processes))
 
-    def _way(self, server: Server, database: str, processes: int) -> Way:
+    def _endpoints(self, server: Server, database: str, processes: int) -> Endpoints:
         names = _names(database, processes)
         addresses = [server.address.with_dbname(name) for name in names]
-        return Way(addresses=addresses, secret=None, binaries=self.binaries)
+        return Endpoints(addresses=addresses, secret=None, binaries=self.binaries)
 
     @contextmanager
     def _data(self, spec: DatabaseSpec) -> Iterator[_Data]:
@@ -297,9 +297,9 @@ class Embedded:
             asked.checkpoint()
             return time.monotonic() - began_s
 
-    def _admin(self, server: Server) -> Way:
+    def _admin(self, server: Server) -> Endpoints:
         """Return the way to the database that is there before any other."""
-        return Way(addresses=[server.address], secret=None, binaries=self.binaries)
+        return Endpoints(addresses=[server.address], secret=None, binaries=self.binaries)
 
     @property
     def binaries(self) -> Binaries:
@@ -318,9 +318,9 @@ class Embedded:
         return self._folder, self.binaries
 
 
-def _looked_at(data: _Data, way: Way) -> StartRecord:
+def _looked_at(data: _Data, endpoints: Endpoints) -> StartRecord:
     are_copied = data.how in ("reflink", "copy")
-    return look_at_start(way, restored=data.how, of_copied_files=are_copied)
+    return look_at_start(endpoints, restored=data.how, of_copied_files=are_copied)
 
 
 def _require_possible(spec: DatabaseSpec) -> None:

@@ -20,7 +20,7 @@ from seatrial.postgres.connection import Address, parse_url
 from seatrial.postgres.remote import RemoteServer, database_name
 from seatrial.study.model import PlannedTarget
 from seatrial.trials.database.measure.asked import Asked, prewarm
-from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.load import Loaded, fill, migrate, unload
 from seatrial.trials.database.measure.ready import Ready, Template, with_bases
 from seatrial.trials.database.measure.start_state import look_at_start
@@ -94,16 +94,19 @@ class Existing:
                 made = self._migrated(load, processes, names, watcher)
             else:
                 addresses = [self._made_anew(name) for name in names]
-                made = (addresses, fill(load, self._way(addresses), self._target.label, watcher))
+                made = (
+                    addresses,
+                    fill(load, self._endpoints(addresses), self._target.label, watcher),
+                )
             self._loaded[load, processes] = made
 
     def _filled(self, load: LoadSpec, addresses: list[Address], watcher: Watcher) -> Loaded:
         """Load the one database that the user named, in the one schema that is asked for."""
-        way, label = self._way(addresses), self._target.label
-        loaded = fill(load.unmigrated, way, label, watcher)
+        endpoints, label = self._endpoints(addresses), self._target.label
+        loaded = fill(load.unmigrated, endpoints, label, watcher)
         if not load.migrate:
             return loaded
-        migrated = migrate(load, way, label, watcher)
+        migrated = migrate(load, endpoints, label, watcher)
         return Loaded(loaded_s=loaded.loaded_s + migrated.loaded_s, rows=migrated.rows)
 
     def _migrated(
@@ -113,7 +116,7 @@ class Existing:
         sources, base = self._loaded[load.unmigrated, processes]
         pairs = zip(names, sources, strict=True)
         addresses = [self._made_anew(name, source.dbname) for name, source in pairs]
-        migrated = migrate(load, self._way(addresses), self._target.label, watcher)
+        migrated = migrate(load, self._endpoints(addresses), self._target.label, watcher)
         loaded_s = base.loaded_s + migrated.loaded_s
         return addresses, Loaded(loaded_s=loaded_s, rows=migrated.rows)
 
@@ -129,15 +132,15 @@ class Existing:
         began_s = time.monotonic()
         addresses = self._copies(sources) if is_copy else sources
         cloned_s = time.monotonic() - began_s if is_copy else 0.0
-        way = self._way(addresses)
+        endpoints = self._endpoints(addresses)
         try:
             self._set(addresses, spec)
             restored = "template" if is_copy else "reuse"
-            start = look_at_start(way, restored=restored) if spec.replay else None
+            start = look_at_start(endpoints, restored=restored) if spec.replay else None
             if spec.start == "prewarmed":
-                prewarm(way)
+                prewarm(endpoints)
             yield Ready(
-                way=way,
+                endpoints=endpoints,
                 origin="remote",
                 start_state=spec.start,
                 place=None,
@@ -158,7 +161,7 @@ class Existing:
             if self._target.database:
                 # A server that died has been told of by now.
                 with suppress(TargetError):
-                    unload(load, self._way(addresses))
+                    unload(load, self._endpoints(addresses))
             else:
                 self._drop(addresses)
         self._loaded.clear()
@@ -199,8 +202,8 @@ class Existing:
             for name, source in zip(names, sources, strict=True)
         ]
 
-    def _way(self, addresses: Sequence[Address]) -> Way:
-        return Way(addresses=list(addresses), secret=self._secret, binaries=self.binaries)
+    def _endpoints(self, addresses: Sequence[Address]) -> Endpoints:
+        return Endpoints(addresses=list(addresses), secret=self._secret, binaries=self.binaries)
 
     def _set(self, addresses: Sequence[Address], spec: DatabaseSpec) -> None:
         """Have new sessions of the databases begin with the settings of a cell.
@@ -211,7 +214,7 @@ class Existing:
         from psycopg import sql  # noqa: PLC0415 - heavy, and only where there is a server
 
         for address in addresses:
-            with Asked(self._way([address])) as asked:
+            with Asked(self._endpoints([address])) as asked:
                 database = sql.Identifier(address.dbname)
                 if spec.clone == "reuse":
                     reset = sql.SQL("ALTER DATABASE {} RESET ALL").format(database)

@@ -14,7 +14,7 @@ import msgspec
 
 from seatrial.errors import TargetError
 from seatrial.trials.database.measure.asked import Asked
-from seatrial.trials.database.measure.driven import Driven, Way
+from seatrial.trials.database.measure.driver_result import DriverResult, Endpoints
 
 HOLDS: Final = "invariant_holds"
 """Among the driver's totals: 1 where the sums agree, 0 where they do not."""
@@ -31,36 +31,40 @@ _MOVED_BY: Final = {
 """Which tables each of pgbench's own scripts keeps equal."""
 
 
-def with_invariant(driven: Driven, way: Way, script: str) -> Driven:
+def with_invariant(result: DriverResult, endpoints: Endpoints, script: str) -> DriverResult:
     """Add whether the sums of pgbench's tables agree, in all databases of a way.
 
     Args:
-        driven: What the load did.
-        way: To the databases, whose server is up.
+        result: What the load did.
+        endpoints: To the databases, whose server is up.
         script: What ran; of one that is not pgbench's own, nothing is known.
     """
     tables = _MOVED_BY.get(script)
     if tables is None:
-        return driven
+        return result
     try:
-        notes = [note for number in range(len(way.addresses)) for note in _odd(way, number, tables)]
+        notes = [
+            note
+            for number in range(len(endpoints.addresses))
+            for note in _odd(endpoints, number, tables)
+        ]
     except TargetError as error:
         # A server that cannot read its own tables has not kept them.
         notes = [f"The sums of pgbench's tables cannot be read: {error.seen.rstrip('.')}."]
     return msgspec.structs.replace(
-        driven,
-        told=driven.told | {HOLDS: float(not notes)},
-        notes=[*driven.notes, *notes],
+        result,
+        told=result.told | {HOLDS: float(not notes)},
+        notes=[*result.notes, *notes],
     )
 
 
-def _odd(way: Way, number: int, tables: tuple[str, ...]) -> list[str]:
+def _odd(endpoints: Endpoints, number: int, tables: tuple[str, ...]) -> list[str]:
     """Return a sentence where the sums of one database differ.
 
     Raises:
         TargetError: when the server refuses or fails.
     """
-    with Asked(way, way.addresses[number]) as asked:
+    with Asked(endpoints, endpoints.addresses[number]) as asked:
         rows = {name: asked.connection.execute(_SUMS[name].encode()).fetchone() for name in tables}
     sums = {name: int(row[0]) for name, row in rows.items() if row}
     if len(set(sums.values())) <= 1:

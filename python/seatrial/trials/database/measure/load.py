@@ -17,7 +17,7 @@ from seatrial.measure.progress import Watcher
 from seatrial.postgres.connection import Address, connect
 from seatrial.study.units import format_size
 from seatrial.trials.database.measure import telemetry
-from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.printed import complaint
 from seatrial.trials.database.measure.processes import Crowd, Process
 from seatrial.trials.database.study.cost import data_bytes, history_rows
@@ -53,12 +53,12 @@ def describe(load: LoadSpec) -> str:
     return Path(load.file).name
 
 
-def migrate(load: LoadSpec, way: Way, where: str, watcher: Watcher) -> Loaded:
+def migrate(load: LoadSpec, endpoints: Endpoints, where: str, watcher: Watcher) -> Loaded:
     """Change the schema of every database of a way, which hold the unmigrated load.
 
     Args:
         load: Which names the file of SQL.
-        way: To the databases.
+        endpoints: To the databases.
         where: The target's label, for whoever watches.
         watcher: Told of it.
 
@@ -67,29 +67,29 @@ def migrate(load: LoadSpec, way: Way, where: str, watcher: Watcher) -> Loaded:
     """
     began_s = time.monotonic()
     watcher.stage(f"Changing the schema on {where}: {Path(load.migrate).name}")
-    rows = sum(_migrate_one(load.migrate, way, address) for address in way.addresses)
-    _checkpoint(way)
+    rows = sum(_migrate_one(load.migrate, endpoints, address) for address in endpoints.addresses)
+    _checkpoint(endpoints)
     return Loaded(loaded_s=time.monotonic() - began_s, rows=rows)
 
 
-def _migrate_one(file: str, way: Way, address: Address) -> int:
+def _migrate_one(file: str, endpoints: Endpoints, address: Address) -> int:
     try:
-        _run_sql(file, way, address)
+        _run_sql(file, endpoints, address)
     except TargetError as error:
         raise TargetError(
             seen=error.seen.replace("The database could not be loaded", f"{file} failed"),
             cause="It does not fit the schema that was loaded, or the server ran out of space",
             next_step="Try it by hand with `psql` on a restore of the snapshot",
         ) from None
-    return _count_rows(way, address)
+    return _count_rows(endpoints, address)
 
 
-def fill(load: LoadSpec, way: Way, where: str, watcher: Watcher) -> Loaded:
+def fill(load: LoadSpec, endpoints: Endpoints, where: str, watcher: Watcher) -> Loaded:
     """Load every database of a way, one after the other, and write all of it out.
 
     Args:
         load: What they will hold.
-        way: To the databases, which are empty.
+        endpoints: To the databases, which are empty.
         where: The target's label, for whoever watches.
         watcher: Told of the progress.
 
@@ -98,50 +98,56 @@ def fill(load: LoadSpec, way: Way, where: str, watcher: Watcher) -> Loaded:
     """
     began_s = time.monotonic()
     rows = 0
-    for number, address in enumerate(way.addresses, start=1):
-        which = f" (database {number} of {len(way.addresses)})" if len(way.addresses) > 1 else ""
+    for number, address in enumerate(endpoints.addresses, start=1):
+        which = (
+            f" (database {number} of {len(endpoints.addresses)})"
+            if len(endpoints.addresses) > 1
+            else ""
+        )
         step = f"Loading {describe(load)} on {where}{which}"
         if load.kind != "nothing":
             watcher.stage(f"{step}: {format_size(data_bytes(load))}")
-        rows += _fill_one(load, way, address, partial(_tell, watcher, step))
-    _checkpoint(way)
+        rows += _fill_one(load, endpoints, address, partial(_tell, watcher, step))
+    _checkpoint(endpoints)
     return Loaded(loaded_s=time.monotonic() - began_s, rows=rows)
 
 
-def unload(load: LoadSpec, way: Way) -> None:
+def unload(load: LoadSpec, endpoints: Endpoints) -> None:
     """Drop what ``fill`` made in databases that are not ours; what a file made, stays.
 
     Raises:
         TargetError: when the server refuses.
     """
-    for address in way.addresses:
+    for address in endpoints.addresses:
         if load.kind == "pgbench":
-            _run(way, address, "pgbench", "--initialize", "--init-steps=d")
+            _run(endpoints, address, "pgbench", "--initialize", "--init-steps=d")
         if load.kind == "telemetry":
-            with connect(address, secret=way.secret) as connection:
+            with connect(address, secret=endpoints.secret) as connection:
                 telemetry.unload(connection)
 
 
-def _fill_one(load: LoadSpec, way: Way, address: Address, tell: Callable[[str], None]) -> int:
+def _fill_one(
+    load: LoadSpec, endpoints: Endpoints, address: Address, tell: Callable[[str], None]
+) -> int:
     """Load a database and return its rows; ``tell`` is called with how far it is."""
     if load.kind == "pgbench":
         options = ("--initialize", "--quiet", "--scale", str(load.scale))
-        _run(way, address, "pgbench", *options, hear=lambda line: _tell_share(line, tell))
+        _run(endpoints, address, "pgbench", *options, hear=lambda line: _tell_share(line, tell))
         return load.scale * PGBENCH_ROWS_A_SCALE
     if load.kind == "telemetry":
-        return _fill_telemetry(load, way, address, tell)
+        return _fill_telemetry(load, endpoints, address, tell)
     if load.kind == "nothing":
         return 0
     if load.kind == "archive":
-        _run(way, address, "pg_restore", *_restoring(Path(load.file).resolve(), address))
-        return _count_rows(way, address)
-    _run_sql(load.file, way, address)
-    return _count_rows(way, address)
+        _run(endpoints, address, "pg_restore", *_restoring(Path(load.file).resolve(), address))
+        return _count_rows(endpoints, address)
+    _run_sql(load.file, endpoints, address)
+    return _count_rows(endpoints, address)
 
 
-def _run_sql(file: str, way: Way, address: Address) -> None:
+def _run_sql(file: str, endpoints: Endpoints, address: Address) -> None:
     options = ("-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", str(Path(file).resolve()))
-    _run(way, address, "psql", *options)
+    _run(endpoints, address, "psql", *options)
 
 
 def _restoring(archive: Path, address: Address) -> list[str]:
@@ -171,13 +177,15 @@ def _tell_share(line: str, tell: Callable[[str], None]) -> None:
         tell(found[1])
 
 
-def _fill_telemetry(load: LoadSpec, way: Way, address: Address, tell: Callable[[str], None]) -> int:
+def _fill_telemetry(
+    load: LoadSpec, endpoints: Endpoints, address: Address, tell: Callable[[str], None]
+) -> int:
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
     wanted = history_rows(load)
     stored = 0
     try:
-        with connect(address, secret=way.secret) as connection:
+        with connect(address, secret=endpoints.secret) as connection:
             for stored in telemetry.load(connection, load):
                 tell(f"{stored / wanted:.0%}")
     except psycopg.Error as error:
@@ -185,9 +193,9 @@ def _fill_telemetry(load: LoadSpec, way: Way, address: Address, tell: Callable[[
     return stored
 
 
-def _count_rows(way: Way, address: Address) -> int:
+def _count_rows(endpoints: Endpoints, address: Address) -> int:
     """Return the rows of all tables, as VACUUM counted them."""
-    with connect(address, secret=way.secret) as connection:
+    with connect(address, secret=endpoints.secret) as connection:
         connection.execute("VACUUM ANALYZE")
         query = """
             SELECT coalesce(sum(reltuples), 0)::bigint FROM pg_class
@@ -203,7 +211,7 @@ def _unheard(line: str) -> None:
 
 
 def _run(
-    way: Way,
+    endpoints: Endpoints,
     address: Address,
     program: str,
     *arguments: str,
@@ -214,19 +222,19 @@ def _run(
     Raises:
         TargetError: when it fails.
     """
-    command = [str(way.binaries.program(program)), *arguments]
+    command = [str(endpoints.binaries.program(program)), *arguments]
     with Crowd() as crowd:
-        crowd.start(lambda: Process(command, address.environment(way.secret), hear))
+        crowd.start(lambda: Process(command, address.environment(endpoints.secret), hear))
         (ended,) = crowd.listen(lambda: None)
     if ended.status != 0:
         raise _not_loaded(f"{program}: {complaint(ended.lines)}")
 
 
-def _checkpoint(way: Way) -> None:
+def _checkpoint(endpoints: Endpoints) -> None:
     """Write all out where we may: on a server that is not ours, a checkpoint needs a right."""
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
-    with connect(way.addresses[0], secret=way.secret) as connection:
+    with connect(endpoints.addresses[0], secret=endpoints.secret) as connection:
         try:
             connection.execute("CHECKPOINT")
         except psycopg.errors.InsufficientPrivilege:

@@ -18,7 +18,7 @@ import msgspec
 
 from seatrial.errors import TargetError
 from seatrial.measure.progress import LiveReading, Watcher
-from seatrial.trials.database.measure.driven import Task, Way
+from seatrial.trials.database.measure.driver_result import DriverOptions, Endpoints
 from seatrial.trials.database.measure.printed import Progress, complaint, progress, totals
 from seatrial.trials.database.measure.processes import Crowd, Ended, Process
 from seatrial.trials.database.study.workloads import BUILTIN_SCRIPTS, DatabaseSpec
@@ -92,7 +92,11 @@ def scripts_of(spec: DatabaseSpec) -> Scripts:
 
 
 def run_pgbench(
-    spec: DatabaseSpec, scripts: Scripts, way: Way, task: Task, watcher: Watcher
+    spec: DatabaseSpec,
+    scripts: Scripts,
+    endpoints: Endpoints,
+    options: DriverOptions,
+    watcher: Watcher,
 ) -> PgbenchRun:
     """Run one pgbench for each database, all at the same time.
 
@@ -102,24 +106,26 @@ def run_pgbench(
         KeyboardInterrupt: when the user ended it twice, or before there was anything to keep.
         TargetError: when one cannot be started, or gave up; with its own words.
     """
-    command = _command(spec, scripts, way, task)
+    command = _command(spec, scripts, endpoints, options)
     live = _Live(watcher)
     with Crowd() as crowd:
-        for number, environment in enumerate(way.environments()):
-            arguments = [*command, *_own_arguments(task, number)]
+        for number, environment in enumerate(endpoints.environments()):
+            arguments = [*command, *_own_arguments(options, number)]
             crowd.start(partial(_started, arguments, environment, live.hearing(number)))
         ended = _ended_in_order(crowd, live)
-    return _left_behind(ended, task, interrupted=live.interrupted)
+    return _left_behind(ended, options, interrupted=live.interrupted)
 
 
-def _command(spec: DatabaseSpec, scripts: Scripts, way: Way, task: Task) -> list[str]:
+def _command(
+    spec: DatabaseSpec, scripts: Scripts, endpoints: Endpoints, options: DriverOptions
+) -> list[str]:
     """Return the command line that all processes share; there is nothing secret in it."""
     command = [
-        str(way.binaries.program("pgbench")),
+        str(endpoints.binaries.program("pgbench")),
         *("--no-vacuum", "--log", "--progress", "1"),
         *("--client", str(spec.clients)),
         *("--jobs", str(jobs(spec))),
-        *("--time", str(whole_seconds(task.duration_s))),
+        *("--time", str(whole_seconds(options.duration_s))),
     ]
     if spec.rate_per_s is not None:
         command += ["--rate", f"{spec.rate_per_s:g}"]
@@ -149,11 +155,11 @@ def jobs(spec: DatabaseSpec) -> int:
     return min(spec.jobs or max(1, cores), spec.clients)
 
 
-def _own_arguments(task: Task, number: int) -> list[str]:
+def _own_arguments(options: DriverOptions, number: int) -> list[str]:
     """Return what the processes differ in: their seeds, and where they log."""
     return [
-        f"--random-seed={task.seed + number}",
-        f"--log-prefix={task.folder / LOG_PREFIX}-{number}",
+        f"--random-seed={options.seed + number}",
+        f"--log-prefix={options.folder / LOG_PREFIX}-{number}",
     ]
 
 
@@ -182,7 +188,9 @@ def _ended_in_order(crowd: Crowd, live: _Live) -> list[Ended]:
             crowd.signal(signal.SIGALRM)
 
 
-def _left_behind(ended: Sequence[Ended], task: Task, *, interrupted: bool) -> PgbenchRun:
+def _left_behind(
+    ended: Sequence[Ended], options: DriverOptions, *, interrupted: bool
+) -> PgbenchRun:
     for number, process in enumerate(ended):
         if process.status != 0:
             if interrupted:
@@ -192,13 +200,13 @@ def _left_behind(ended: Sequence[Ended], task: Task, *, interrupted: bool) -> Pg
     return PgbenchRun(
         ended=list(ended),
         totals=[totals(process.output) for process in ended],
-        logs=[_logs(task, number) for number in range(len(ended))],
+        logs=[_logs(options, number) for number in range(len(ended))],
         interrupted=interrupted,
     )
 
 
-def _logs(task: Task, number: int) -> list[Path]:
-    return sorted(task.folder.glob(f"{LOG_PREFIX}-{number}.*"))
+def _logs(options: DriverOptions, number: int) -> list[Path]:
+    return sorted(options.folder.glob(f"{LOG_PREFIX}-{number}.*"))
 
 
 def _gave_up(process: Ended, number: int, count: int) -> TargetError:

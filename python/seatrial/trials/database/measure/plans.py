@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from seatrial import _core
 from seatrial.errors import TargetError
 from seatrial.postgres.connection import connect
-from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.driver_result import Endpoints
 
 if TYPE_CHECKING:
     import psycopg
@@ -32,18 +32,20 @@ _READ_ONLY: Final = f"""
 _EXPLAIN: Final = "EXPLAIN (FORMAT JSON) "
 
 
-def plans_of(way: Way, trace: str, fingerprints: Sequence[str]) -> dict[str, tuple[str, str]]:
+def plans_of(
+    endpoints: Endpoints, trace: str, fingerprints: Sequence[str]
+) -> dict[str, tuple[str, str]]:
     """Return hash and shape of the plan of each query that can be explained, by fingerprint.
 
     Args:
-        way: To the database.
+        endpoints: To the database.
         trace: Where a statement of each is found.
         fingerprints: The queries, those with the most time first; the first 50 are looked at.
     """
     examples = _core.trace_examples(trace, list(fingerprints[:QUERIES_MAX]))
     found: dict[str, tuple[str, str]] = {}
     with contextlib.suppress(TargetError):
-        opened = connect(way.addresses[0], secret=way.secret)
+        opened = connect(endpoints.addresses[0], secret=endpoints.secret)
         with contextlib.closing(opened) as connection:
             for fingerprint, example in examples.items():
                 plan = _plan(connection, example)

@@ -14,7 +14,7 @@ import msgspec
 from seatrial import _core
 from seatrial.errors import RefusedError
 from seatrial.postgres.catalogue import Catalogue
-from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.study.workloads import ReplaySpec
 
 INFER: Final = "infer"
@@ -50,13 +50,13 @@ def needs_catalogue(replay: ReplaySpec) -> bool:
     return replay.ids == INFER or replay.order in BY_CATALOGUE
 
 
-def require_sequences(replay: ReplaySpec, catalogue: Catalogue, way: Way) -> list[str]:
+def require_sequences(replay: ReplaySpec, catalogue: Catalogue, endpoints: Endpoints) -> list[str]:
     """Check, before anything is sent, that sequences stand where the log begins.
 
     Args:
         replay: What is to be played; its ids are inferred.
         catalogue: The target's, as it is now.
-        way: To the target.
+        endpoints: To the target.
 
     Returns:
         What is worth knowing of it, as sentences: mismatches that were allowed, and sequences of
@@ -76,7 +76,7 @@ def require_sequences(replay: ReplaySpec, catalogue: Catalogue, way: Way) -> lis
     ]
     unread = [_name(catalogue, each) for each in shown if each.next_value_target is None]
     if differing and MISMATCH not in replay.allow:
-        raise _elsewhere(differing, way)
+        raise _elsewhere(differing, endpoints)
     notes = [f"Sequences do not stand where the log begins: {_some(differing)}."] * bool(differing)
     if unread:
         notes.append(
@@ -105,8 +105,8 @@ def _some(told: list[str]) -> str:
     return "; ".join(told[:_NAMED_MAX]) + more
 
 
-def _elsewhere(differing: list[str], way: Way) -> RefusedError:
-    address = way.addresses[0]
+def _elsewhere(differing: list[str], endpoints: Endpoints) -> RefusedError:
+    address = endpoints.addresses[0]
     return RefusedError(
         seen=f"In the database {address.dbname} at {address.place} sequences do not stand where "
         f"the log begins: {_some(differing)}",

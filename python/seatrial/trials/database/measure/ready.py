@@ -12,7 +12,7 @@ from seatrial.errors import SeatrialError
 from seatrial.measure.progress import Watcher
 from seatrial.postgres.binaries import Binaries
 from seatrial.results.start import StartRecord
-from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.load import Loaded
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 
@@ -36,7 +36,7 @@ class Ready:
     """A server in the start state that a cell asks for.
 
     Attributes:
-        way: To its databases.
+        endpoints: To its databases.
         origin: Where its programs are from: ``installed``, ``wheel``, ``given`` or ``remote``.
         start_state: What it was brought into.
         place: Where its data lie; None when that is not on this machine.
@@ -49,7 +49,7 @@ class Ready:
         notes: What could not be done, as sentences.
     """
 
-    way: Way
+    endpoints: Endpoints
     origin: str
     start_state: str
     place: Path | None

@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 from seatrial.errors import TargetError
-from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.processes import Crowd, Ended, Process
 
 SHELL: Final = "/bin/sh"
@@ -16,7 +16,7 @@ LAST_WORDS_S: Final = 5.0
 """So long a command that is over its time may take to end by itself."""
 
 
-def run_restore(command: str, way: Way, *, time_s_max: float) -> float:
+def run_restore(command: str, endpoints: Endpoints, *, time_s_max: float) -> float:
     """Run a command of the shell to its end; return how long it took, in seconds.
 
     Its environment has the database's address in ``DATABASE_URL`` (without the password), and in
@@ -25,8 +25,8 @@ def run_restore(command: str, way: Way, *, time_s_max: float) -> float:
     Raises:
         TargetError: when it fails or takes too long, with the end of what it printed.
     """
-    address = way.addresses[0]
-    environment = address.environment(way.secret) | {"DATABASE_URL": address.as_url()}
+    address = endpoints.addresses[0]
+    environment = address.environment(endpoints.secret) | {"DATABASE_URL": address.as_url()}
     began_s = time.monotonic()
     with Crowd() as crowd:
         # One stream, so that what went wrong is read where it did.

@@ -19,7 +19,7 @@ from seatrial.trials.database.measure import telemetry
 from seatrial.trials.database.measure.asked import Asked
 from seatrial.trials.database.measure.attribution import attributed
 from seatrial.trials.database.measure.drive import drive
-from seatrial.trials.database.measure.driven import Driven, Task
+from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult
 from seatrial.trials.database.measure.observe import Observed, Observer
 from seatrial.trials.database.measure.ready import Ready
 from seatrial.trials.database.study.workloads import DatabaseSpec
@@ -58,7 +58,7 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-Parts = tuple[Begun, Driven, Observed, Mapping[str, float]]
+Parts = tuple[Begun, DriverResult, Observed, Mapping[str, float]]
 """What the server was, what was done, what was seen, and what the counters grew by."""
 
 
@@ -70,10 +70,10 @@ def begin(ready: Ready, cell: Cell, spec: DatabaseSpec) -> Begun:
     """
     notes: list[str] = []
     if cell.kind == "telemetry":
-        for address in ready.way.addresses:
-            with Asked(ready.way, address) as asked:
+        for address in ready.endpoints.addresses:
+            with Asked(ready.endpoints, address) as asked:
                 telemetry.set_batch(asked.connection, spec.batch_rows)
-    with Asked(ready.way) as asked:
+    with Asked(ready.endpoints) as asked:
         is_left_alone = spec.is_standing and spec.replay is not None and spec.replay.read_only
         if not is_left_alone and not asked.checkpoint():
             notes.append("The user may not CHECKPOINT, so samples begin anywhere in its cycle.")
@@ -97,7 +97,7 @@ def measured(
     ready: Ready,
     cell: Cell,
     spec: DatabaseSpec,
-    task: Task,
+    options: DriverOptions,
     watcher: Watcher,
     *,
     background: Background,
@@ -111,24 +111,24 @@ def measured(
     try:
         begun = begin(ready, cell, spec)
         observer = Observer(
-            ready.way.addresses[0],
-            secret=ready.way.secret,
+            ready.endpoints.addresses[0],
+            secret=ready.endpoints.secret,
             place=ready.place,
             server_pid=ready.server_pid,
             client_pids=[os.getpid()],
-            databases=[address.dbname for address in ready.way.addresses],
+            databases=[address.dbname for address in ready.endpoints.addresses],
         )
         with background:
             surroundings = Surroundings(ready.place)
             observer.start()
             try:
-                driven = drive(cell.kind, spec, ready.way, task, watcher)
+                result = drive(cell.kind, spec, ready.endpoints, options, watcher)
             finally:
                 observed = observer.stop()
             grown = surroundings.grown()
     except SeatrialError as error:
         raise ready.explain(error) from None
-    return begun, driven, observed, grown
+    return begun, result, observed, grown
 
 
 def sample_of(
@@ -141,31 +141,31 @@ def sample_of(
     ceiling_per_s: float | None,
 ) -> Sample:
     """Return the sample, not stored yet; ``interrupted`` in its status if the user ended it."""
-    begun, driven, observed, grown = parts
+    begun, result, observed, grown = parts
     engine = DRIVER[cell.kind]
     counters = {
         **observed.counters,
         **grown,
-        **driven.counters,
-        "cpu_user_ns": driven.cpu_user_s * NS_PER_S,
-        "cpu_system_ns": driven.cpu_system_s * NS_PER_S,
+        **result.counters,
+        "cpu_user_ns": result.cpu_user_s * NS_PER_S,
+        "cpu_system_ns": result.cpu_system_s * NS_PER_S,
     }
     if any(name in counters for name in _CHECKPOINTS):
         counters["checkpoints"] = sum(counters.get(name, 0.0) for name in _CHECKPOINTS)
-    stalls = driven.parts.get("stalls", [])
+    stalls = result.parts.get("stalls", [])
     return msgspec.convert(
         {
-            **driven.parts,
+            **result.parts,
             "cell": cell,
             "round": round_number,
             "position": position,
-            "status": "interrupted" if driven.interrupted else "complete",
+            "status": "interrupted" if result.interrupted else "complete",
             "engine": engine,
             "engine_reason": _REASON[engine],
             "stalls": [attributed(stall, observed.series) for stall in stalls],
             "counters": counters,
             "series": observed.series,
-            "database": _record(ready, begun, driven, observed, ceiling_per_s),
+            "database": _record(ready, begun, result, observed, ceiling_per_s),
         },
         Sample,
         from_attributes=True,
@@ -175,7 +175,7 @@ def sample_of(
 def _record(
     ready: Ready,
     begun: Begun,
-    driven: Driven,
+    result: DriverResult,
     observed: Observed,
     ceiling_per_s: float | None,
 ) -> DatabaseRecord:
@@ -191,10 +191,10 @@ def _record(
         cloned=ready.cloned,
         cloned_s=ready.cloned_s,
         waits=observed.waits,
-        told=driven.told,
-        client_cpu_share=driven.client_cpu_share,
+        told=result.told,
+        client_cpu_share=result.client_cpu_share,
         ceiling_per_s=ceiling_per_s,
-        batch_s=driven.batch_s,
+        batch_s=result.batch_s,
         start=ready.start,
-        notes=[*ready.notes, *begun.notes, *driven.notes, *observed.notes],
+        notes=[*ready.notes, *begun.notes, *result.notes, *observed.notes],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from seatrial.results.replay import ReplayRecord, ReplayServerQuery
-from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.plans import plans_of
 from seatrial.trials.database.measure.statements import ServerCounts
 
@@ -14,12 +14,12 @@ class ServerSide:
     """What the server tells from now on; nothing of it is reset or changed.
 
     Args:
-        way: To the database.
+        endpoints: To the database.
     """
 
-    def __init__(self, way: Way) -> None:
-        self._way = way
-        self._counts = ServerCounts(way).begin()
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
+        self._counts = ServerCounts(endpoints).begin()
 
     def told(self, record: ReplayRecord, trace: str) -> tuple[ReplayRecord, list[str]]:
         """Return a record with what the server tells of its queries, and notes.
@@ -32,7 +32,7 @@ class ServerSide:
             return record, []
         counters, notes = self._counts.grown()
         keys = [query.fingerprint for query in record.queries]
-        plans = plans_of(self._way, trace, keys)
+        plans = plans_of(self._endpoints, trace, keys)
         queries = []
         for key in keys:
             own = counters.get(key)

@@ -23,7 +23,7 @@ from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
 from seatrial.trials.database.measure import crash_sample
 from seatrial.trials.database.measure.crash_sample import CrashTrials
-from seatrial.trials.database.measure.driven import Task
+from seatrial.trials.database.measure.driver_result import DriverOptions
 from seatrial.trials.database.measure.embedded import Embedded
 from seatrial.trials.database.measure.existing import Existing
 from seatrial.trials.database.measure.invariant import with_invariant
@@ -157,7 +157,7 @@ class Databases:
         host = self._hosts[_place(cell)]
         ceiling = own_ceiling(cell.kind, spec, host.binaries, self._place_of_sockets())
         with host.ready(spec) as ready, self._log_folder() as folder:
-            task = Task(
+            options = DriverOptions(
                 duration_s=float(cell.spec["limit"]["duration_s"]),
                 seed=self._seed(round_number),
                 slice_ms=cell.spec["slice_ms"],
@@ -165,13 +165,15 @@ class Databases:
                 folder=folder,
             )
             ready.notes += [*self._log_notes, *ceiling.notes]
-            parts = measured(ready, cell, spec, task, watcher, background=background or Nothing())
+            parts = measured(
+                ready, cell, spec, options, watcher, background=background or Nothing()
+            )
             if background and cell.spec.get("fail"):
                 parts = _after_failure(parts, ready, cell, background)
             if cell.kind == REPLAY:
-                begun, driven, observed, grown = parts
-                driven = self._rows.with_content(driven, cell, spec, ready.way, round_number)
-                parts = begun, driven, observed, grown
+                begun, result, observed, grown = parts
+                result = self._rows.with_content(result, cell, spec, ready.endpoints, round_number)
+                parts = begun, result, observed, grown
         return sample_of(
             cell,
             ready,
@@ -241,11 +243,16 @@ def _place(cell: Cell) -> _Place:
 
 def _after_failure(parts: Parts, ready: Ready, cell: Cell, background: Background) -> Parts:
     """Wait until the array is whole again, and check what pgbench's tables say of themselves."""
-    begun, driven, observed, grown = parts
-    if driven.interrupted or cell.kind != "pgbench":
+    begun, result, observed, grown = parts
+    if result.interrupted or cell.kind != "pgbench":
         return parts
     background.settle()
-    return begun, with_invariant(driven, ready.way, spec_of(cell.spec).script), observed, grown
+    return (
+        begun,
+        with_invariant(result, ready.endpoints, spec_of(cell.spec).script),
+        observed,
+        grown,
+    )
 
 
 def _require_files(cell: Cell) -> None:

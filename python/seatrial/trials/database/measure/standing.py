@@ -21,7 +21,7 @@ from seatrial.postgres.connection import names_database, parse_url
 from seatrial.postgres.remote import RemoteServer, database_name
 from seatrial.study.model import PlannedTarget
 from seatrial.trials.database.measure.asked import prewarm
-from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.existing import explained, may_not_create
 from seatrial.trials.database.measure.load import migrate
 from seatrial.trials.database.measure.ready import Ready
@@ -116,14 +116,14 @@ class StandingDatabase:
         # A restore may have put another server there.
         require_safe(replay, standing, is_ours=is_copied)
         written = rows_written(self._way_to("")) if is_copied else None
-        with self._database(is_copied=is_copied) as way:
+        with self._database(is_copied=is_copied) as endpoints:
             if spec.load.migrate:
-                migrate(spec.load, way, self._target.label, Silent())
+                migrate(spec.load, endpoints, self._target.label, Silent())
             restored = "template" if is_copied else "restore" if replay.restore else ""
             cloned_s = time.monotonic() - began_s if restored else 0.0
             start = msgspec.structs.replace(
                 look_at_start(
-                    way,
+                    endpoints,
                     restored=restored,
                     counts=not replay.read_only,
                     keeps_contents=not spec.load.migrate,
@@ -132,9 +132,9 @@ class StandingDatabase:
                 source_rows_written=written,
             )
             if spec.start == "prewarmed":
-                prewarm(way)
+                prewarm(endpoints)
             yield Ready(
-                way=way,
+                endpoints=endpoints,
                 origin="remote",
                 start_state=spec.start,
                 place=None,
@@ -155,7 +155,7 @@ class StandingDatabase:
         return [told] if was_written else []
 
     @contextmanager
-    def _database(self, *, is_copied: bool) -> Iterator[Way]:
+    def _database(self, *, is_copied: bool) -> Iterator[Endpoints]:
         """Give the way to the database itself, or to a copy that is dropped in the end."""
         if not is_copied:
             yield self._way_to("")
@@ -170,9 +170,9 @@ class StandingDatabase:
             with suppress(TargetError):
                 self._server.drop_database(self._copy)
 
-    def _way_to(self, dbname: str) -> Way:
+    def _way_to(self, dbname: str) -> Endpoints:
         address = self._server.address.with_dbname(dbname or self._server.address.dbname)
-        return Way(addresses=[address], secret=self._secret, binaries=self.binaries)
+        return Endpoints(addresses=[address], secret=self._secret, binaries=self.binaries)
 
     def close(self) -> None:
         """Nothing is left: copies went with their samples."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 from seatrial.postgres.sequences import read_sequences
 from seatrial.results.start import StartRecord
 from seatrial.trials.database.measure.asked import Asked
-from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.driver_result import Endpoints
 
 if TYPE_CHECKING:
     import psycopg
@@ -49,7 +49,7 @@ _CHECKPOINT: Final = "SELECT checkpoint_lsn::text FROM pg_control_checkpoint()"
 
 
 def look_at_start(
-    way: Way,
+    endpoints: Endpoints,
     *,
     restored: str,
     counts: bool = True,
@@ -59,7 +59,7 @@ def look_at_start(
     """Return what the first database of a way holds.
 
     Args:
-        way: To the database.
+        endpoints: To the database.
         restored: What brought it here.
         counts: Whether small tables are counted, rather than believed what is estimated of them.
         of_copied_files: Whether its last checkpoint is that of the files that were copied.
@@ -70,7 +70,7 @@ def look_at_start(
         TargetError: when the server refuses, or ends.
     """
     began_s = time.monotonic()
-    with Asked(way) as asked:
+    with Asked(endpoints) as asked:
         connection = asked.connection
         sequences = read_sequences(connection)
         tables = connection.execute(_TABLES).fetchall()
@@ -97,23 +97,23 @@ def look_at_start(
         )
 
 
-def log_place(way: Way) -> str:
+def log_place(endpoints: Endpoints) -> str:
     """Return where the log of a way's server stands; empty where that may not be read.
 
     Raises:
         TargetError: when the server cannot be reached.
     """
-    with Asked(way) as asked:
+    with Asked(endpoints) as asked:
         return _told(asked.connection, _LSN)
 
 
-def rows_written(way: Way) -> int:
+def rows_written(endpoints: Endpoints) -> int:
     """Return how many rows of its tables a database counts as written, since it counts.
 
     Raises:
         TargetError: when the server cannot be reached.
     """
-    with Asked(way) as asked:
+    with Asked(endpoints) as asked:
         return int(_told(asked.connection, _WRITTEN) or 0)
 
 

@@ -17,7 +17,7 @@ from seatrial import _core
 from seatrial.errors import TargetError
 from seatrial.postgres.connection import Address, Secret, connect, parse_url
 from seatrial.results.replay import ReplayServerQuery
-from seatrial.trials.database.measure.driven import Way
+from seatrial.trials.database.measure.driver_result import Endpoints
 
 if TYPE_CHECKING:
     import psycopg
@@ -158,17 +158,17 @@ class ServerCounts:
     """What the server counts of each query from now on.
 
     Args:
-        way: To the database.
+        endpoints: To the database.
     """
 
-    def __init__(self, way: Way) -> None:
-        self._way = way
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
         self._before: Counted | None = None
 
     def begin(self) -> Self:
         """Read the counters, where there are any; nothing is reset."""
         with contextlib.suppress(TargetError):
-            self._before = counted(self._way.addresses[0], self._way.secret)
+            self._before = counted(self._endpoints.addresses[0], self._endpoints.secret)
         return self
 
     def grown(self) -> tuple[dict[str, ReplayServerQuery], list[str]]:
@@ -176,7 +176,7 @@ class ServerCounts:
         if self._before is None:
             return {}, []
         try:
-            after = counted(self._way.addresses[0], self._way.secret)
+            after = counted(self._endpoints.addresses[0], self._endpoints.secret)
         except TargetError:
             after = None
         if after is None:

@@ -15,7 +15,7 @@ from seatrial.postgres.catalogue import Catalogue, read_catalogue
 from seatrial.postgres.connection import driver_way
 from seatrial.results.replay import ReplayRecord
 from seatrial.trials.database.measure.asked import Asked
-from seatrial.trials.database.measure.driven import Driven, Task, Way
+from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult, Endpoints
 from seatrial.trials.database.measure.preflight import (
     INFER,
     OFF,
@@ -47,7 +47,9 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     interrupted: bool
 
 
-def run_replay(spec: DatabaseSpec, way: Way, task: Task, watcher: Watcher) -> Driven:
+def run_replay(
+    spec: DatabaseSpec, endpoints: Endpoints, options: DriverOptions, watcher: Watcher
+) -> DriverResult:
     """Play a cell's trace to its database.
 
     An interrupt ends it in order, and what ran is kept; a second one is passed on. A server that
@@ -59,18 +61,18 @@ def run_replay(spec: DatabaseSpec, way: Way, task: Task, watcher: Watcher) -> Dr
     """
     replay = required(spec)
     facts = _facts(replay)
-    catalogue = _catalogue(replay, way)
+    catalogue = _catalogue(replay, endpoints)
     noted = []
     if catalogue is not None and replay.ids == INFER:
-        noted = require_sequences(replay, catalogue, way)
-    server = ServerSide(way)
-    ran = play(_engine_spec(replay, way, task, catalogue), watcher)
+        noted = require_sequences(replay, catalogue, endpoints)
+    server = ServerSide(endpoints)
+    ran = play(_engine_spec(replay, endpoints, options, catalogue), watcher)
     record, untold = server.told(_record(ran.parts, spec, facts), replay.trace)
     if ran.interrupted and record.total.sent == 0:
         raise KeyboardInterrupt
     client, duration_s = record.client, float(ran.parts["duration_s"])
     cpu_ns = client.cpu_user_ns + client.cpu_system_ns
-    return Driven(
+    return DriverResult(
         parts={
             **{name: ran.parts[name] for name in _KEPT},
             "started_at": ran.parts["started_unix_s"],
@@ -193,22 +195,22 @@ class Live:
         )
 
 
-def _catalogue(replay: ReplaySpec, way: Way) -> Catalogue | None:
+def _catalogue(replay: ReplaySpec, endpoints: Endpoints) -> Catalogue | None:
     """Return what the target's catalogue says, where the engine has to know."""
     if not needs_catalogue(replay):
         return None
-    with Asked(way) as asked:
+    with Asked(endpoints) as asked:
         return read_catalogue(asked.connection)
 
 
 def _engine_spec(
-    replay: ReplaySpec, way: Way, task: Task, catalogue: Catalogue | None
+    replay: ReplaySpec, endpoints: Endpoints, options: DriverOptions, catalogue: Catalogue | None
 ) -> dict[str, Any]:
     return engine_spec(
         replay,
-        driver_way(way.addresses[0], way.secret),
-        slice_ms=task.slice_ms,
-        stall_threshold_ms=task.stall_threshold_ms,
+        driver_way(endpoints.addresses[0], endpoints.secret),
+        slice_ms=options.slice_ms,
+        stall_threshold_ms=options.stall_threshold_ms,
         catalogue=catalogue,
     )
 

@@ -55,9 +55,14 @@ def _measured(
     with null_server_folder(place) as folder:
         server = _core.NullServer(folder=folder, connections_max=connections + SPARE_CONNECTIONS)
         try:
-            way = {"host": server.host, "port": server.port, "database": "null", "user": "null"}
+            endpoints = {
+                "host": server.host,
+                "port": server.port,
+                "database": "null",
+                "user": "null",
+            }
             spec = engine_spec(
-                replay, way, slice_ms=_SLICE_MS, stall_threshold_ms=_STALL_THRESHOLD_MS
+                replay, endpoints, slice_ms=_SLICE_MS, stall_threshold_ms=_STALL_THRESHOLD_MS
             )
             ran = play(spec, Silent(), seconds_max=seconds)
         finally:

@@ -18,7 +18,7 @@ from seatrial.results.replay import ReplayRecord
 from seatrial.results.replay_content import CAPTURE, REPLAY, ReplayContent
 from seatrial.study.cell import Cell
 from seatrial.trials.database.measure.asked import Asked
-from seatrial.trials.database.measure.driven import Driven, Way
+from seatrial.trials.database.measure.driver_result import DriverResult, Endpoints
 from seatrial.trials.database.measure.start_state import COUNTED_BYTES_MAX
 from seatrial.trials.database.study.workloads import DatabaseSpec, ReplaySpec
 from seatrial.trials.replay.measure.replay import required
@@ -39,31 +39,41 @@ class RowComparison:
         self._first: dict[bytes, tuple[str, Content]] = {}
 
     def with_content(
-        self, driven: Driven, cell: Cell, spec: DatabaseSpec, way: Way, round_number: int
-    ) -> Driven:
+        self,
+        result: DriverResult,
+        cell: Cell,
+        spec: DatabaseSpec,
+        endpoints: Endpoints,
+        round_number: int,
+    ) -> DriverResult:
         """Return what a driver did, with what the database holds now against the captured one.
 
         Args:
-            driven: Of a replay.
+            result: Of a replay.
             cell: What was played.
             spec: Of the cell.
-            way: To the database, which nobody writes to any more.
+            endpoints: To the database, which nobody writes to any more.
             round_number: From 0.
         """
-        record: ReplayRecord = driven.parts["replay"]
+        record: ReplayRecord = result.parts["replay"]
         if required(spec).read_only:
-            return driven
+            return result
         began_s = time.monotonic()
         try:
-            found = self._compared(record, cell, spec, way, round_number)
+            found = self._compared(record, cell, spec, endpoints, round_number)
         except SeatrialError as error:
             found = ReplayContent(reason=f"the rows could not be read: {error.seen}")
         found = msgspec.structs.replace(found, looked_s=time.monotonic() - began_s)
         told = msgspec.structs.replace(record, content=found)
-        return msgspec.structs.replace(driven, parts={**driven.parts, "replay": told})
+        return msgspec.structs.replace(result, parts={**result.parts, "replay": told})
 
     def _compared(
-        self, record: ReplayRecord, cell: Cell, spec: DatabaseSpec, way: Way, round_number: int
+        self,
+        record: ReplayRecord,
+        cell: Cell,
+        spec: DatabaseSpec,
+        endpoints: Endpoints,
+        round_number: int,
     ) -> ReplayContent:
         replay = required(spec)
         if reason := _why_not(record, spec):
@@ -71,21 +81,21 @@ class RowComparison:
         named = rows_file(replay)
         if named.is_file():
             captured = load_content(named)
-            now = _read(way, BYTES_MAX)
+            now = _read(endpoints, BYTES_MAX)
             return compare_content(captured, now, against=CAPTURE, file=str(named))
         if replay.compare_rows:
             return ReplayContent(reason=f"{named} is gone")
         if self._replays > 1 and spec.clone != "reuse":
-            return self._with_the_first(cell, spec, way, round_number)
+            return self._with_the_first(cell, spec, endpoints, round_number)
         return ReplayContent(reason=f"nothing tells what the captured database held ({named.name})")
 
     def _with_the_first(
-        self, cell: Cell, spec: DatabaseSpec, way: Way, round_number: int
+        self, cell: Cell, spec: DatabaseSpec, endpoints: Endpoints, round_number: int
     ) -> ReplayContent:
         """Hold the rows against those that the first replay of the same left."""
         replay = required(spec)
         alike = msgspec.json.encode([spec.load, replay.identity, replay.schema])
-        now = _read(way, COUNTED_BYTES_MAX)
+        now = _read(endpoints, COUNTED_BYTES_MAX)
         if alike not in self._first:
             self._first[alike] = (f"round {round_number + 1} on {cell.target}", now)
             return ReplayContent(reason="it is the first replay, which others are held against")
@@ -113,6 +123,6 @@ def _why_not(record: ReplayRecord, spec: DatabaseSpec) -> str:
     return ""
 
 
-def _read(way: Way, bytes_max: int) -> Content:
-    with Asked(way) as asked:
+def _read(endpoints: Endpoints, bytes_max: int) -> Content:
+    with Asked(endpoints) as asked:
         return read_content(asked.connection, bytes_max=bytes_max)

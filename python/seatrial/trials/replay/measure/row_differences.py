@@ -203,11 +203,11 @@ class _Table:
             return
         raw = captured.fields[field], now.fields[field]
         best: tuple[int, Sides, Sides] | None = None
-        for way in self._ways(raw, owner, column):
-            rows = _mixed(self._rows, way)
+        for endpoints in self._ways(raw, owner, column):
+            rows = _mixed(self._rows, endpoints)
             more = _differing(*rows) - self._rows_different
             if best is None or more < best[0]:
-                best = more, rows, way
+                best = more, rows, endpoints
             if more <= 0:
                 break
         if best is not None:
@@ -225,9 +225,9 @@ class _Table:
             if _share_of(raw[0], named.ids[0]) > 0:
                 yield _naming(raw, named, misses=raw)
 
-    def _judge(self, column: ContentColumn, more: int, rows: Sides, way: Sides) -> None:
+    def _judge(self, column: ContentColumn, more: int, rows: Sides, endpoints: Sides) -> None:
         if more <= 0:
-            self._rows, self._alike = rows, _mixed(self._alike, way)
+            self._rows, self._alike = rows, _mixed(self._alike, endpoints)
             return
         if column.kind in (CLOCK, CHANCE):
             if column.name not in self._not_judged:

@@ -11,7 +11,7 @@ from seatrial.postgres.binaries import Binaries
 from seatrial.postgres.connection import Address, Secret
 
 
-class Way(msgspec.Struct, frozen=True, kw_only=True):
+class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
     """The way to the databases of a sample: one for each client process.
 
     Attributes:
@@ -29,7 +29,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
         return [address.environment(self.secret) for address in self.addresses]
 
 
-class Driven(msgspec.Struct, frozen=True, kw_only=True):
+class DriverResult(msgspec.Struct, frozen=True, kw_only=True):
     """What the client processes of a sample did.
 
     Attributes:
@@ -57,7 +57,7 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a driver needs to know beside the specification of the cell.
 
     Attributes:

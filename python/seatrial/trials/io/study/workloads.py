@@ -87,7 +87,7 @@ class Concurrent(WorkloadBase, frozen=True, kw_only=True):
     depths: Depths = 1
 
 
-class Driven(Concurrent, frozen=True, kw_only=True):
+class Scheduled(Concurrent, frozen=True, kw_only=True):
     """What the kinds have whose requests arrive by a schedule or are followed by syncs.
 
     Attributes:
@@ -107,7 +107,7 @@ class Driven(Concurrent, frozen=True, kw_only=True):
     sync_kind: Literal["fdatasync", "fsync"] = "fdatasync"
 
 
-class Patterned(Driven, frozen=True, kw_only=True):
+class Patterned(Scheduled, frozen=True, kw_only=True):
     """What the kinds have that choose freely what they read and write, and where.
 
     Attributes:
@@ -199,7 +199,7 @@ class Matrix(Patterned, frozen=True, kw_only=True, tag="matrix"):
         return msgspec.structs.replace(changed, **whole)
 
 
-class Sequential(Driven, frozen=True, kw_only=True, tag="sequential"):
+class Sequential(Scheduled, frozen=True, kw_only=True, tag="sequential"):
     """From start to end by block size, as dd does, in parts of different length.
 
     Attributes:
@@ -279,7 +279,7 @@ class Four(Concurrent, frozen=True, kw_only=True, tag="four"):
     """
 
 
-class Mix(Driven, frozen=True, kw_only=True, tag="mix"):
+class Mix(Scheduled, frozen=True, kw_only=True, tag="mix"):
     """Access specifications: mixes of sizes, reads and randomness.
 
     Attributes:

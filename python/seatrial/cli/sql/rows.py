@@ -55,8 +55,8 @@ def keep_rows(url: str, output: Output, *, quiet: bool = False) -> int:
     from seatrial.postgres.row_content import read_content  # noqa: PLC0415 - likewise
     from seatrial.postgres.row_file import packed  # noqa: PLC0415 - likewise
     from seatrial.stats.wording import format_count, format_plural  # noqa: PLC0415 - likewise
-    from seatrial.trials.database.measure.asked import Asked  # noqa: PLC0415 - needs libpq
     from seatrial.trials.database.measure.driver_result import Endpoints  # noqa: PLC0415 - likewise
+    from seatrial.trials.database.measure.server_session import ServerSession  # noqa: PLC0415 - needs libpq
 
     if output.place is None or output.stream is not None:
         raise UsageError(
@@ -66,8 +66,8 @@ def keep_rows(url: str, output: Output, *, quiet: bool = False) -> int:
         )
     address, secret = parse_url(url)
     none = Binaries(folder=Path(), version=0, version_text="", origin="installed")
-    with Asked(Endpoints(addresses=[address], secret=secret, binaries=none)) as asked:
-        content = read_content(asked.connection)
+    with ServerSession(Endpoints(addresses=[address], secret=secret, binaries=none)) as session:
+        content = read_content(session.connection)
     again = this_command("--output", "FILE", without=["--output", "-o"])
     output.write(packed(content), otherwise=again)
     count = sum(table.count for table in content.tables.values())

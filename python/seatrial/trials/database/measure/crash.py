@@ -24,12 +24,12 @@ from seatrial.postgres.cluster import Cluster, create_cluster
 from seatrial.postgres.connection import Address
 from seatrial.postgres.processes import end_server
 from seatrial.postgres.server import Server
-from seatrial.trials.database.measure.asked import Asked
 from seatrial.trials.database.measure.crash_check import can_check_indexes, found_in, index_faults
 from seatrial.trials.database.measure.crash_ledger import Ledger, Verdict, rows_of
 from seatrial.trials.database.measure.crash_load import CrashLoad, make_tables
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.power_cut import SIZE_BYTES, CuttableFilesystem
+from seatrial.trials.database.measure.server_session import ServerSession
 from seatrial.trials.database.study.cost import data_bytes
 from seatrial.trials.database.study.workloads import DatabaseSpec
 
@@ -188,10 +188,10 @@ class CrashTrial:
     def _prepare(self) -> bool:
         """Make the tables, and bring all on the medium; tell whether indexes can be checked."""
         self._server = self._cluster.start(self._settings)
-        with self._asked(self._server.address) as asked:
-            asked.connection.execute(f"CREATE DATABASE {DATABASE}".encode())
-        with self._asked(self._address(self._server)) as asked:
-            make_tables(asked.connection, self._spec.load.scale)
+        with self._session(self._server.address) as session:
+            session.connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+        with self._session(self._address(self._server)) as session:
+            make_tables(session.connection, self._spec.load.scale)
         checks = can_check_indexes(self._binaries)
         if checks:
             try:
@@ -203,19 +203,19 @@ class CrashTrial:
             self._notes.append("Indexes were not checked: this PostgreSQL has no pg_amcheck.")
         if not self._checks_pages:
             self._notes.append("Pages have no checksums: this PostgreSQL could not add them.")
-        with self._asked(self._server.address) as asked:
-            asked.checkpoint()
+        with self._session(self._server.address) as session:
+            session.checkpoint()
         if self._drive:
             # What initdb and we wrote without a sync is not what is on trial.
             self._drive.sync()
         return checks
 
-    def _asked(self, address: Address) -> Asked:
-        return Asked(Endpoints(addresses=[address], secret=None, binaries=self._binaries))
+    def _session(self, address: Address) -> ServerSession:
+        return ServerSession(Endpoints(addresses=[address], secret=None, binaries=self._binaries))
 
     def _ask(self, server: Server) -> tuple[str, dict[str, str]]:
-        with self._asked(self._address(server)) as asked:
-            return asked.name(), asked.settings()
+        with self._session(self._address(server)) as session:
+            return session.name(), session.settings()
 
     def _load_until(
         self, moment_s: float, began_s: float, load: CrashLoad, server: Server, watcher: Watcher
@@ -261,8 +261,8 @@ class CrashTrial:
             address = self._address(self._server)
             verdict = self._ledger.compare(found_in(address))
             faults = index_faults(address, self._binaries) if self._checks_indexes else None
-            with self._asked(address) as asked:
-                size_bytes = asked.size_bytes()
+            with self._session(address) as session:
+                size_bytes = session.size_bytes()
         except SeatrialError as error:
             recovery_s = time.monotonic() - began_s
             if self._server is not None:

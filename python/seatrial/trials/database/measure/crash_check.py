@@ -8,10 +8,10 @@ from typing import Final
 from seatrial.errors import TargetError
 from seatrial.postgres.binaries import Binaries
 from seatrial.postgres.connection import Address, connect
-from seatrial.trials.database.measure.asked import refused
 from seatrial.trials.database.measure.crash_ledger import Entry, Found
 from seatrial.trials.database.measure.printed import complaint
 from seatrial.trials.database.measure.processes import Crowd, Process
+from seatrial.trials.database.measure.server_session import refused
 
 _LEDGER: Final = "SELECT worker, sequence, source, target, amount FROM crash_ledger"
 _CHANGED: Final = "SELECT id, value, changed FROM {} WHERE value <> 0 OR changed <> 0"

@@ -34,11 +34,11 @@ from seatrial.postgres.server import Server
 from seatrial.postgres.settings import check_settings
 from seatrial.results.start import StartRecord
 from seatrial.study.model import PlannedTarget
-from seatrial.trials.database.measure.asked import Asked, prewarm
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.load import Loaded, fill, migrate
 from seatrial.trials.database.measure.memory_need import require_memory
 from seatrial.trials.database.measure.ready import Ready, Template, with_bases
+from seatrial.trials.database.measure.server_session import ServerSession, prewarm
 from seatrial.trials.database.measure.start_state import look_at_start
 from seatrial.trials.database.study.cost import space_bytes
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
@@ -222,18 +222,21 @@ class Embedded:
             if (spec.load.unmigrated, spec.processes) == (load, processes):
                 tried.setdefault(repr(sorted(spec.settings.items())), []).append(spec)
         for alike in tried.values():
-            with cluster.start(alike[0].settings) as server, Asked(self._admin(server)) as asked:
+            with (
+                cluster.start(alike[0].settings) as server,
+                ServerSession(self._admin(server)) as session,
+            ):
                 for spec in alike:
-                    require_memory(asked, spec)
+                    require_memory(session, spec)
 
     def _load(self, cluster: Cluster, template: Template, watcher: Watcher) -> Loaded:
         load, processes = template
         with cluster.start({}) as server:
             try:
                 endpoints = self._endpoints(server, DATABASE, processes)
-                with Asked(self._admin(server)) as asked:
+                with ServerSession(self._admin(server)) as session:
                     for address in endpoints.addresses:
-                        asked.connection.execute(f"CREATE DATABASE {address.dbname}".encode())
+                        session.connection.execute(f"CREATE DATABASE {address.dbname}".encode())
                 loaded = fill(load, endpoints, self._target.label, watcher)
             except TargetError as error:
                 raise explained(error, server) from None
@@ -288,13 +291,13 @@ class Embedded:
 
         Returns the seconds that it took.
         """
-        with cluster.start({}) as server, Asked(self._admin(server)) as asked:
+        with cluster.start({}) as server, ServerSession(self._admin(server)) as session:
             began_s = time.monotonic()
             pairs = zip(_names(COPY, processes), _names(DATABASE, processes), strict=True)
             for copy, source in pairs:
-                asked.connection.execute(f"DROP DATABASE IF EXISTS {copy}".encode())
-                asked.connection.execute(f"CREATE DATABASE {copy} TEMPLATE {source}".encode())
-            asked.checkpoint()
+                session.connection.execute(f"DROP DATABASE IF EXISTS {copy}".encode())
+                session.connection.execute(f"CREATE DATABASE {copy} TEMPLATE {source}".encode())
+            session.checkpoint()
             return time.monotonic() - began_s
 
     def _admin(self, server: Server) -> Endpoints:

@@ -19,10 +19,10 @@ from seatrial.postgres.binaries import Binaries, find_binaries
 from seatrial.postgres.connection import Address, parse_url
 from seatrial.postgres.remote import RemoteServer, database_name
 from seatrial.study.model import PlannedTarget
-from seatrial.trials.database.measure.asked import Asked, prewarm
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.load import Loaded, fill, migrate, unload
 from seatrial.trials.database.measure.ready import Ready, Template, with_bases
+from seatrial.trials.database.measure.server_session import ServerSession, prewarm
 from seatrial.trials.database.measure.start_state import look_at_start
 from seatrial.trials.database.study.workloads import DatabaseSpec, LoadSpec
 from seatrial.trials.replay.measure.replay_safety import require_safe_replays
@@ -214,16 +214,16 @@ class Existing:
         from psycopg import sql  # noqa: PLC0415 - heavy, and only where there is a server
 
         for address in addresses:
-            with Asked(self._endpoints([address])) as asked:
+            with ServerSession(self._endpoints([address])) as session:
                 database = sql.Identifier(address.dbname)
                 if spec.clone == "reuse":
                     reset = sql.SQL("ALTER DATABASE {} RESET ALL").format(database)
-                    asked.connection.execute(reset)
+                    session.connection.execute(reset)
                 for name, value in spec.settings.items():
                     statement = sql.SQL("ALTER DATABASE {} SET {} = {}").format(
                         database, sql.Identifier(name), sql.Literal(value)
                     )
-                    asked.connection.execute(statement)
+                    session.connection.execute(statement)
 
     def _require_settable(self) -> None:
         wanted = {name for spec in self._specs for name in spec.settings}

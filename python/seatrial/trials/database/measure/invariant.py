@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from seatrial.errors import TargetError
-from seatrial.trials.database.measure.asked import Asked
 from seatrial.trials.database.measure.driver_result import DriverResult, Endpoints
+from seatrial.trials.database.measure.server_session import ServerSession
 
 HOLDS: Final = "invariant_holds"
 """Among the driver's totals: 1 where the sums agree, 0 where they do not."""
@@ -64,8 +64,10 @@ def _odd(endpoints: Endpoints, number: int, tables: tuple[str, ...]) -> list[str
     Raises:
         TargetError: when the server refuses or fails.
     """
-    with Asked(endpoints, endpoints.addresses[number]) as asked:
-        rows = {name: asked.connection.execute(_SUMS[name].encode()).fetchone() for name in tables}
+    with ServerSession(endpoints, endpoints.addresses[number]) as session:
+        rows = {
+            name: session.connection.execute(_SUMS[name].encode()).fetchone() for name in tables
+        }
     sums = {name: int(row[0]) for name, row in rows.items() if row}
     if len(set(sums.values())) <= 1:
         return []

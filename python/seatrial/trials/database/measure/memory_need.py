@@ -6,7 +6,7 @@ from typing import Final
 
 from seatrial.errors import UsageError
 from seatrial.study.units import format_size
-from seatrial.trials.database.measure.asked import Asked
+from seatrial.trials.database.measure.server_session import ServerSession
 from seatrial.trials.database.study.workloads import DatabaseSpec
 
 SERVER_BYTES: Final = 32 << 20
@@ -15,13 +15,13 @@ CLIENT_BYTES: Final = 2 << 20
 """Of each connection's process, small queries given."""
 
 
-def require_memory(asked: Asked, spec: DatabaseSpec) -> None:
+def require_memory(session: ServerSession, spec: DatabaseSpec) -> None:
     """Check that a server as it stands fits into the limit that a cell gives it.
 
     The page cache of its files counts, too, but gives way; shared buffers do not.
 
     Args:
-        asked: The way to the server, started with the settings of the cell.
+        session: The way to the server, started with the settings of the cell.
         spec: Of the cell.
 
     Raises:
@@ -30,7 +30,7 @@ def require_memory(asked: Asked, spec: DatabaseSpec) -> None:
     limit_bytes = spec.memory_limit_bytes
     if limit_bytes is None:
         return
-    row = asked.connection.execute(
+    row = session.connection.execute(
         "SELECT pg_size_bytes(current_setting('shared_buffers'))"
     ).fetchone()
     buffers_bytes = int(row[0]) if row else 0

@@ -42,11 +42,11 @@ def reads(counters: Mapping[str, float], block_bytes: int) -> tuple[dict[str, fl
     if "shared_hits" not in counters or "shared_reads" not in counters:
         return {}, []
     in_unit = block_bytes / READ_BLOCK_BYTES
-    asked = counters["shared_reads"] * in_unit
+    session = counters["shared_reads"] * in_unit
     found = {"reads_shared_buffers": counters["shared_hits"] * in_unit}
     fetched_bytes = counters.get("server_read_bytes", counters.get("device_read_bytes"))
     if fetched_bytes is None:
         return found, [_NO_DEVICE]
-    found["reads_device"] = min(asked, fetched_bytes / READ_BLOCK_BYTES)
-    found["reads_page_cache"] = asked - found["reads_device"]
+    found["reads_device"] = min(session, fetched_bytes / READ_BLOCK_BYTES)
+    found["reads_page_cache"] = session - found["reads_device"]
     return found, [] if "server_read_bytes" in counters else [_OTHERS_COUNT_TOO]

@@ -16,12 +16,12 @@ from seatrial.postgres.page_cache import cached_bytes
 from seatrial.results.model import DatabaseRecord, Sample
 from seatrial.study.cell import Cell
 from seatrial.trials.database.measure import telemetry
-from seatrial.trials.database.measure.asked import Asked
 from seatrial.trials.database.measure.attribution import attributed
 from seatrial.trials.database.measure.drive import drive
 from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult
 from seatrial.trials.database.measure.observe import Observed, Observer
 from seatrial.trials.database.measure.ready import Ready
+from seatrial.trials.database.measure.server_session import ServerSession
 from seatrial.trials.database.study.workloads import DatabaseSpec
 
 DRIVER: Final = {
@@ -71,13 +71,13 @@ def begin(ready: Ready, cell: Cell, spec: DatabaseSpec) -> Begun:
     notes: list[str] = []
     if cell.kind == "telemetry":
         for address in ready.endpoints.addresses:
-            with Asked(ready.endpoints, address) as asked:
-                telemetry.set_batch(asked.connection, spec.batch_rows)
-    with Asked(ready.endpoints) as asked:
+            with ServerSession(ready.endpoints, address) as session:
+                telemetry.set_batch(session.connection, spec.batch_rows)
+    with ServerSession(ready.endpoints) as session:
         is_left_alone = spec.is_standing and spec.replay is not None and spec.replay.read_only
-        if not is_left_alone and not asked.checkpoint():
+        if not is_left_alone and not session.checkpoint():
             notes.append("The user may not CHECKPOINT, so samples begin anywhere in its cycle.")
-        server, settings, size_bytes = asked.name(), asked.settings(), asked.size_bytes()
+        server, settings, size_bytes = session.name(), session.settings(), session.size_bytes()
     held_bytes = None
     if ready.place is not None:
         try:

@@ -20,12 +20,12 @@ from seatrial.postgres.binaries import Binaries, find_binaries
 from seatrial.postgres.connection import names_database, parse_url
 from seatrial.postgres.remote import RemoteServer, database_name
 from seatrial.study.model import PlannedTarget
-from seatrial.trials.database.measure.asked import prewarm
 from seatrial.trials.database.measure.driver_result import Endpoints
 from seatrial.trials.database.measure.existing import explained, may_not_create
 from seatrial.trials.database.measure.load import migrate
 from seatrial.trials.database.measure.ready import Ready
 from seatrial.trials.database.measure.restore import run_restore
+from seatrial.trials.database.measure.server_session import prewarm
 from seatrial.trials.database.measure.start_state import log_place, look_at_start, rows_written
 from seatrial.trials.database.study.workloads import DatabaseSpec, ReplaySpec
 from seatrial.trials.replay.measure.replay import required

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from seatrial.postgres.sequences import read_sequences
 from seatrial.results.start import StartRecord
-from seatrial.trials.database.measure.asked import Asked
 from seatrial.trials.database.measure.driver_result import Endpoints
+from seatrial.trials.database.measure.server_session import ServerSession
 
 if TYPE_CHECKING:
     import psycopg
@@ -70,8 +70,8 @@ def look_at_start(
         TargetError: when the server refuses, or ends.
     """
     began_s = time.monotonic()
-    with Asked(endpoints) as asked:
-        connection = asked.connection
+    with ServerSession(endpoints) as session:
+        connection = session.connection
         sequences = read_sequences(connection)
         tables = connection.execute(_TABLES).fetchall()
         found = _counted(connection, tables) if counts else {}
@@ -103,8 +103,8 @@ def log_place(endpoints: Endpoints) -> str:
     Raises:
         TargetError: when the server cannot be reached.
     """
-    with Asked(endpoints) as asked:
-        return _told(asked.connection, _LSN)
+    with ServerSession(endpoints) as session:
+        return _told(session.connection, _LSN)
 
 
 def rows_written(endpoints: Endpoints) -> int:
@@ -113,8 +113,8 @@ def rows_written(endpoints: Endpoints) -> int:
     Raises:
         TargetError: when the server cannot be reached.
     """
-    with Asked(endpoints) as asked:
-        return int(_told(asked.connection, _WRITTEN) or 0)
+    with ServerSession(endpoints) as session:
+        return int(_told(session.connection, _WRITTEN) or 0)
 
 
 def _told(connection: psycopg.Connection, query: LiteralString) -> str:

@@ -14,7 +14,6 @@ from seatrial.measure.progress import LiveReading, Watcher
 from seatrial.postgres.catalogue import Catalogue, read_catalogue
 from seatrial.postgres.connection import driver_way
 from seatrial.results.replay import ReplayRecord
-from seatrial.trials.database.measure.asked import Asked
 from seatrial.trials.database.measure.driver_result import DriverOptions, DriverResult, Endpoints
 from seatrial.trials.database.measure.preflight import (
     INFER,
@@ -22,6 +21,7 @@ from seatrial.trials.database.measure.preflight import (
     needs_catalogue,
     require_sequences,
 )
+from seatrial.trials.database.measure.server_session import ServerSession
 from seatrial.trials.database.measure.server_side import ServerSide
 from seatrial.trials.database.study.workloads import DatabaseSpec, ReplaySpec
 from seatrial.trials.replay.study.cells import OF_TARGETS
@@ -199,8 +199,8 @@ def _catalogue(replay: ReplaySpec, endpoints: Endpoints) -> Catalogue | None:
     """Return what the target's catalogue says, where the engine has to know."""
     if not needs_catalogue(replay):
         return None
-    with Asked(endpoints) as asked:
-        return read_catalogue(asked.connection)
+    with ServerSession(endpoints) as session:
+        return read_catalogue(session.connection)
 
 
 def _engine_spec(

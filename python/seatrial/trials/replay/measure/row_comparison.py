@@ -17,8 +17,8 @@ from seatrial.postgres.row_file import SUFFIX, load_content
 from seatrial.results.replay import ReplayRecord
 from seatrial.results.replay_content import CAPTURE, REPLAY, ReplayContent
 from seatrial.study.cell import Cell
-from seatrial.trials.database.measure.asked import Asked
 from seatrial.trials.database.measure.driver_result import DriverResult, Endpoints
+from seatrial.trials.database.measure.server_session import ServerSession
 from seatrial.trials.database.measure.start_state import COUNTED_BYTES_MAX
 from seatrial.trials.database.study.workloads import DatabaseSpec, ReplaySpec
 from seatrial.trials.replay.measure.replay import required
@@ -124,5 +124,5 @@ def _why_not(record: ReplayRecord, spec: DatabaseSpec) -> str:
 
 
 def _read(endpoints: Endpoints, bytes_max: int) -> Content:
-    with Asked(endpoints) as asked:
-        return read_content(asked.connection, bytes_max=bytes_max)
+    with ServerSession(endpoints) as session:
+        return read_content(session.connection, bytes_max=bytes_max)

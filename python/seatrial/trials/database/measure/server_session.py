@@ -46,7 +46,7 @@ _PREWARM: Final = """
 """
 
 
-class Asked:
+class ServerSession:
     """A connection to a database of the server under trial; a context that closes it.
 
     What the server refuses is raised as a ``TargetError`` with its own words.
@@ -124,7 +124,7 @@ def prewarm(endpoints: Endpoints) -> None:
         TargetError: when a server lacks the extension pg_prewarm, or does not let us make it.
     """
     for address in endpoints.addresses:
-        with Asked(endpoints, address) as server:
+        with ServerSession(endpoints, address) as server:
             server.prewarm()
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from seatrial.cli.sql.compare.replays import one_replay, two_replays
-from seatrial.cli.sql.compare.run import Asked, run
+from seatrial.cli.sql.compare.run import CompareOptions, run
 from seatrial.cli.sql.compare.sides import Reading, Sides, on_one_clock, require_alike, sides_of
 from seatrial.errors import UsageError
 from seatrial.results.store import ResultsFile
@@ -176,8 +176,8 @@ def test_a_capture_by_the_proxy_has_the_clock_of_a_replay():
         require_alike(Sides(before=log, after=wire), None)
 
 
-def asked(folder: Path, *sides: str, **more) -> Asked:
-    return Asked(sides=sides, results=folder / "none", **more)
+def options(folder: Path, *sides: str, **more) -> CompareOptions:
+    return CompareOptions(sides=sides, results=folder / "none", **more)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def asked(folder: Path, *sides: str, **more) -> Asked:
 )
 def test_options_without_effect_are_refused(tmp_path, more, words):
     with pytest.raises(UsageError, match=words):
-        run(asked(tmp_path, **more))
+        run(options(tmp_path, **more))
 
 
 def access_log(place: Path, *lines: tuple[str, int]) -> Path:
@@ -231,6 +231,6 @@ def test_pieces_of_a_log_are_one_side(tmp_path):
 
 def test_the_pages_have_an_a_a_pair_of_their_own(tmp_path, capsys):
     logs = [str(access_log(tmp_path / name, *[("/a", 200)] * 600)) for name in ("a", "b", "again")]
-    run(asked(tmp_path, pages=(logs[0], logs[1]), pages_twin=logs[2], as_json=True))
+    run(options(tmp_path, pages=(logs[0], logs[1]), pages_twin=logs[2], as_json=True))
     document = msgspec.json.decode(capsys.readouterr().out)
     assert document["pages"]["floor"]["source"] == "pair"

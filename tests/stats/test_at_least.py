@@ -15,7 +15,7 @@ from seatrial.report.page import render
 from seatrial.report.tables import as_text, tables
 from seatrial.stats.estimates import latency_estimates
 from seatrial.stats.wording import format_at_least
-from seatrial.trials.loadline.analysis.asked import Asked
+from seatrial.trials.loadline.analysis.latency_target import LatencyTarget
 from seatrial.trials.loadline.analysis.measured import measured_steps
 
 from .builders import MS_NS, cell_of, run_of, sample_of
@@ -139,7 +139,9 @@ def test_terminal_page_and_exports_show_the_bound_in_place_of_nothing():
 
 def test_a_step_of_a_load_line_has_the_bound_of_its_response_time_alone():
     sample, _ = frozen(fixed_due_s())
-    asked = Asked(percentile="p99", limit_ns=5 * MS_NS, sample_s=5.0, budget_s=60.0, seed=1)
-    [measured] = measured_steps([sample], asked)
+    latency_target = LatencyTarget(
+        percentile="p99", limit_ns=5 * MS_NS, sample_s=5.0, budget_s=60.0, seed=1
+    )
+    [measured] = measured_steps([sample], latency_target)
     assert measured.percentile("p99") is None
     assert format_at_least(measured.step.response_at_least["p99"]) == "at least 1.4 s"

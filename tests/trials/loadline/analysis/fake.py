@@ -6,9 +6,9 @@ import math
 import random
 from collections.abc import Callable
 
-from seatrial.trials.loadline.analysis.asked import Asked
 from seatrial.trials.loadline.analysis.decide import next_step
 from seatrial.trials.loadline.analysis.judged import Judged, judge_all
+from seatrial.trials.loadline.analysis.latency_target import LatencyTarget
 from seatrial.trials.loadline.analysis.tally import Tally
 from seatrial.trials.loadline.study import Done, Offer
 
@@ -16,8 +16,8 @@ MS_NS = 1_000_000
 CLUSTERS = 20
 
 
-def asked_of(percentile="p99", limit_ns=5 * MS_NS, *, sample_s=2.0, budget_s=90.0, seed=1):
-    return Asked(
+def latency_target_of(percentile="p99", limit_ns=5 * MS_NS, *, sample_s=2.0, budget_s=90.0, seed=1):
+    return LatencyTarget(
         percentile=percentile,
         limit_ns=limit_ns,
         sample_s=sample_s,
@@ -54,7 +54,7 @@ class Sought:
         self,
         slow_share: Callable[[float, int], float],
         closed_per_s: float,
-        asked: Asked,
+        latency_target: LatencyTarget,
         *,
         steps_max: int = 100,
         luck: int | None = None,
@@ -65,8 +65,8 @@ class Sought:
         scheduled: list[tuple[float, Tally]] = []
         overloaded = False
         for _ in range(steps_max):
-            judged = judge_all(scheduled, asked)
-            step = next_step(judged, closed_per_s, asked, after_overload=overloaded)
+            judged = judge_all(scheduled, latency_target)
+            step = next_step(judged, closed_per_s, latency_target, after_overload=overloaded)
             if isinstance(step, Done):
                 self.reason, self.judged = step.reason, judged
                 return
@@ -79,7 +79,7 @@ class Sought:
             )
             part = tally_of(share, requests, means_ns=means_ns, sample_s=step.sample_s, draw=draw)
             scheduled.append((step.rate_per_s, part))
-            overloaded = part.above_share > asked.allowed_share
+            overloaded = part.above_share > latency_target.allowed_share
         raise AssertionError(f"it did not end within {steps_max} steps")
 
     @property

@@ -10,7 +10,7 @@ import pytest
 
 from seatrial.trials.loadline.analysis.decide import bracket, next_step
 from seatrial.trials.loadline.study import SAMPLES_MAX, Done, Offer
-from trials.loadline.analysis.fake import MS_NS, Sought, asked_of
+from trials.loadline.analysis.fake import MS_NS, Sought, latency_target_of
 
 
 def queue(capacity_per_s, limit_ns=5 * MS_NS):
@@ -31,7 +31,7 @@ def sustained_by(capacity_per_s, limit_ns=5 * MS_NS):
 @pytest.mark.parametrize("capacity_per_s", [3_000, 20_000, 750_000])
 @pytest.mark.parametrize("luck", [1, 2, 3])
 def test_the_boundary_of_a_queue_is_found(capacity_per_s, luck):
-    sought = Sought(queue(capacity_per_s), capacity_per_s, asked_of(), luck=luck)
+    sought = Sought(queue(capacity_per_s), capacity_per_s, latency_target_of(), luck=luck)
     truth = sustained_by(capacity_per_s)
     low = max(step.rate_per_s for step in sought.sure(holds=True))
     high = min(step.rate_per_s for step in sought.sure(holds=False))
@@ -42,7 +42,7 @@ def test_the_boundary_of_a_queue_is_found(capacity_per_s, luck):
 
 
 def test_rates_rise_by_half_until_one_breaks_and_then_halve_the_span():
-    sought = Sought(queue(20_000), 20_000, asked_of())
+    sought = Sought(queue(20_000), 20_000, latency_target_of())
     rising = sought.rates_per_s[:7]
     assert rising[0] == 2_500
     assert all(1.45 < after / before < 1.55 for before, after in itertools.pairwise(rising))
@@ -50,22 +50,22 @@ def test_rates_rise_by_half_until_one_breaks_and_then_halve_the_span():
 
 
 def test_a_first_rate_that_breaks_is_followed_by_lower_ones():
-    sought = Sought(queue(1_400), 20_000, asked_of(sample_s=2.0))
+    sought = Sought(queue(1_400), 20_000, latency_target_of(sample_s=2.0))
     assert sought.rates_per_s[:3] == [2_500, 625, 156]
     low = max(step.rate_per_s for step in sought.sure(holds=True))
     assert low == pytest.approx(sustained_by(1_400), rel=0.2)
 
 
 def test_where_nothing_holds_it_ends_at_the_lowest_rate_that_can_be_judged():
-    asked = asked_of()
-    sought = Sought(lambda _rate, _number: 1.0, 20_000, asked)
+    latency_target = latency_target_of()
+    sought = Sought(lambda _rate, _number: 1.0, 20_000, latency_target)
     assert "Even 87 requests/s break the limit" in sought.reason
-    assert min(sought.rates_per_s) == pytest.approx(asked.floor_per_s, rel=0.01)
+    assert min(sought.rates_per_s) == pytest.approx(latency_target.floor_per_s, rel=0.01)
     assert len(sought.offers) < 8
 
 
 def test_where_nothing_breaks_it_ends_at_the_ceiling():
-    sought = Sought(lambda _rate, _number: 0.0, 1_000, asked_of())
+    sought = Sought(lambda _rate, _number: 0.0, 1_000, latency_target_of())
     assert max(sought.rates_per_s) >= 8_000
     assert max(sought.rates_per_s) < 12_001
     assert "keep the limit" in sought.reason
@@ -78,15 +78,15 @@ def test_one_freeze_on_the_way_up_does_not_end_the_search_below():
     def freezes_once(rate_per_s, number):
         return 0.3 if number == 3 else truth(rate_per_s, number)
 
-    sought = Sought(freezes_once, 20_000, asked_of(), luck=1)
+    sought = Sought(freezes_once, 20_000, latency_target_of(), luck=1)
     holding, _ = bracket(sought.judged)
     assert holding.rate_per_s > 0.9 * sustained_by(20_000)
     assert not sought.sure(holds=True), "0.6 s in a minute: whether that is usual is not known"
 
 
 def test_one_rise_by_accident_on_the_way_up_is_measured_again_at_once():
-    sought = Sought(queue(20_000), 20_000, asked_of(), luck=1, rises_at=3)
-    usual = Sought(queue(20_000), 20_000, asked_of(), luck=1)
+    sought = Sought(queue(20_000), 20_000, latency_target_of(), luck=1, rises_at=3)
+    usual = Sought(queue(20_000), 20_000, latency_target_of(), luck=1)
     assert sought.rates_per_s[3] == sought.rates_per_s[2]
     assert sought.rates_per_s[4:8] == usual.rates_per_s[3:7]
     low = max(step.rate_per_s for step in sought.sure(holds=True))
@@ -94,7 +94,7 @@ def test_one_rise_by_accident_on_the_way_up_is_measured_again_at_once():
 
 
 def test_the_rates_around_the_boundary_are_measured_again_in_random_order():
-    sought = Sought(queue(3_000), 3_000, asked_of(), luck=4)
+    sought = Sought(queue(3_000), 3_000, latency_target_of(), luck=4)
     again = [
         rate for place, rate in enumerate(sought.rates_per_s) if rate in sought.rates_per_s[:place]
     ]
@@ -103,11 +103,15 @@ def test_the_rates_around_the_boundary_are_measured_again_in_random_order():
     assert again != sorted(again, reverse=True)
     repeated = [step for step in sought.judged if step.rounds > 1]
     assert len(repeated) >= 3
-    assert sought.rates_per_s == Sought(queue(3_000), 3_000, asked_of(), luck=4).rates_per_s
+    assert (
+        sought.rates_per_s == Sought(queue(3_000), 3_000, latency_target_of(), luck=4).rates_per_s
+    )
 
 
 def test_a_share_that_stays_at_the_border_ends_undecided_rather_than_never():
-    sought = Sought(lambda rate, _n: 0.01 if rate > 900 else 0.0, 1_000, asked_of(), luck=5)
+    sought = Sought(
+        lambda rate, _n: 0.01 if rate > 900 else 0.0, 1_000, latency_target_of(), luck=5
+    )
     assert len(sought.offers) <= SAMPLES_MAX
     undecided = [step for step in sought.judged if step.holds is None]
     assert undecided
@@ -115,41 +119,43 @@ def test_a_share_that_stays_at_the_border_ends_undecided_rather_than_never():
 
 
 def test_the_number_of_samples_is_bounded():
-    judged = Sought(queue(20_000), 20_000, asked_of()).judged
+    judged = Sought(queue(20_000), 20_000, latency_target_of()).judged
     often = msgspec.structs.replace(judged[0], rounds=SAMPLES_MAX)
-    assert isinstance(next_step(judged[:3], 20_000, asked_of()), Offer)
-    ended = next_step([often, *judged[1:3]], 20_000, asked_of())
+    assert isinstance(next_step(judged[:3], 20_000, latency_target_of()), Offer)
+    ended = next_step([often, *judged[1:3]], 20_000, latency_target_of())
     assert isinstance(ended, Done)
     assert "80 samples" in ended.reason
 
 
 def test_a_closed_loop_in_which_nothing_completed_seeks_nothing():
-    step = next_step([], 0.0, asked_of())
+    step = next_step([], 0.0, latency_target_of())
     assert isinstance(step, Done)
     assert "Nothing completed" in step.reason
 
 
 def test_only_after_an_overload_the_target_rests():
-    sought = Sought(queue(20_000), 20_000, asked_of())
+    sought = Sought(queue(20_000), 20_000, latency_target_of())
     for before, offer in itertools.pairwise(sought.offers):
         overloaded = before.rate_per_s > 20_000
         assert (offer.rest_s > 0) == overloaded
 
 
 def test_samples_are_longer_where_requests_are_few_or_the_limit_is_wide():
-    asked = asked_of(sample_s=1.0, budget_s=90)
-    assert asked.sample_s_at(100_000) == 1.0
-    assert asked.sample_s_at(200) == pytest.approx(6.5)
-    assert asked.sample_s_at(1) == 15, "a sixth of the budget is the most"
-    assert asked_of(limit_ns=200 * MS_NS, sample_s=1.0).sample_s_at(100_000) == pytest.approx(4.0)
-    assert asked_of("p99.9", sample_s=1.0).sample_s_at(2_000) == pytest.approx(6.5)
-    offer = next_step([], 100, asked)
+    latency_target = latency_target_of(sample_s=1.0, budget_s=90)
+    assert latency_target.sample_s_at(100_000) == 1.0
+    assert latency_target.sample_s_at(200) == pytest.approx(6.5)
+    assert latency_target.sample_s_at(1) == 15, "a sixth of the budget is the most"
+    assert latency_target_of(limit_ns=200 * MS_NS, sample_s=1.0).sample_s_at(
+        100_000
+    ) == pytest.approx(4.0)
+    assert latency_target_of("p99.9", sample_s=1.0).sample_s_at(2_000) == pytest.approx(6.5)
+    offer = next_step([], 100, latency_target)
     assert isinstance(offer, Offer)
     assert offer.rate_per_s * offer.sample_s >= 1_000, "even a slow device gets enough requests"
 
 
 def test_the_bracket_is_of_the_lowest_rate_that_breaks():
-    sought = Sought(queue(20_000), 20_000, asked_of())
+    sought = Sought(queue(20_000), 20_000, latency_target_of())
     holding, broken = bracket(sought.judged)
     assert holding is not None
     assert broken is not None

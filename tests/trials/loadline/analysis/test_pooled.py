@@ -12,14 +12,14 @@ from seatrial.trials.loadline.analysis.growth import grows
 from seatrial.trials.loadline.analysis.judged import Judged, judge_all
 from seatrial.trials.loadline.analysis.pooled import above_shares
 from seatrial.trials.loadline.analysis.tally import Tally, above_limit
-from trials.loadline.analysis.fake import MS_NS, asked_of, tally_of
+from trials.loadline.analysis.fake import MS_NS, latency_target_of, tally_of
 
 TRIALS = 200
 LOOKS = 20
 
 
-def judge(rate_per_s, tallies, asked) -> Judged:
-    (judged,) = judge_all([(rate_per_s, part) for part in tallies], asked)
+def judge(rate_per_s, tallies, latency_target) -> Judged:
+    (judged,) = judge_all([(rate_per_s, part) for part in tallies], latency_target)
     return judged
 
 
@@ -37,7 +37,7 @@ def test_looking_after_each_sample_decides_wrongly_in_one_of_twenty_searches_at_
         parts = []
         for _ in range(LOOKS):
             parts.append(bunched(draw, 0.01))
-            answer = judge(10_000, parts, asked_of()).holds
+            answer = judge(10_000, parts, latency_target_of()).holds
             if answer is not None:
                 wrong[answer] += 1
                 break
@@ -48,15 +48,15 @@ def test_rates_share_what_is_known_of_them():
     """None alone is measured enough; what a higher rate keeps within, a lower one does."""
     parts = [[tally_of(0.0, requests=4_000)] for _ in range(6)]
     rates_per_s = [1_800, 1_850, 1_900, 1_950, 1_990, 2_000]
-    alone = above_shares(rates_per_s[:1], parts[:1], asked_of())
-    shares = above_shares(rates_per_s, parts, asked_of())
+    alone = above_shares(rates_per_s[:1], parts[:1], latency_target_of())
+    shares = above_shares(rates_per_s, parts, latency_target_of())
     assert alone[0].high > 0.01 > shares[0].high
     assert [each.high for each in shares] == sorted(each.high for each in shares)
 
 
 def test_shares_never_fall_as_the_rate_rises():
     parts = [[tally_of(share)] for share in (0.001, 0.012, 0.01, 0.3)]
-    shares = above_shares([1_000, 2_000, 3_000, 4_000], parts, asked_of())
+    shares = above_shares([1_000, 2_000, 3_000, 4_000], parts, latency_target_of())
     assert [each.value for each in shares] == pytest.approx([0.001, 0.011, 0.011, 0.3])
     assert all(each.low <= each.value <= each.high for each in shares)
 
@@ -64,33 +64,33 @@ def test_shares_never_fall_as_the_rate_rises():
 def test_rates_that_contradict_each_other_are_undecided():
     """A target that sleeps when it has little to do is slow at low rates."""
     parts = [(1_000.0, tally_of(0.2))] * 4 + [(2_000.0, tally_of(0.0))] * 4
-    assert [each.holds for each in judge_all(parts, asked_of())] == [None, None]
+    assert [each.holds for each in judge_all(parts, latency_target_of())] == [None, None]
 
 
 def test_rounds_that_differ_widen_the_interval():
     steady = [[tally_of(0.002)] * 4]
     moody = [[tally_of(0.0), tally_of(0.0), tally_of(0.0), tally_of(0.008)]]
-    (one,) = above_shares([1_000], steady, asked_of())
-    (other,) = above_shares([1_000], moody, asked_of())
+    (one,) = above_shares([1_000], steady, latency_target_of())
+    (other,) = above_shares([1_000], moody, latency_target_of())
     assert one.value == pytest.approx(other.value)
     assert one.high < other.high
 
 
 def test_one_freeze_alone_decides_nothing():
     frozen = msgspec.structs.replace(tally_of(0.0), above=(0,) * 8 + (1_000,) * 4 + (0,) * 8)
-    assert judge(10_000, [frozen], asked_of()).holds is None
+    assert judge(10_000, [frozen], latency_target_of()).holds is None
 
 
 def test_one_round_knows_a_clear_case_and_not_a_near_one():
-    assert judge(1_000, [tally_of(0.001)], asked_of()).holds is True
-    assert judge(1_000, [tally_of(0.025)], asked_of()).holds is False
-    assert judge(1_000, [tally_of(0.0099)], asked_of()).holds is None
+    assert judge(1_000, [tally_of(0.001)], latency_target_of()).holds is True
+    assert judge(1_000, [tally_of(0.025)], latency_target_of()).holds is False
+    assert judge(1_000, [tally_of(0.0099)], latency_target_of()).holds is None
 
 
 def test_too_few_requests_hold_nothing():
     few = tally_of(0.0, requests=400)
-    assert judge(1_000, [few], asked_of()).holds is None
-    assert judge(1_000, [few] * 50, asked_of()).holds is True
+    assert judge(1_000, [few], latency_target_of()).holds is None
+    assert judge(1_000, [few] * 50, latency_target_of()).holds is True
 
 
 def test_never_answered_requests_count_as_slow():
@@ -103,7 +103,7 @@ def test_never_answered_requests_count_as_slow():
         cluster_s=part.cluster_s,
     )
     assert late.above_share > 0.01
-    assert judge(1_000, [late] * 3, asked_of()).holds is not True
+    assert judge(1_000, [late] * 3, latency_target_of()).holds is not True
 
 
 def test_a_bucket_counts_as_a_percentile_reads_it():
@@ -121,9 +121,9 @@ def rising(start_ns, per_cluster_ns, noise_ns=0.0, seed=1):
 
 def test_a_backlog_that_grows_does_not_hold_though_it_is_within_the_limit_yet():
     growing = tally_of(0.0, means_ns=rising(MS_NS, 20_000, noise_ns=20_000))
-    assert judge(1_000, [growing] * 6, asked_of(limit_ns=500 * MS_NS)).holds is True
+    assert judge(1_000, [growing] * 6, latency_target_of(limit_ns=500 * MS_NS)).holds is True
     assert grows([growing], 5 * MS_NS)
-    once, twice = (judge(1_000, [growing] * rounds, asked_of()) for rounds in (1, 2))
+    once, twice = (judge(1_000, [growing] * rounds, latency_target_of()) for rounds in (1, 2))
     assert (once.holds, once.leans, twice.holds) == (None, False, False)
     assert not grows([growing], 500 * MS_NS), "it would not reach that within a minute"
 

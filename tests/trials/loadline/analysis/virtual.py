@@ -10,8 +10,8 @@ import numpy as np
 
 from seatrial._core import Histogram
 from seatrial.results.model import OperationResult, Outcome, Sample, Slice, Timeline
-from seatrial.trials.loadline.analysis.asked import asked_by
 from seatrial.trials.loadline.analysis.decider import decider
+from seatrial.trials.loadline.analysis.latency_target import latency_target_of
 from seatrial.trials.loadline.analysis.lines import load_line
 from seatrial.trials.loadline.analysis.model import LoadLine
 from seatrial.trials.loadline.study import Done, Loadline, at_rate
@@ -211,7 +211,9 @@ class Search:
             self._pass(step.rest_s)
             self._measure(cell, rounds[cell.key], step.rate_per_s, step.sample_s)
             rounds[cell.key] += 1
-        self.line: LoadLine = load_line(template.key, self.samples, asked_by(workload, seed))
+        self.line: LoadLine = load_line(
+            template.key, self.samples, latency_target_of(workload, seed)
+        )
 
     def _pass(self, time_s: float) -> None:
         self.spent_s += time_s

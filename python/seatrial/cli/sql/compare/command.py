@@ -157,12 +157,12 @@ def compare(
     server), or a web server's access log. One run alone stands for its two targets, or schemas.
     """
     from seatrial.cli.repeating import this_command  # noqa: PLC0415 - not for --help
-    from seatrial.cli.sql.compare.run import Asked, run, write_snapshot  # noqa: PLC0415
+    from seatrial.cli.sql.compare.run import CompareOptions, run, write_snapshot  # noqa: PLC0415
 
     if snapshot is not None or output.is_named:
         return write_snapshot(snapshot, output, sides, _others_given())
     return run(
-        Asked(
+        CompareOptions(
             sides=sides,
             pages=pages,
             batches=batches,

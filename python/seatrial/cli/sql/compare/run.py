@@ -35,7 +35,7 @@ from seatrial.trials.replay.compare.verdict import verdict
 SIDES = (1, 2)
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be compared, and how it is told.
 
     Attributes:
@@ -75,29 +75,29 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     as_json: bool = False
 
 
-def run(asked: Asked) -> int:
+def run(options: CompareOptions) -> int:
     """Compare, print, write the page; return the exit code.
 
     Raises:
         SeatrialError: when something cannot be read, or must not be compared.
     """
-    _require_something(asked)
-    _require_reachable(asked)
-    found, runs = _found(asked)
-    slow = [] if asked.slower_share is None else slower_by(found, asked.slower_share)
-    if asked.report.is_named:
-        _write_page(found, runs, asked)
-    if asked.as_json:
+    _require_something(options)
+    _require_reachable(options)
+    found, runs = _found(options)
+    slow = [] if options.slower_share is None else slower_by(found, options.slower_share)
+    if options.report.is_named:
+        _write_page(found, runs, options)
+    if options.as_json:
         from seatrial.cli.sql.compare.document import before_after_document  # noqa: PLC0415
 
         click.echo(before_after_document(found), nl=False)
     else:
         from seatrial.cli.sql.compare.text import before_after_text  # noqa: PLC0415
 
-        click.echo(before_after_text(found, top=asked.top), nl=False)
-        _tell_slower(found, slow, asked.slower_share)
-        if asked.report.place:
-            click.echo(f"Report: {click.format_filename(asked.report.place)}")
+        click.echo(before_after_text(found, top=options.top), nl=False)
+        _tell_slower(found, slow, options.slower_share)
+        if options.report.place:
+            click.echo(f"Report: {click.format_filename(options.report.place)}")
     return EXIT_THRESHOLD if slow else 0
 
 
@@ -112,11 +112,11 @@ def _tell_slower(found: BeforeAfter, slow: list[str], share: float | None) -> No
         click.echo(f"Undecided whether {limit}: {told}.")
 
 
-def _require_reachable(asked: Asked) -> None:
+def _require_reachable(options: CompareOptions) -> None:
     """Refuse a limit that slow-downs would pass unseen."""
-    if asked.slower_share is None or asked.slower_share >= asked.margin_share:
+    if options.slower_share is None or options.slower_share >= options.margin_share:
         return
-    limit, margin = 100 * asked.slower_share, 100 * asked.margin_share
+    limit, margin = 100 * options.slower_share, 100 * options.margin_share
     raise UsageError(
         seen=f"--fail-if-slower {limit:g} is below --margin {margin:g}",
         cause="A difference of less than the margin counts as none: a slow-down between the two "
@@ -125,20 +125,22 @@ def _require_reachable(asked: Asked) -> None:
     )
 
 
-def _require_something(asked: Asked) -> None:
-    if not (len(asked.sides) in SIDES or (not asked.sides and (asked.pages or asked.batches))):
-        told = format_plural(len(asked.sides), "side was", "sides were")
+def _require_something(options: CompareOptions) -> None:
+    if not (
+        len(options.sides) in SIDES or (not options.sides and (options.pages or options.batches))
+    ):
+        told = format_plural(len(options.sides), "side was", "sides were")
         raise UsageError(
             seen=f"{told} named",
             cause="A comparison has a before and an after; or one run that has two targets",
             next_step="Name both, as in `seatrial sql compare BEFORE AFTER`; see `seatrial sql "
             "compare --help`",
         )
-    if asked.twin is not None and not asked.sides:
+    if options.twin is not None and not options.sides:
         raise _without_effect(
             "--aa", "no sides are named that it is the first of", "--pages-aa is that of --pages"
         )
-    if asked.pages_twin is not None and asked.pages is None:
+    if options.pages_twin is not None and options.pages is None:
         raise _without_effect(
             "--pages-aa", "there is no --pages", "--aa is that of the sides themselves"
         )
@@ -152,85 +154,85 @@ def _without_effect(option: str, cause: str, next_step: str) -> UsageError:
     )
 
 
-def _require_effect(asked: Asked, queries: Sides | None, pages: Sides | None) -> None:
+def _require_effect(options: CompareOptions, queries: Sides | None, pages: Sides | None) -> None:
     """Check that no option is passed over in silence.
 
     Raises:
         UsageError: when one would change nothing.
     """
     clocks = {each.clock for each in (queries.before, queries.after)} if queries else set()
-    if asked.offset_s is not None and len(clocks) < len(SIDES):
+    if options.offset_s is not None and len(clocks) < len(SIDES):
         raise _without_effect(
             "--client-offset",
             "the times of both sides are of one clock" if clocks else "no queries are compared",
             "it is for a replay against a log",
         )
-    if pages is None and (asked.time_unit_s is not None or asked.time_column is not None):
-        option = "--time-unit" if asked.time_unit_s is not None else "--time-column"
+    if pages is None and (options.time_unit_s is not None or options.time_column is not None):
+        option = "--time-unit" if options.time_unit_s is not None else "--time-column"
         raise _without_effect(option, "no access logs are compared", "see --pages")
-    if asked.anyway and not (queries and queries.before.kind == queries.after.kind == "replay"):
+    if options.anyway and not (queries and queries.before.kind == queries.after.kind == "replay"):
         raise _without_effect(
             "--anyway", "no replays are compared", "nothing else is refused that it would allow"
         )
 
 
-def _found(asked: Asked) -> tuple[BeforeAfter, list[tuple[str, Run]]]:
+def _found(options: CompareOptions) -> tuple[BeforeAfter, list[tuple[str, Run]]]:
     """Return what was compared, and the runs that it came from."""
     reading = Reading(
-        results=asked.results,
-        time_unit_s=asked.time_unit_s,
-        time_column=asked.time_column,
-        quiet=asked.as_json,
-        anyway=asked.anyway,
+        results=options.results,
+        time_unit_s=options.time_unit_s,
+        time_column=options.time_column,
+        quiet=options.as_json,
+        anyway=options.anyway,
     )
     queries: Sides | None = None
     pages: Sides | None = None
-    if asked.sides:
-        sides = sides_of(asked.sides, asked.twin, reading)
-        require_alike(sides, asked.offset_s)
+    if options.sides:
+        sides = sides_of(options.sides, options.twin, reading)
+        require_alike(sides, options.offset_s)
         if sides.before.kind == "web":
             pages = sides
         else:
             queries = sides
-    if asked.pages:
+    if options.pages:
         if pages is not None:
             raise UsageError(
                 seen="Access logs were named twice",
                 cause="Before and after are access logs already",
                 next_step="Leave --pages away, or name queries as before and after",
             )
-        pages = pages_of(asked.pages, asked.pages_twin, reading)
-    _require_effect(asked, queries, pages)
+        pages = pages_of(options.pages, options.pages_twin, reading)
+    _require_effect(options, queries, pages)
     told = BeforeAfter(
-        queries=None if queries is None else _table(queries, asked),
-        pages=None if pages is None else _table(pages, asked),
-        batches=_batches(asked),
+        queries=None if queries is None else _table(queries, options),
+        pages=None if pages is None else _table(pages, options),
+        batches=_batches(options),
     )
     runs = queries.runs if queries else []
     return msgspec.structs.replace(told, verdict=verdict(told)), runs
 
 
-def _table(sides: Sides, asked: Asked) -> Table:
-    offset_s = None if sides.before.clock == sides.after.clock else asked.offset_s
+def _table(sides: Sides, options: CompareOptions) -> Table:
+    offset_s = None if sides.before.clock == sides.after.clock else options.offset_s
     if offset_s is not None:
         sides = on_one_clock(sides, offset_s)
     return compared(
         sides.before,
         sides.after,
-        margin_share=asked.margin_share,
+        margin_share=options.margin_share,
         twin=sides.twin,
         offset_s=offset_s,
     )
 
 
-def _batches(asked: Asked) -> list[Batch]:
+def _batches(options: CompareOptions) -> list[Batch]:
     """Return the batches; several of one name are one that was timed several times."""
     times: dict[str, tuple[list[Timed], list[Timed]]] = defaultdict(lambda: ([], []))
-    for name, before, after in asked.batches:
+    for name, before, after in options.batches:
         for place, told in enumerate((before, after)):
             times[name][place].extend(map(_timed, read_times(told)))
     return [
-        compare_batch(name, before, after, margin_share=asked.margin_share)
+        compare_batch(name, before, after, margin_share=options.margin_share)
         for name, (before, after) in times.items()
     ]
 
@@ -239,12 +241,12 @@ def _timed(told: BatchTime) -> Timed:
     return Timed(real_s=told.real_s, user_s=told.user_s, failed=told.failed)
 
 
-def _write_page(found: BeforeAfter, runs: list[tuple[str, Run]], asked: Asked) -> None:
+def _write_page(found: BeforeAfter, runs: list[tuple[str, Run]], options: CompareOptions) -> None:
     from seatrial.trials.replay.compare.report.page import (  # noqa: PLC0415 - its parts are large
         render,
     )
 
-    asked.report.write(render(found, runs), otherwise=asked.otherwise)
+    options.report.write(render(found, runs), otherwise=options.otherwise)
 
 
 def write_snapshot(

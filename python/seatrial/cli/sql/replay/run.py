@@ -20,7 +20,7 @@ from seatrial.cli.outcome import (
     write_report,
 )
 from seatrial.cli.repeating import command_line, next_command
-from seatrial.cli.sql.compare.run import Asked
+from seatrial.cli.sql.compare.run import CompareOptions
 from seatrial.cli.sql.compare.run import run as run_comparison
 from seatrial.cli.sql.replay.text import replay_text
 from seatrial.errors import UsageError
@@ -85,7 +85,7 @@ def _compare(run: Run, labels: Sequence[str], measuring: Measuring, results: Pat
         if label in twins:
             continue
         sides = (f"{run.id}:{labels[0]}", f"{run.id}:{label}")
-        asked = Asked(
+        options = CompareOptions(
             sides=sides,
             twin=f"{run.id}:{twins[0]}" if twins else None,
             report=Output(
@@ -100,7 +100,7 @@ def _compare(run: Run, labels: Sequence[str], measuring: Measuring, results: Pat
         )
         click.echo("")
         try:
-            run_comparison(asked)
+            run_comparison(options)
         except UsageError as error:
             # Such as when nothing was answered on one of them, which is told above.
             click.echo(f"{label} is not compared with {labels[0]}: {error}")

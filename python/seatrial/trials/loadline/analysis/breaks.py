@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from seatrial.results.model import Sample
 from seatrial.stats.wording import format_duration_ns, format_share
-from seatrial.trials.loadline.analysis.asked import Asked
+from seatrial.trials.loadline.analysis.latency_target import LatencyTarget
 from seatrial.trials.loadline.analysis.measured import MeasuredStep
 from seatrial.trials.loadline.analysis.model import Break
 from seatrial.trials.loadline.analysis.tally import Tally
@@ -28,7 +28,7 @@ BUSY_SHARE_MAX = 0.5
 def how_it_breaks(
     steps: Sequence[MeasuredStep],
     breaking: Sequence[MeasuredStep],
-    asked: Asked,
+    latency_target: LatencyTarget,
     *,
     is_decided: bool,
 ) -> Break:
@@ -37,7 +37,7 @@ def how_it_breaks(
     Args:
         steps: All rates, rising.
         breaking: The rates that seem to break, rising.
-        asked: What must hold.
+        latency_target: What must hold.
         is_decided: Whether one rate surely holds and another surely breaks.
     """
     if not breaking:
@@ -46,50 +46,55 @@ def how_it_breaks(
         return "undecided"
     near_per_s = breaking[0].judged.rate_per_s * NEAR_RATIO
     near = [step for step in breaking if step.judged.rate_per_s <= near_per_s]
-    if _only_by_stalls(near, asked):
+    if _only_by_stalls(near, latency_target):
         return "stalls"
-    if breaking[0] is steps[0] and _is_slow_alone(steps[0], asked):
+    if breaking[0] is steps[0] and _is_slow_alone(steps[0], latency_target):
         return "service"
     if not is_decided:
         return "undecided"
-    return "cliff" if cliff(steps, asked) else "knee"
+    return "cliff" if cliff(steps, latency_target) else "knee"
 
 
-def cliff(steps: Sequence[MeasuredStep], asked: Asked) -> tuple[MeasuredStep, MeasuredStep] | None:
+def cliff(
+    steps: Sequence[MeasuredStep], latency_target: LatencyTarget
+) -> tuple[MeasuredStep, MeasuredStep] | None:
     """Return the rates between which it breaks at once; None where it does not.
 
     Args:
         steps: All rates, rising.
-        asked: What must hold.
+        latency_target: What must hold.
     """
     place = next((n for n, step in enumerate(steps) if step.judged.holds is False), 0)
     held = next((step for step in reversed(steps[:place]) if step.judged.holds), None)
     if held is None:
         return None
     broken = steps[place]
-    held_ns, floor_ns = held.percentile(asked.percentile), steps[0].percentile(asked.percentile)
+    held_ns, floor_ns = (
+        held.percentile(latency_target.percentile),
+        steps[0].percentile(latency_target.percentile),
+    )
     if held_ns is None or floor_ns is None:
         return None
     is_near = broken.judged.rate_per_s <= CLIFF_RATIO * held.judged.rate_per_s
-    is_grown = broken.judged.above.value <= asked.allowed_share
-    is_fine = held_ns <= min(CLIFF_SHARE * asked.limit_ns, FLOOR_FACTOR * floor_ns)
+    is_grown = broken.judged.above.value <= latency_target.allowed_share
+    is_fine = held_ns <= min(CLIFF_SHARE * latency_target.limit_ns, FLOOR_FACTOR * floor_ns)
     return (held, broken) if is_near and is_fine and not is_grown else None
 
 
-def _is_slow_alone(lowest: MeasuredStep, asked: Asked) -> bool:
+def _is_slow_alone(lowest: MeasuredStep, latency_target: LatencyTarget) -> bool:
     """Tell whether the target takes too long for a request that hardly waited for another."""
-    service = lowest.step.service.get(asked.percentile)
-    return service is not None and service.value > asked.limit_ns
+    service = lowest.step.service.get(latency_target.percentile)
+    return service is not None and service.value > latency_target.limit_ns
 
 
-def _only_by_stalls(steps: Sequence[MeasuredStep], asked: Asked) -> bool:
+def _only_by_stalls(steps: Sequence[MeasuredStep], latency_target: LatencyTarget) -> bool:
     """Tell whether the requests outside of stalls, and of what they left to do, keep the limit."""
     if not any(step.step.stalls for step in steps):
         return False
     requests = above = quiet = clusters = 0
     for step in steps:
         for sample, part in zip(step.samples, step.tallies, strict=True):
-            spoilt = _spoilt(sample, part, asked)
+            spoilt = _spoilt(sample, part, latency_target)
             clusters += len(spoilt)
             for place, is_spoilt in enumerate(spoilt):
                 if not is_spoilt:
@@ -97,10 +102,10 @@ def _only_by_stalls(steps: Sequence[MeasuredStep], asked: Asked) -> bool:
                     requests += part.requests[place]
                     above += part.above[place]
     enough = quiet >= QUIET_SHARE_MIN * clusters and requests > 0
-    return enough and above / requests <= asked.allowed_share
+    return enough and above / requests <= latency_target.allowed_share
 
 
-def _spoilt(sample: Sample, part: Tally, asked: Asked) -> list[bool]:
+def _spoilt(sample: Sample, part: Tally, latency_target: LatencyTarget) -> list[bool]:
     """Tell of each cluster whether a stall touched it, or its backlog was not worked off yet."""
     spans = [
         (
@@ -113,17 +118,17 @@ def _spoilt(sample: Sample, part: Tally, asked: Asked) -> list[bool]:
     recovering = any(first < 0 for first, _ in spans)
     for place, (slow, count) in enumerate(zip(part.above, part.requests, strict=True)):
         touched = any(first <= place <= last for first, last in spans)
-        recovering = touched or (recovering and slow > asked.allowed_share * count)
+        recovering = touched or (recovering and slow > latency_target.allowed_share * count)
         spoilt.append(recovering)
     return spoilt
 
 
-def generator_limit(broken: MeasuredStep | None, asked: Asked) -> str:
+def generator_limit(broken: MeasuredStep | None, latency_target: LatencyTarget) -> str:
     """Return why the load generator was the limit at the lowest rate that breaks; else nothing.
 
     Args:
         broken: The step; None where none breaks.
-        asked: What must hold.
+        latency_target: What must hold.
     """
     if broken is None:
         return ""
@@ -137,7 +142,7 @@ def generator_limit(broken: MeasuredStep | None, asked: Asked) -> str:
             f"The load generator was at {format_share(null_share)} of what it can do without a "
             "target, so the target may sustain more"
         )
-    return _started_late(broken, asked)
+    return _started_late(broken, latency_target)
 
 
 def _stood_still_itself(broken: MeasuredStep) -> bool:
@@ -152,10 +157,10 @@ def _null_limit_share(sample: Sample) -> float:
     return sample.completed_per_s / limit_per_s if limit_per_s > 0 else 0.0
 
 
-def _started_late(broken: MeasuredStep, asked: Asked) -> str:
+def _started_late(broken: MeasuredStep, latency_target: LatencyTarget) -> str:
     """Say that requests began late though few were in flight: the generator, not the target."""
-    service = broken.step.service.get(asked.percentile)
-    if service is None or service.value > asked.limit_ns or broken.step.stalls:
+    service = broken.step.service.get(latency_target.percentile)
+    if service is None or service.value > latency_target.limit_ns or broken.step.stalls:
         return ""
     cell = broken.samples[0].cell
     busy_share = max(_in_flight_mean(sample) for sample in broken.samples)
@@ -164,7 +169,7 @@ def _started_late(broken: MeasuredStep, asked: Asked) -> str:
         return ""
     return (
         f"Requests began late though {format_share(1 - busy_share)} of the places in flight were "
-        f"free and the target took {format_duration_ns(service.value)} ({asked.percentile}) for "
+        f"free and the target took {format_duration_ns(service.value)} ({latency_target.percentile}) for "
         "one: the load generator, or the processor time that it got, was the limit, and the "
         "target may sustain more"
     )

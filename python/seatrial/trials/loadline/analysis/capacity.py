@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from seatrial.results.model import Sample
-from seatrial.trials.loadline.analysis.asked import Asked
+from seatrial.trials.loadline.analysis.latency_target import LatencyTarget
 from seatrial.trials.loadline.analysis.measured import offered_per_s
 
 SHORT_SHARE = 0.97
@@ -33,7 +33,7 @@ class Most(NamedTuple):
     told_per_s: float
 
 
-def told_most(samples: Sequence[Sample], asked: Asked) -> Most:
+def told_most(samples: Sequence[Sample], latency_target: LatencyTarget) -> Most:
     """Return what bounds the rates that are sustained; infinite where nothing tells.
 
     It is seen in the second half of the closed loop, and of the samples that were offered too
@@ -41,7 +41,7 @@ def told_most(samples: Sequence[Sample], asked: Asked) -> Most:
 
     Args:
         samples: Of one load line.
-        asked: What must hold.
+        latency_target: What must hold.
     """
     closed, short = [], []
     for sample in samples:
@@ -56,7 +56,9 @@ def told_most(samples: Sequence[Sample], asked: Asked) -> Most:
     done_per_s = max((statistics.median(each) for each in (closed, short) if each), default=0.0)
     if done_per_s == 0:
         return Most(math.inf, math.inf)
-    fills_share = LIMITS_TO_FILL * asked.limit_ns / 1e9 / asked.sample_s_at(done_per_s)
+    fills_share = (
+        LIMITS_TO_FILL * latency_target.limit_ns / 1e9 / latency_target.sample_s_at(done_per_s)
+    )
     return Most(done_per_s, done_per_s * (1 - fills_share))
 
 

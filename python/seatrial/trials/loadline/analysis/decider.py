@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from seatrial.results.model import Sample
-from seatrial.trials.loadline.analysis.asked import asked_by
 from seatrial.trials.loadline.analysis.decide import next_step
 from seatrial.trials.loadline.analysis.judged import judge_all
+from seatrial.trials.loadline.analysis.latency_target import latency_target_of
 from seatrial.trials.loadline.analysis.measured import closed_loop, offered_per_s
 from seatrial.trials.loadline.analysis.tally import Tally, tally
 from seatrial.trials.loadline.study import Loadline, NextStep
@@ -23,7 +23,7 @@ def decider(workload: Loadline, seed: int) -> Decide:
         workload: What is sought.
         seed: The study's.
     """
-    asked = asked_by(workload, seed)
+    latency_target = latency_target_of(workload, seed)
     tallies: dict[tuple[str, int], Tally] = {}
 
     def decide(samples: Sequence[Sample]) -> NextStep:
@@ -33,15 +33,15 @@ def decider(workload: Loadline, seed: int) -> Decide:
             if rate_per_s is not None:
                 place = (sample.cell.key, sample.round)
                 if place not in tallies:  # each is read once, though it is asked for every time
-                    tallies[place] = tally(sample, asked.limit_ns)
+                    tallies[place] = tally(sample, latency_target.limit_ns)
                 scheduled.append((rate_per_s, tallies[place]))
         closed = closed_loop(samples)
         last = scheduled[-1][1].above_share if scheduled else 0.0
         return next_step(
-            judge_all(scheduled, asked),
+            judge_all(scheduled, latency_target),
             closed.value if closed else 0.0,
-            asked,
-            after_overload=last > asked.allowed_share,
+            latency_target,
+            after_overload=last > latency_target.allowed_share,
         )
 
     return decide

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from seatrial.stats.estimate import Estimate
-from seatrial.trials.loadline.analysis.asked import Asked
 from seatrial.trials.loadline.analysis.growth import grows
+from seatrial.trials.loadline.analysis.latency_target import LatencyTarget
 from seatrial.trials.loadline.analysis.pooled import above_shares
 from seatrial.trials.loadline.analysis.tally import Tally
 
@@ -38,49 +38,53 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     leans: bool
 
 
-def judge_all(tallies: Iterable[tuple[float, Tally]], asked: Asked) -> list[Judged]:
+def judge_all(
+    tallies: Iterable[tuple[float, Tally]], latency_target: LatencyTarget
+) -> list[Judged]:
     """Return what is known of each rate, rising.
 
     Args:
         tallies: Of every sample under a schedule: its rate, and its tally.
-        asked: What must hold.
+        latency_target: What must hold.
     """
     by_rate: dict[float, list[Tally]] = defaultdict(list)
     for rate_per_s, part in tallies:
         by_rate[rate_per_s].append(part)
     rates_per_s = sorted(by_rate)
-    shares = above_shares(rates_per_s, [by_rate[rate] for rate in rates_per_s], asked)
+    shares = above_shares(rates_per_s, [by_rate[rate] for rate in rates_per_s], latency_target)
     return [
-        _judged(rate_per_s, by_rate[rate_per_s], above, asked)
+        _judged(rate_per_s, by_rate[rate_per_s], above, latency_target)
         for rate_per_s, above in zip(rates_per_s, shares, strict=True)
     ]
 
 
-def _judged(rate_per_s: float, tallies: Sequence[Tally], above: Estimate, asked: Asked) -> Judged:
-    is_growing = grows(tallies, asked.limit_ns)
+def _judged(
+    rate_per_s: float, tallies: Sequence[Tally], above: Estimate, latency_target: LatencyTarget
+) -> Judged:
+    is_growing = grows(tallies, latency_target.limit_ns)
     return Judged(
         rate_per_s=rate_per_s,
         rounds=len(tallies),
         above=above,
         grows=is_growing,
-        holds=_holds(above, is_growing, tallies, asked),
-        leans=not is_growing and _leans(above, tallies, asked),
+        holds=_holds(above, is_growing, tallies, latency_target),
+        leans=not is_growing and _leans(above, tallies, latency_target),
     )
 
 
 def _holds(
-    above: Estimate, is_growing: bool, tallies: Sequence[Tally], asked: Asked
+    above: Estimate, is_growing: bool, tallies: Sequence[Tally], latency_target: LatencyTarget
 ) -> bool | None:
-    if (above.low or 0.0) > asked.allowed_share:
+    if (above.low or 0.0) > latency_target.allowed_share:
         return False
     if is_growing:
         return False if len(tallies) >= GROWING_ROUNDS_MIN else None
-    return True if above.high is not None and above.high <= asked.allowed_share else None
+    return True if above.high is not None and above.high <= latency_target.allowed_share else None
 
 
-def _leans(above: Estimate, tallies: Sequence[Tally], asked: Asked) -> bool:
+def _leans(above: Estimate, tallies: Sequence[Tally], latency_target: LatencyTarget) -> bool:
     """Tell what most rounds say, so that one freeze does not end the search; of a tie the sum."""
-    within = sum(part.above_share <= asked.allowed_share for part in tallies)
+    within = sum(part.above_share <= latency_target.allowed_share for part in tallies)
     if within * 2 == len(tallies):
-        return above.value <= asked.allowed_share
+        return above.value <= latency_target.allowed_share
     return within * 2 > len(tallies)

@@ -18,8 +18,8 @@ from seatrial.stats.estimates import (
     percentiles_at_least,
     rate_estimate,
 )
-from seatrial.trials.loadline.analysis.asked import Asked
 from seatrial.trials.loadline.analysis.judged import Judged, judge_all
+from seatrial.trials.loadline.analysis.latency_target import LatencyTarget
 from seatrial.trials.loadline.analysis.model import LoadStep
 from seatrial.trials.loadline.analysis.tally import Tally, tally
 
@@ -62,7 +62,7 @@ def closed_loop(samples: Sequence[Sample]) -> Estimate | None:
     return rate_estimate(counted(closed)) if closed else None
 
 
-def measured_steps(samples: Sequence[Sample], asked: Asked) -> list[MeasuredStep]:
+def measured_steps(samples: Sequence[Sample], latency_target: LatencyTarget) -> list[MeasuredStep]:
     """Return each rate of a load line, rising."""
     by_rate: dict[float, list[Sample]] = defaultdict(list)
     for sample in samples:
@@ -71,11 +71,11 @@ def measured_steps(samples: Sequence[Sample], asked: Asked) -> list[MeasuredStep
             by_rate[rate_per_s].append(sample)
     measured = {rate_per_s: counted(own) for rate_per_s, own in sorted(by_rate.items())}
     tallies = {
-        rate_per_s: [tally(sample, asked.limit_ns) for sample in own]
+        rate_per_s: [tally(sample, latency_target.limit_ns) for sample in own]
         for rate_per_s, own in measured.items()
     }
     judged = judge_all(
-        ((rate_per_s, part) for rate_per_s, own in tallies.items() for part in own), asked
+        ((rate_per_s, part) for rate_per_s, own in tallies.items() for part in own), latency_target
     )
     return [
         _measured(own, tallies[each.rate_per_s], each)

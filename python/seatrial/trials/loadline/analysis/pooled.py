@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from seatrial.stats.estimate import Estimate
-from seatrial.trials.loadline.analysis.asked import Asked
+from seatrial.trials.loadline.analysis.latency_target import LatencyTarget
 from seatrial.trials.loadline.analysis.tally import Tally
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ PARTS = (1, 2, 4, 8, 20)
 
 
 def above_shares(
-    rates_per_s: Sequence[float], tallies: Sequence[Sequence[Tally]], asked: Asked
+    rates_per_s: Sequence[float], tallies: Sequence[Sequence[Tally]], latency_target: LatencyTarget
 ) -> list[Estimate]:
     """Return the share of the requests that broke the limit (unit ``ratio``) at each rate.
 
@@ -56,7 +56,7 @@ def above_shares(
     Args:
         rates_per_s: Rising.
         tallies: Of each rate, one a round, at least one.
-        asked: What must hold.
+        latency_target: What must hold.
     """
     import numpy as np  # noqa: PLC0415 - only an analysis pays for numpy
 
@@ -65,7 +65,7 @@ def above_shares(
     requests = np.array([sum(part.requests_total for part in own) for own in tallies], dtype=float)
     above = np.array([sum(part.above_total for part in own) for own in tallies], dtype=float)
     fitted = _rising(above, requests)
-    bunches = _bunches(np.array(rates_per_s, dtype=float), fitted, tallies, asked)
+    bunches = _bunches(np.array(rates_per_s, dtype=float), fitted, tallies, latency_target)
     offered, slow = requests / bunches, above / bunches
     highs = _ends(_sums(offered), _sums(slow), is_high=True)
     lows = _ends(_sums(offered[::-1]), _sums(slow[::-1]), is_high=False)[::-1]
@@ -91,7 +91,10 @@ def _rising(above: np.ndarray, requests: np.ndarray) -> np.ndarray:
 
 
 def _bunches(
-    rates: np.ndarray, fitted: np.ndarray, tallies: Sequence[Sequence[Tally]], asked: Asked
+    rates: np.ndarray,
+    fitted: np.ndarray,
+    tallies: Sequence[Sequence[Tally]],
+    latency_target: LatencyTarget,
 ) -> np.ndarray:
     """Return for each rate how many slow requests come together, at least 1.
 
@@ -100,19 +103,21 @@ def _bunches(
     """
     import numpy as np  # noqa: PLC0415
 
-    near_share = min(0.5, NEAR_FACTOR * asked.allowed_share)
+    near_share = min(0.5, NEAR_FACTOR * latency_target.allowed_share)
     near = np.flatnonzero((fitted > 0) & (fitted <= near_share))
     seen, above_total, is_known = 1.0, 0, False
     for last in near.tolist():
-        grown = max(1.0, fitted[last] / asked.allowed_share)
+        grown = max(1.0, fitted[last] / latency_target.allowed_share)
         varies_by = _varies_by(fitted[: last + 1], tallies[: last + 1])
         seen = max(seen, varies_by / math.sqrt(grown))
         above_total += sum(part.above_total for part in tallies[last])
         is_known = above_total >= BUNCHES_ENOUGH * seen
         if is_known:
             break
-    bunch_s = min(BUNCH_S_MAX, asked.allowed_share * RARE_S)
-    bunch_s = max(bunch_s, BUNCH_LIMITS * asked.limit_ns / 1e9) / (KNOWN_FACTOR if is_known else 1)
+    bunch_s = min(BUNCH_S_MAX, latency_target.allowed_share * RARE_S)
+    bunch_s = max(bunch_s, BUNCH_LIMITS * latency_target.limit_ns / 1e9) / (
+        KNOWN_FACTOR if is_known else 1
+    )
     alone = [  # a freeze, or a queue that never emptied
         1.0 if place in near else sum(part.above_total for part in own) / len(own)
         for place, own in enumerate(tallies)

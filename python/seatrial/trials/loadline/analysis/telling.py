@@ -15,9 +15,9 @@ from seatrial.stats.wording import (
     format_share,
     format_value,
 )
-from seatrial.trials.loadline.analysis.asked import Asked
 from seatrial.trials.loadline.analysis.breaks import cliff
 from seatrial.trials.loadline.analysis.knee import Hinge
+from seatrial.trials.loadline.analysis.latency_target import LatencyTarget
 from seatrial.trials.loadline.analysis.measured import MeasuredStep
 from seatrial.trials.loadline.analysis.model import Break
 
@@ -27,7 +27,7 @@ class Outcome:
     """All that is told of a load line.
 
     Attributes:
-        asked: What had to hold.
+        latency_target: What had to hold.
         steps: Every rate, rising.
         holding: The highest rate that holds below the lowest that breaks.
         breaking: The rates that break, rising.
@@ -39,7 +39,7 @@ class Outcome:
         generator: Why the load generator was the limit.
     """
 
-    asked: Asked
+    latency_target: LatencyTarget
     steps: Sequence[MeasuredStep]
     holding: MeasuredStep | None
     breaking: Sequence[MeasuredStep]
@@ -53,12 +53,12 @@ class Outcome:
     @property
     def condition(self) -> str:
         """What had to hold, such as ``p99 <= 5 ms``."""
-        return f"{self.asked.percentile} <= {limit_text(self.asked)}"
+        return f"{self.latency_target.percentile} <= {limit_text(self.latency_target)}"
 
 
-def limit_text(asked: Asked) -> str:
+def limit_text(latency_target: LatencyTarget) -> str:
     """Return the limit with all of its digits, such as ``5 ms`` or ``1,500 µs``."""
-    return exact_duration(asked.limit_ns)
+    return exact_duration(latency_target.limit_ns)
 
 
 def exact_duration(value_ns: int) -> str:
@@ -108,7 +108,7 @@ def _none_sustained(outcome: Outcome) -> str:
     if lowest.judged.holds is False:
         return (
             f"No rate that was measured holds {outcome.condition}: even at {at} "
-            f"{_reached(lowest, outcome.asked)}."
+            f"{_reached(lowest, outcome.latency_target)}."
         )
     told = (
         f"Whether {outcome.condition} holds at {at}, the lowest rate measured, or at any other is "
@@ -119,11 +119,11 @@ def _none_sustained(outcome: Outcome) -> str:
     return f"{told}; at {_rate(outcome.broken_per_s)} IOPS it is surely broken."
 
 
-def _reached(step: MeasuredStep, asked: Asked) -> str:
+def _reached(step: MeasuredStep, latency_target: LatencyTarget) -> str:
     """Return ``p99 is 8.1 ms``, or how many were too slow where the percentile is not known."""
-    value = step.step.response.get(asked.percentile)
+    value = step.step.response.get(latency_target.percentile)
     if value is not None:
-        return f"{asked.percentile} is {format_value(value)}"
+        return f"{latency_target.percentile} is {format_value(value)}"
     return f"{format_share(step.step.above.value)} of the requests took longer or never ended"
 
 
@@ -138,19 +138,19 @@ def _of_none(outcome: Outcome) -> str:
     highest = outcome.steps[-1]
     return (
         f"It did not break: at {_rate(highest.judged.rate_per_s)} IOPS "
-        f"{_reached(highest, outcome.asked)}."
+        f"{_reached(highest, outcome.latency_target)}."
     )
 
 
 def _of_undecided(outcome: Outcome) -> str:
     """Say which share was above the limit where it seems to break: too little to decide."""
     near = outcome.breaking[0].step
-    above, allowed = near.above, format_share(outcome.asked.allowed_share)
+    above, allowed = near.above, format_share(outcome.latency_target.allowed_share)
     told = f"At {_rate(near.offered_per_s)} IOPS {format_share(above.value)} of the requests"
     if above.low is not None and above.high is not None:
         told += f" ({format_share(above.low)} to {format_share(above.high)})"
     return (
-        f"{told} took longer than {limit_text(outcome.asked)}, and {allowed} may: too few bunches "
+        f"{told} took longer than {limit_text(outcome.latency_target)}, and {allowed} may: too few bunches "
         "of slow requests came in this time to tell where it breaks, or how. A longer --budget "
         "tells more."
     )
@@ -158,7 +158,7 @@ def _of_undecided(outcome: Outcome) -> str:
 
 def _of_knee(outcome: Outcome) -> str:
     broken = outcome.breaking[0]
-    at = f"{_rate(broken.judged.rate_per_s)} IOPS {_reached(broken, outcome.asked)}"
+    at = f"{_rate(broken.judged.rate_per_s)} IOPS {_reached(broken, outcome.latency_target)}"
     if broken.judged.grows:
         at += ", and it grew all the while"
     if outcome.generator:
@@ -167,15 +167,16 @@ def _of_knee(outcome: Outcome) -> str:
         return f"Requests queue behind each other: at {at}."
     floor, knee = format_duration_ns(outcome.knee.floor_ns), format_iops(outcome.knee.rate_per_s)
     return (
-        f"{outcome.asked.percentile} is about {floor} up to {knee} IOPS and rises from there, as "
+        f"{outcome.latency_target.percentile} is about {floor} up to {knee} IOPS and rises from there, as "
         f"requests queue behind each other; at {at}."
     )
 
 
 def _of_cliff(outcome: Outcome) -> str:
-    ends = cliff(outcome.steps, outcome.asked) or (outcome.steps[0], outcome.breaking[0])
+    ends = cliff(outcome.steps, outcome.latency_target) or (outcome.steps[0], outcome.breaking[0])
     before, after = (
-        f"at {_rate(step.judged.rate_per_s)} IOPS {_reached(step, outcome.asked)}" for step in ends
+        f"at {_rate(step.judged.rate_per_s)} IOPS {_reached(step, outcome.latency_target)}"
+        for step in ends
     )
     return (
         f"It breaks at once: {before}, {after}. A bound is reached there that no queue announces: "
@@ -185,9 +186,9 @@ def _of_cliff(outcome: Outcome) -> str:
 
 def _of_service(outcome: Outcome) -> str:
     lowest = outcome.steps[0]
-    service = lowest.step.service[outcome.asked.percentile]
+    service = lowest.step.service[outcome.latency_target.percentile]
     return (
-        f"The target takes longer for a single request: {outcome.asked.percentile} from its actual "
+        f"The target takes longer for a single request: {outcome.latency_target.percentile} from its actual "
         f"start is {format_value(service)} at {_rate(lowest.judged.rate_per_s)} IOPS."
     )
 

@@ -14,7 +14,7 @@ LIMITS_IN_A_SAMPLE = 20
 SHARE_OF_BUDGET_MAX = 1 / 6
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class LatencyTarget(msgspec.Struct, frozen=True, kw_only=True):
     """What one load line asks.
 
     Attributes:
@@ -59,14 +59,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return round(min(wanted_s, self.sample_s_max), 2)
 
 
-def asked_by(workload: Loadline, seed: int) -> Asked:
+def latency_target_of(workload: Loadline, seed: int) -> LatencyTarget:
     """Return what a workload asks.
 
     Args:
         workload: Of a study that was checked.
         seed: The study's.
     """
-    return Asked(
+    return LatencyTarget(
         percentile=workload.percentile,
         limit_ns=parse_latency_ns(workload.limit),
         sample_s=workload.duration_s,

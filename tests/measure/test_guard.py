@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from measure.fake_recorder import FakeRecorder
+from seatrial.measure.budget import RunBudget
 from seatrial.measure.guard import GUARD_NS, PROBE_RATIO, REST_NS, RESTS_S, Guard
 from seatrial.measure.progress import TimeLeft
-from seatrial.measure.tally import Tally
 
 NOTHING_LEFT = TimeLeft(most_s=0.0, cell_s=0.0, may_end_sooner=False)
 STUDY = {
@@ -20,7 +20,7 @@ STUDY = {
 def guarded(truth):
     recorder = FakeRecorder(STUDY, truth)
     cells = recorder.plan.cells
-    return recorder, Guard(Tally(recorder), cells), cells
+    return recorder, Guard(RunBudget(recorder), cells), cells
 
 
 def cell_of(cells, operation):

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from seatrial.measure.tally import Tally
+from seatrial.measure.budget import RunBudget
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.plan import writes
@@ -49,13 +49,13 @@ class Guard:
     """Sees to it that cells find their target at the level of the first probe.
 
     Args:
-        tally: Measures probes and lets targets rest.
+        budget: Measures probes and lets targets rest.
         cells: Of the plan, in the order of choice: the first of each target and operation is
             the place that its probe is measured at.
     """
 
-    def __init__(self, tally: Tally, cells: Iterable[Cell]) -> None:
-        self._tally = tally
+    def __init__(self, budget: RunBudget, cells: Iterable[Cell]) -> None:
+        self._budget = budget
         self._probes: dict[Place, Cell] = {}
         for cell in cells:
             self._probes.setdefault(_place(cell), _as_probe(cell))
@@ -131,12 +131,12 @@ class Guard:
         self._number += 1
         if writes(probe):
             self._written.add(probe.target)
-        sample = self._tally.probe(probe, self._number)
+        sample = self._budget.probe(probe, self._number)
         self._spent_s += sample.duration_s
         return sample.completed_per_s
 
     def _rest(self, probe: Cell, rest_s: float) -> None:
-        rested_s = self._tally.rest(probe, rest_s)
+        rested_s = self._budget.rest(probe, rest_s)
         self._spent_s += rested_s
         self._rested_s += rested_s
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from seatrial.measure.budget import RunBudget
 from seatrial.measure.recorder import COMPLETE, INTERRUPTED, Recorder, RoundsEnd, Strategy
-from seatrial.measure.tally import Tally
 from seatrial.results.model import Run, Sample
 from seatrial.study.plan import order
 
@@ -32,20 +32,20 @@ def remeasuring(odd: Odd, rounds: int = ROUNDS) -> Strategy:
     """
 
     def conduct(recorder: Recorder) -> RoundsEnd:
-        tally = Tally(recorder)
+        budget = RunBudget(recorder)
         # A run that was incomplete stays so: its other cells still lack rounds.
         status = COMPLETE if recorder.run.status == COMPLETE else INTERRUPTED
-        told = measure_again(tally, odd(recorder.run, tally.all()), rounds)
+        told = measure_again(budget, odd(recorder.run, budget.all()), rounds)
         return RoundsEnd(status=status, reason=told or "No cell is odd; nothing was measured.")
 
     return conduct
 
 
-def measure_again(tally: Tally, keys: Sequence[str], rounds: int) -> str:
+def measure_again(budget: RunBudget, keys: Sequence[str], rounds: int) -> str:
     """Measure cells in further rounds, as far as the budget goes; return a sentence on it.
 
     Args:
-        tally: Of the run.
+        budget: Of the run.
         keys: The odd cells; the sentence is empty where there are none.
         rounds: How often each is measured again.
 
@@ -54,22 +54,22 @@ def measure_again(tally: Tally, keys: Sequence[str], rounds: int) -> str:
         TargetError: when a target goes away.
     """
     wanted = set(keys)
-    cells = [cell for cell in tally.plan.cells if cell.key in wanted]
+    cells = [cell for cell in budget.plan.cells if cell.key in wanted]
     if not cells:
         return ""
     told = "1 odd cell was" if len(cells) == 1 else f"{len(cells)} odd cells were"
     for again in range(rounds):
-        number = tally.next_round
-        due = order(tally.plan, number, wanted)
+        number = budget.next_round
+        due = order(budget.plan, number, wanted)
         for position, cell in enumerate(due):
-            if exhausted := tally.exhausted(cell):
+            if exhausted := budget.exhausted(cell):
                 return f"{exhausted} ended while {told} measured again."
             left = [*due[position:], *cells * (rounds - again - 1)]
-            tally.measure(
+            budget.measure(
                 cell,
                 number,
                 position,
-                time_left=tally.time_left(cell, sum(map(tally.expected_s, left))),
+                time_left=budget.time_left(cell, sum(map(budget.expected_s, left))),
                 notes={REMEASURED: 1.0},
             )
     rounds_told = "1 further round" if rounds == 1 else f"{rounds} further rounds"

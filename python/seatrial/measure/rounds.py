@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from seatrial.measure.budget import RunBudget
 from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import COMPLETE, Recorder, RoundsEnd, Strategy
 from seatrial.measure.remeasure import Odd, measure_again
-from seatrial.measure.tally import Tally
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.plan import is_due, order
@@ -47,7 +47,7 @@ class Rounds:
         self._plan = recorder.plan
         self._settled = settled
         self._odd = odd
-        self._tally = Tally(recorder)
+        self._budget = RunBudget(recorder)
 
     def measure(self) -> RoundsEnd:
         """Measure until done.
@@ -68,13 +68,13 @@ class Rounds:
                 told = f"{100 * self._precision:g} %"
                 return f"Every cell is known to {told} after {round_number} rounds."
             for position, cell in enumerate(cells):
-                if self._tally.has(cell.key, round_number):
+                if self._budget.has(cell.key, round_number):
                     continue
                 # The first round is always finished.
-                if round_number > 0 and (exhausted := self._tally.exhausted(cell)):
+                if round_number > 0 and (exhausted := self._budget.exhausted(cell)):
                     return f"{exhausted} ended in round {round_number + 1}."
                 left = self._time_left(cell, round_number, cells)
-                self._tally.measure(cell, round_number, position, time_left=left)
+                self._budget.measure(cell, round_number, position, time_left=left)
         rounds = self._plan.study.rounds.max
         told = "Its one round was" if rounds == 1 else f"All {rounds} rounds were"
         return f"{told} measured."
@@ -84,7 +84,7 @@ class Rounds:
         rounds = self._plan.study.rounds.remeasure
         if self._odd is None or rounds == 0:
             return ""
-        return measure_again(self._tally, self._odd(self._tally.run, self._tally.all()), rounds)
+        return measure_again(self._budget, self._odd(self._budget.run, self._budget.all()), rounds)
 
     @property
     def _precision(self) -> float:
@@ -106,7 +106,7 @@ class Rounds:
         return order(self._plan, round_number, keys)
 
     def _before(self, cell: Cell, round_number: int) -> list[Sample]:
-        return [sample for sample in self._tally.of(cell.key) if sample.round < round_number]
+        return [sample for sample in self._budget.of(cell.key) if sample.round < round_number]
 
     def _time_left(self, cell: Cell, round_number: int, cells: Sequence[Cell]) -> TimeLeft:
         """Return how long it takes at most: what is due now may be due in every round to come."""
@@ -115,12 +115,12 @@ class Rounds:
             each
             for each in cells
             if is_due(self._plan, each, round_number)
-            and not self._tally.has(each.key, round_number)
+            and not self._budget.has(each.key, round_number)
         ]
         later_count = rounds.max - round_number - 1
         later = [each for each in cells if is_due(self._plan, each, round_number + 1)]
-        more_s = self._again_s() + self._tally.load_lines_s()
-        return self._tally.time_left(
+        more_s = self._again_s() + self._budget.load_lines_s()
+        return self._budget.time_left(
             cell,
             self._due_s(now, later, later_count) + more_s,
             certain_s=self._due_s(now) if round_number == 0 else 0.0,
@@ -129,9 +129,9 @@ class Rounds:
 
     def _due_s(self, now: Sequence[Cell], later: Sequence[Cell] = (), times: int = 0) -> float:
         """Return what a round takes, and others as often, with what they are built on."""
-        cells_s = sum(map(self._tally.expected_s, now))
-        cells_s += times * sum(map(self._tally.expected_s, later))
-        return cells_s + self._tally.builds_s([*self._groups(now), *times * self._groups(later)])
+        cells_s = sum(map(self._budget.expected_s, now))
+        cells_s += times * sum(map(self._budget.expected_s, later))
+        return cells_s + self._budget.builds_s([*self._groups(now), *times * self._groups(later)])
 
     def _groups(self, cells: Sequence[Cell]) -> list[str]:
         return [*{self._plan.target(cell.target).group for cell in cells}]
@@ -146,4 +146,4 @@ class Rounds:
         may_be_odd = [
             cell for cell in in_tables if sizes[cell.target, cell.workload] >= TABLE_CELLS_MIN
         ]
-        return rounds.remeasure * sum(map(self._tally.expected_s, may_be_odd))
+        return rounds.remeasure * sum(map(self._budget.expected_s, may_be_odd))

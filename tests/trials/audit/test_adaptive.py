@@ -12,7 +12,7 @@ from measure.fake_recorder import FakeRecorder
 from seatrial.cli.sources import load_source
 from seatrial.errors import StudyError
 from seatrial.findings.summary import summarise
-from seatrial.measure import tally
+from seatrial.measure import budget
 from seatrial.measure.guard import GUARD_NS
 from seatrial.measure.recorder import Interrupted
 from seatrial.stats.estimates import settled
@@ -157,7 +157,7 @@ def test_where_no_model_holds_everything_is_measured():
 
 def test_a_spent_budget_says_what_is_not_known(monkeypatch):
     recorder = FakeRecorder(study_of(budget={"time_s": 30.0}), queue)
-    monkeypatch.setattr(tally.time, "monotonic", lambda: recorder.now_s)
+    monkeypatch.setattr(budget.time, "monotonic", lambda: recorder.now_s)
     end = CONDUCTOR(recorder)
     assert len(recorder.measured_keys) == 8, "the first round is always finished"
     assert len(recorder.samples) == 8

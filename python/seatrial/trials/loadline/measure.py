@@ -6,9 +6,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from seatrial.measure.budget import RunBudget
 from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import COMPLETE, Recorder, RoundsEnd, Strategy
-from seatrial.measure.tally import Tally
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import apart_s
@@ -52,13 +52,13 @@ def _all_lines(recorder: Recorder, decider: Decider) -> list[str]:
     plan = recorder.plan
     workloads = {each.label: each for each in plan.study.workloads}
     templates = [cell for cell in plan.cells if cell.kind == LOADLINE]
-    tally = Tally(recorder)
+    budget = RunBudget(recorder)
     reasons = []
     for number, template in enumerate(templates, start=1):
         workload = workloads[template.workload]
         if isinstance(workload, Loadline):
             later_s = sum(apart_s(plan, each) for each in templates[number:])
-            line = _Line(recorder, tally, template, workload, later_s=later_s)
+            line = _Line(recorder, budget, template, workload, later_s=later_s)
             reason = line.measure(decider(workload, plan.study.seed))
             reasons.append(reason if len(templates) == 1 else f"{template.key}: {reason}")
     return reasons
@@ -70,13 +70,13 @@ class _Line:
     def __init__(
         self,
         recorder: Recorder,
-        tally: Tally,
+        budget: RunBudget,
         template: Cell,
         workload: Loadline,
         *,
         later_s: float,
     ) -> None:
-        self._tally = tally
+        self._budget = budget
         self._later_s = later_s
         self._template = template
         self._workload = workload
@@ -104,24 +104,24 @@ class _Line:
             if exhausted := self._exhausted(step, cell):
                 return f"{exhausted} ended after {len(self._samples)} samples."
             if step.rest_s > 0:
-                self._tally.rest(cell, step.rest_s)
+                self._budget.rest(cell, step.rest_s)
             self._measure(cell)
 
     def _exhausted(self, step: Offer, cell: Cell) -> str:
         needed_s = 0.0 if _is_virtual(cell) else step.rest_s + step.sample_s
         if time.monotonic() + needed_s > self._deadline_s:
             return f"Its budget of {self._workload.budget_s:g} s"
-        return self._tally.exhausted(cell)
+        return self._budget.exhausted(cell)
 
     def _measure(self, cell: Cell) -> None:
         round_number = self._rounds[cell.key]
         position = sum(sample.round == round_number for sample in self._samples)
-        expected_s = self._tally.expected_s(cell)
+        expected_s = self._budget.expected_s(cell)
         own_s = max(expected_s, self._deadline_s - time.monotonic())
         if _is_virtual(cell):
             own_s = expected_s * max(1, SAMPLES_MAX - len(self._samples))
         left = TimeLeft(most_s=own_s + self._later_s, cell_s=expected_s, may_end_sooner=True)
-        sample = self._tally.measure(cell, round_number, position, time_left=left)
+        sample = self._budget.measure(cell, round_number, position, time_left=left)
         self._samples.append(sample)
         self._rounds[cell.key] += 1
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from seatrial.trials.loadline.analysis.decide import next_step
 from seatrial.trials.loadline.analysis.judged import Judged, judge_all
 from seatrial.trials.loadline.analysis.latency_target import LatencyTarget
-from seatrial.trials.loadline.analysis.tally import Tally
+from seatrial.trials.loadline.analysis.limit_counts import LimitCounts
 from seatrial.trials.loadline.study import Done, Offer
 
 MS_NS = 1_000_000
@@ -30,7 +30,7 @@ def tally_of(share, requests=20_000, *, means_ns=None, sample_s=2.0, draw=None):
     """A sample in which a share of the requests is slow, in each cluster with luck of its own."""
     each = requests // CLUSTERS
     slow = [drawn(share, each, draw) for _ in range(CLUSTERS)]
-    return Tally(
+    return LimitCounts(
         requests=(each,) * CLUSTERS,
         above=tuple(slow),
         mean_ns=tuple(means_ns or [MS_NS] * CLUSTERS),
@@ -62,7 +62,7 @@ class Sought:
     ) -> None:
         draw = None if luck is None else random.Random(luck)
         self.offers: list[Offer] = []
-        scheduled: list[tuple[float, Tally]] = []
+        scheduled: list[tuple[float, LimitCounts]] = []
         overloaded = False
         for _ in range(steps_max):
             judged = judge_all(scheduled, latency_target)

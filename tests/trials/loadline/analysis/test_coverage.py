@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy.stats import binom
 
-from seatrial.trials.loadline.analysis.tally import tally
+from seatrial.trials.loadline.analysis.limit_counts import count_against_limit
 from trials.loadline.analysis.devices import CHOSEN_ON, COUNTED_ON, HONEST_WITHOUT_LOW, Known
 from trials.loadline.analysis.virtual import Search
 
@@ -105,7 +105,7 @@ def test_a_throttles_credit_does_not_raise_what_is_sustained():
 def test_the_start_of_a_sample_is_not_counted():
     search = Search(COUNTED_ON["even work, M/D/1"].device, 1, budget_s=10.0)
     sample = search.samples[-1]
-    part = tally(sample, 2_000_000)
+    part = count_against_limit(sample, 2_000_000)
     assert part.begins_s == pytest.approx(0.2)
     assert part.schedule_s == pytest.approx(1.8)
     assert part.requests_total < 0.95 * sample.outcome.offered

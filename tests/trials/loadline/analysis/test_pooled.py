@@ -10,16 +10,16 @@ import pytest
 from seatrial._core import Histogram
 from seatrial.trials.loadline.analysis.growth import grows
 from seatrial.trials.loadline.analysis.judged import Judged, judge_all
+from seatrial.trials.loadline.analysis.limit_counts import LimitCounts, above_limit
 from seatrial.trials.loadline.analysis.pooled import above_shares
-from seatrial.trials.loadline.analysis.tally import Tally, above_limit
 from trials.loadline.analysis.fake import MS_NS, latency_target_of, tally_of
 
 TRIALS = 200
 LOOKS = 20
 
 
-def judge(rate_per_s, tallies, latency_target) -> Judged:
-    (judged,) = judge_all([(rate_per_s, part) for part in tallies], latency_target)
+def judge(rate_per_s, limit_counts, latency_target) -> Judged:
+    (judged,) = judge_all([(rate_per_s, part) for part in limit_counts], latency_target)
     return judged
 
 
@@ -95,7 +95,7 @@ def test_too_few_requests_hold_nothing():
 
 def test_never_answered_requests_count_as_slow():
     part = tally_of(0.0)
-    late = Tally(
+    late = LimitCounts(
         requests=(*part.requests[:-1], part.requests[-1] + 600),
         above=(*part.above[:-1], 600),
         mean_ns=part.mean_ns,

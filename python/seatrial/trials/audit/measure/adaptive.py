@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
+from seatrial.measure.budget import RunBudget
 from seatrial.measure.guard import GUARD_NS, NS_PER_S, Guard
 from seatrial.measure.progress import TimeLeft
 from seatrial.measure.recorder import COMPLETE, FILL, Recorder, RoundsEnd, Strategy
 from seatrial.measure.remeasure import Odd, measure_again
 from seatrial.measure.rounds import Settled
-from seatrial.measure.tally import Tally
 from seatrial.results.model import Run, Sample
 from seatrial.study.cell import Cell
 from seatrial.study.estimate import cell_time_s
@@ -74,11 +74,11 @@ class Adaptive:
         self._settled = settled
         self._guide = guide
         self._odd = odd
-        self._tally = Tally(recorder)
+        self._budget = RunBudget(recorder)
         self._matrix = adaptive_cells(self._plan)
         matrix_keys = {cell.key for cell in self._matrix}
         self._plain_keys = [c.key for c in self._plan.cells if c.key not in matrix_keys]
-        self._guard = Guard(self._tally, [])
+        self._guard = Guard(self._budget, [])
 
     def measure(self) -> RoundsEnd:
         """Measure until the rest is known well enough.
@@ -96,23 +96,23 @@ class Adaptive:
     def _steps(self) -> str:
         """Measure until nothing more is asked for; return the budget that ended it, if one did."""
         first = list(self._next().keys)
-        self._guard = Guard(self._tally, self._cells(first or [c.key for c in self._matrix]))
+        self._guard = Guard(self._budget, self._cells(first or [c.key for c in self._matrix]))
         keys = self._plain_keys + self._begun() + first
         for _ in range(STEPS_MAX):
             if exhausted := self._rounds(keys):
                 return exhausted
-            keys = [key for key in self._next().keys if not self._tally.of(key)]
+            keys = [key for key in self._next().keys if not self._budget.of(key)]
             if not keys:
                 break
         return ""
 
     def _next(self) -> Guidance:
         asked_share = predicted_within_share(self._plan.study)
-        return self._guide(self._tally.run, self._matrix, self._tally.all(), asked_share)
+        return self._guide(self._budget.run, self._matrix, self._budget.all(), asked_share)
 
     def _begun(self) -> list[str]:
         """Return the cells of the matrices that a run which is resumed has samples of."""
-        return [cell.key for cell in self._matrix if self._tally.of(cell.key)]
+        return [cell.key for cell in self._matrix if self._budget.of(cell.key)]
 
     def _cells(self, keys: Iterable[str]) -> list[Cell]:
         by_key = {cell.key: cell for cell in self._plan.cells}
@@ -123,22 +123,22 @@ class Adaptive:
         rounds = self._plan.study.rounds
         for done in range(rounds.max):
             due = [key for key in keys if self._is_due(key, done)]
-            number = self._tally.next_round
+            number = self._budget.next_round
             # Every plain cell, and enough for a model, whatever the budget: the first round.
             is_first = number == 0
             cells = order(self._plan, number, due)
             for position, cell in enumerate(cells):
-                if not is_first and (exhausted := self._tally.exhausted(cell)):
+                if not is_first and (exhausted := self._budget.exhausted(cell)):
                     return exhausted
                 notes = self._guard.before(cell)
                 left = self._time_left(cells, position, keys, done, is_first=is_first)
-                sample = self._tally.measure(cell, number, position, time_left=left, notes=notes)
+                sample = self._budget.measure(cell, number, position, time_left=left, notes=notes)
                 self._guard.after(sample)
         return ""
 
     def _is_due(self, key: str, done: int) -> bool:
         """Tell whether a cell takes part in a pass that follows so many others."""
-        rounds, samples = self._plan.study.rounds, self._tally.of(key)
+        rounds, samples = self._plan.study.rounds, self._budget.of(key)
         if len(samples) > done:
             return False
         return done < rounds.min or not self._settled(samples, rounds.precision)
@@ -155,9 +155,9 @@ class Adaptive:
         """Return how long it takes at most: with every cell, and every round that it may have."""
         rounds, due = self._plan.study.rounds, cells[position:]
         now, passing = {cell.key for cell in due}, {cell.key for cell in cells}
-        needed_s = self._tally.load_lines_s()
+        needed_s = self._budget.load_lines_s()
         for cell in (each for each in self._plan.cells if each.kind != LOADLINE):
-            measured = len(self._tally.of(cell.key))
+            measured = len(self._budget.of(cell.key))
             times = 0
             if cell.key in passing:
                 times = rounds.max - done - 1 + (cell.key in now)
@@ -167,21 +167,21 @@ class Adaptive:
             again = rounds.remeasure if self._odd and cell.kind != FILL else 0
             needed_s += (times + again) * cell_time_s(cell)
         certain_s = sum(map(cell_time_s, due)) if is_first else 0.0
-        return self._tally.time_left(due[0], needed_s, certain_s=certain_s, may_end_sooner=True)
+        return self._budget.time_left(due[0], needed_s, certain_s=certain_s, may_end_sooner=True)
 
     def _again(self) -> str:
         rounds = self._plan.study.rounds.remeasure
         if self._odd is None or rounds == 0:
             return ""
-        return measure_again(self._tally, self._odd(self._tally.run, self._tally.all()), rounds)
+        return measure_again(self._budget, self._odd(self._budget.run, self._budget.all()), rounds)
 
     def _matrix_sentence(self) -> str:
         """Return how many cells were measured, the time saved, and how the rest is known."""
-        measured = [cell for cell in self._matrix if self._tally.of(cell.key)]
+        measured = [cell for cell in self._matrix if self._budget.of(cell.key)]
         left = len(self._matrix) - len(measured)
         if not left:
             return f"All {len(measured)} cells of the matrix were measured."
-        samples = [sample for cell in measured for sample in self._tally.of(cell.key)]
+        samples = [sample for cell in measured for sample in self._budget.of(cell.key)]
         cells_s = sum(sample.duration_s for sample in samples)
         guard_s = sum(sample.counters.get(GUARD_NS, 0.0) for sample in samples) / NS_PER_S
         spent_s, full_s = cells_s + guard_s, cells_s * len(self._matrix) / len(measured)

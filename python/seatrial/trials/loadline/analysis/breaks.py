@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from seatrial.results.model import Sample
 from seatrial.stats.wording import format_duration_ns, format_share
 from seatrial.trials.loadline.analysis.latency_target import LatencyTarget
+from seatrial.trials.loadline.analysis.limit_counts import LimitCounts
 from seatrial.trials.loadline.analysis.measured import MeasuredStep
 from seatrial.trials.loadline.analysis.model import Break
-from seatrial.trials.loadline.analysis.tally import Tally
 
 CLIFF_RATIO = 1.2
 """What is fine and broken within one small step."""
@@ -93,7 +93,7 @@ def _only_by_stalls(steps: Sequence[MeasuredStep], latency_target: LatencyTarget
         return False
     requests = above = quiet = clusters = 0
     for step in steps:
-        for sample, part in zip(step.samples, step.tallies, strict=True):
+        for sample, part in zip(step.samples, step.limit_counts, strict=True):
             spoilt = _spoilt(sample, part, latency_target)
             clusters += len(spoilt)
             for place, is_spoilt in enumerate(spoilt):
@@ -105,7 +105,7 @@ def _only_by_stalls(steps: Sequence[MeasuredStep], latency_target: LatencyTarget
     return enough and above / requests <= latency_target.allowed_share
 
 
-def _spoilt(sample: Sample, part: Tally, latency_target: LatencyTarget) -> list[bool]:
+def _spoilt(sample: Sample, part: LimitCounts, latency_target: LatencyTarget) -> list[bool]:
     """Tell of each cluster whether a stall touched it, or its backlog was not worked off yet."""
     spans = [
         (

@@ -8,8 +8,8 @@ from seatrial.results.model import Sample
 from seatrial.trials.loadline.analysis.decide import next_step
 from seatrial.trials.loadline.analysis.judged import judge_all
 from seatrial.trials.loadline.analysis.latency_target import latency_target_of
+from seatrial.trials.loadline.analysis.limit_counts import LimitCounts, count_against_limit
 from seatrial.trials.loadline.analysis.measured import closed_loop, offered_per_s
-from seatrial.trials.loadline.analysis.tally import Tally, tally
 from seatrial.trials.loadline.study import Loadline, NextStep
 
 Decide = Callable[[Sequence[Sample]], NextStep]
@@ -24,7 +24,7 @@ def decider(workload: Loadline, seed: int) -> Decide:
         seed: The study's.
     """
     latency_target = latency_target_of(workload, seed)
-    tallies: dict[tuple[str, int], Tally] = {}
+    limit_counts: dict[tuple[str, int], LimitCounts] = {}
 
     def decide(samples: Sequence[Sample]) -> NextStep:
         scheduled = []
@@ -32,9 +32,11 @@ def decider(workload: Loadline, seed: int) -> Decide:
             rate_per_s = offered_per_s(sample)
             if rate_per_s is not None:
                 place = (sample.cell.key, sample.round)
-                if place not in tallies:  # each is read once, though it is asked for every time
-                    tallies[place] = tally(sample, latency_target.limit_ns)
-                scheduled.append((rate_per_s, tallies[place]))
+                if (
+                    place not in limit_counts
+                ):  # each is read once, though it is asked for every time
+                    limit_counts[place] = count_against_limit(sample, latency_target.limit_ns)
+                scheduled.append((rate_per_s, limit_counts[place]))
         closed = closed_loop(samples)
         last = scheduled[-1][1].above_share if scheduled else 0.0
         return next_step(

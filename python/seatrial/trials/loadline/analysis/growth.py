@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from seatrial.trials.loadline.analysis.tally import Tally
+from seatrial.trials.loadline.analysis.limit_counts import LimitCounts
 
 SUSTAINED_S = 60.0
 """What is sustained holds for a minute, though a sample is shorter."""
@@ -16,18 +16,18 @@ CHANCE_MAX = 0.001
 """Of few clusters more must follow time: ten reach 0.7 by chance in 1 % of the samples."""
 
 
-def grows(tallies: Sequence[Tally], limit_ns: int) -> bool:
+def grows(limit_counts: Sequence[LimitCounts], limit_ns: int) -> bool:
     """Tell whether the mean response time rises in most rounds so as to break the limit.
 
     A queue near its capacity wavers; a backlog rises throughout. So the ranks of the means must
     follow time (Spearman at least 0.7, and by chance in at most 0.1 % of cases), and the line
     fitted through them must reach the limit within a minute.
     """
-    return sum(_grows(part, limit_ns) for part in tallies) * 2 > len(tallies)
+    return sum(_grows(part, limit_ns) for part in limit_counts) * 2 > len(limit_counts)
 
 
 @lru_cache(maxsize=512)  # a search looks at each sample after each
-def _grows(part: Tally, limit_ns: int) -> bool:
+def _grows(part: LimitCounts, limit_ns: int) -> bool:
     import numpy as np  # noqa: PLC0415 - only an analysis pays for numpy and scipy
     from scipy.stats import spearmanr  # noqa: PLC0415
 

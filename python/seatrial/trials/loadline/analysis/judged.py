@@ -10,8 +10,8 @@ import msgspec
 from seatrial.stats.estimate import Estimate
 from seatrial.trials.loadline.analysis.growth import grows
 from seatrial.trials.loadline.analysis.latency_target import LatencyTarget
+from seatrial.trials.loadline.analysis.limit_counts import LimitCounts
 from seatrial.trials.loadline.analysis.pooled import above_shares
-from seatrial.trials.loadline.analysis.tally import Tally
 
 GROWING_ROUNDS_MIN = 2
 
@@ -39,16 +39,16 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge_all(
-    tallies: Iterable[tuple[float, Tally]], latency_target: LatencyTarget
+    limit_counts: Iterable[tuple[float, LimitCounts]], latency_target: LatencyTarget
 ) -> list[Judged]:
     """Return what is known of each rate, rising.
 
     Args:
-        tallies: Of every sample under a schedule: its rate, and its tally.
+        limit_counts: Of every sample under a schedule: its rate, and its counts.
         latency_target: What must hold.
     """
-    by_rate: dict[float, list[Tally]] = defaultdict(list)
-    for rate_per_s, part in tallies:
+    by_rate: dict[float, list[LimitCounts]] = defaultdict(list)
+    for rate_per_s, part in limit_counts:
         by_rate[rate_per_s].append(part)
     rates_per_s = sorted(by_rate)
     shares = above_shares(rates_per_s, [by_rate[rate] for rate in rates_per_s], latency_target)
@@ -59,32 +59,40 @@ def judge_all(
 
 
 def _judged(
-    rate_per_s: float, tallies: Sequence[Tally], above: Estimate, latency_target: LatencyTarget
+    rate_per_s: float,
+    limit_counts: Sequence[LimitCounts],
+    above: Estimate,
+    latency_target: LatencyTarget,
 ) -> Judged:
-    is_growing = grows(tallies, latency_target.limit_ns)
+    is_growing = grows(limit_counts, latency_target.limit_ns)
     return Judged(
         rate_per_s=rate_per_s,
-        rounds=len(tallies),
+        rounds=len(limit_counts),
         above=above,
         grows=is_growing,
-        holds=_holds(above, is_growing, tallies, latency_target),
-        leans=not is_growing and _leans(above, tallies, latency_target),
+        holds=_holds(above, is_growing, limit_counts, latency_target),
+        leans=not is_growing and _leans(above, limit_counts, latency_target),
     )
 
 
 def _holds(
-    above: Estimate, is_growing: bool, tallies: Sequence[Tally], latency_target: LatencyTarget
+    above: Estimate,
+    is_growing: bool,
+    limit_counts: Sequence[LimitCounts],
+    latency_target: LatencyTarget,
 ) -> bool | None:
     if (above.low or 0.0) > latency_target.allowed_share:
         return False
     if is_growing:
-        return False if len(tallies) >= GROWING_ROUNDS_MIN else None
+        return False if len(limit_counts) >= GROWING_ROUNDS_MIN else None
     return True if above.high is not None and above.high <= latency_target.allowed_share else None
 
 
-def _leans(above: Estimate, tallies: Sequence[Tally], latency_target: LatencyTarget) -> bool:
+def _leans(
+    above: Estimate, limit_counts: Sequence[LimitCounts], latency_target: LatencyTarget
+) -> bool:
     """Tell what most rounds say, so that one freeze does not end the search; of a tie the sum."""
-    within = sum(part.above_share <= latency_target.allowed_share for part in tallies)
-    if within * 2 == len(tallies):
+    within = sum(part.above_share <= latency_target.allowed_share for part in limit_counts)
+    if within * 2 == len(limit_counts):
         return above.value <= latency_target.allowed_share
-    return within * 2 > len(tallies)
+    return within * 2 > len(limit_counts)

@@ -20,8 +20,8 @@ from seatrial.stats.estimates import (
 )
 from seatrial.trials.loadline.analysis.judged import Judged, judge_all
 from seatrial.trials.loadline.analysis.latency_target import LatencyTarget
+from seatrial.trials.loadline.analysis.limit_counts import LimitCounts, count_against_limit
 from seatrial.trials.loadline.analysis.model import LoadStep
-from seatrial.trials.loadline.analysis.tally import Tally, tally
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class MeasuredStep:
 
     Attributes:
         samples: One a round.
-        tallies: Of each sample, in the same order.
+        limit_counts: Of each sample, in the same order.
         judged: What they say.
         step: What is told of them.
     """
 
     samples: Sequence[Sample]
-    tallies: Sequence[Tally]
+    limit_counts: Sequence[LimitCounts]
     judged: Judged
     step: LoadStep
 
@@ -70,20 +70,23 @@ def measured_steps(samples: Sequence[Sample], latency_target: LatencyTarget) -> 
         if rate_per_s is not None:
             by_rate[rate_per_s].append(sample)
     measured = {rate_per_s: counted(own) for rate_per_s, own in sorted(by_rate.items())}
-    tallies = {
-        rate_per_s: [tally(sample, latency_target.limit_ns) for sample in own]
+    limit_counts = {
+        rate_per_s: [count_against_limit(sample, latency_target.limit_ns) for sample in own]
         for rate_per_s, own in measured.items()
     }
     judged = judge_all(
-        ((rate_per_s, part) for rate_per_s, own in tallies.items() for part in own), latency_target
+        ((rate_per_s, part) for rate_per_s, own in limit_counts.items() for part in own),
+        latency_target,
     )
     return [
-        _measured(own, tallies[each.rate_per_s], each)
+        _measured(own, limit_counts[each.rate_per_s], each)
         for own, each in zip(measured.values(), judged, strict=True)
     ]
 
 
-def _measured(own: Sequence[Sample], tallies: Sequence[Tally], judged: Judged) -> MeasuredStep:
+def _measured(
+    own: Sequence[Sample], limit_counts: Sequence[LimitCounts], judged: Judged
+) -> MeasuredStep:
     offered = sum(sample.outcome.offered for sample in own)
     missed = sum(s.outcome.late_skipped + s.outcome.in_flight_at_end for s in own)
     times = [_merged(sample, of_response=True) for sample in own]
@@ -102,7 +105,7 @@ def _measured(own: Sequence[Sample], tallies: Sequence[Tally], judged: Judged) -
         stalls=sum(len(sample.stalls) + sample.stalls_dropped for sample in own),
         holds=judged.holds,
     )
-    return MeasuredStep(samples=own, tallies=tallies, judged=judged, step=step)
+    return MeasuredStep(samples=own, limit_counts=limit_counts, judged=judged, step=step)
 
 
 def _merged(sample: Sample, *, of_response: bool) -> Histogram:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from seatrial.stats.estimate import Estimate
 from seatrial.trials.loadline.analysis.latency_target import LatencyTarget
-from seatrial.trials.loadline.analysis.tally import Tally
+from seatrial.trials.loadline.analysis.limit_counts import LimitCounts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +46,9 @@ PARTS = (1, 2, 4, 8, 20)
 
 
 def above_shares(
-    rates_per_s: Sequence[float], tallies: Sequence[Sequence[Tally]], latency_target: LatencyTarget
+    rates_per_s: Sequence[float],
+    limit_counts: Sequence[Sequence[LimitCounts]],
+    latency_target: LatencyTarget,
 ) -> list[Estimate]:
     """Return the share of the requests that broke the limit (unit ``ratio``) at each rate.
 
@@ -55,17 +57,19 @@ def above_shares(
 
     Args:
         rates_per_s: Rising.
-        tallies: Of each rate, one a round, at least one.
+        limit_counts: Of each rate, one a round, at least one.
         latency_target: What must hold.
     """
     import numpy as np  # noqa: PLC0415 - only an analysis pays for numpy
 
     if not rates_per_s:
         return []
-    requests = np.array([sum(part.requests_total for part in own) for own in tallies], dtype=float)
-    above = np.array([sum(part.above_total for part in own) for own in tallies], dtype=float)
+    requests = np.array(
+        [sum(part.requests_total for part in own) for own in limit_counts], dtype=float
+    )
+    above = np.array([sum(part.above_total for part in own) for own in limit_counts], dtype=float)
     fitted = _rising(above, requests)
-    bunches = _bunches(np.array(rates_per_s, dtype=float), fitted, tallies, latency_target)
+    bunches = _bunches(np.array(rates_per_s, dtype=float), fitted, limit_counts, latency_target)
     offered, slow = requests / bunches, above / bunches
     highs = _ends(_sums(offered), _sums(slow), is_high=True)
     lows = _ends(_sums(offered[::-1]), _sums(slow[::-1]), is_high=False)[::-1]
@@ -73,7 +77,7 @@ def above_shares(
     lows = np.maximum.accumulate(lows)
     lows, highs = np.minimum(lows, highs), np.maximum(lows, highs)
     values = np.clip(fitted, lows, highs)
-    ends = zip(values.tolist(), lows.tolist(), highs.tolist(), tallies, strict=True)
+    ends = zip(values.tolist(), lows.tolist(), highs.tolist(), limit_counts, strict=True)
     return [
         Estimate(value=value, low=low, high=high, rounds=len(own), unit="ratio")
         for value, low, high, own in ends
@@ -93,7 +97,7 @@ def _rising(above: np.ndarray, requests: np.ndarray) -> np.ndarray:
 def _bunches(
     rates: np.ndarray,
     fitted: np.ndarray,
-    tallies: Sequence[Sequence[Tally]],
+    limit_counts: Sequence[Sequence[LimitCounts]],
     latency_target: LatencyTarget,
 ) -> np.ndarray:
     """Return for each rate how many slow requests come together, at least 1.
@@ -108,9 +112,9 @@ def _bunches(
     seen, above_total, is_known = 1.0, 0, False
     for last in near.tolist():
         grown = max(1.0, fitted[last] / latency_target.allowed_share)
-        varies_by = _varies_by(fitted[: last + 1], tallies[: last + 1])
+        varies_by = _varies_by(fitted[: last + 1], limit_counts[: last + 1])
         seen = max(seen, varies_by / math.sqrt(grown))
-        above_total += sum(part.above_total for part in tallies[last])
+        above_total += sum(part.above_total for part in limit_counts[last])
         is_known = above_total >= BUNCHES_ENOUGH * seen
         if is_known:
             break
@@ -120,12 +124,12 @@ def _bunches(
     )
     alone = [  # a freeze, or a queue that never emptied
         1.0 if place in near else sum(part.above_total for part in own) / len(own)
-        for place, own in enumerate(tallies)
+        for place, own in enumerate(limit_counts)
     ]
     return np.maximum(np.maximum(seen, alone), rates * bunch_s)
 
 
-def _varies_by(fitted: np.ndarray, tallies: Sequence[Sequence[Tally]]) -> float:
+def _varies_by(fitted: np.ndarray, limit_counts: Sequence[Sequence[LimitCounts]]) -> float:
     """Return by what the number of slow requests varies more than that of independent ones.
 
     Variance over mean, in stretches of all lengths from a cluster to a sample; the most counts.
@@ -135,7 +139,7 @@ def _varies_by(fitted: np.ndarray, tallies: Sequence[Sequence[Tally]]) -> float:
     squares: dict[int, float] = dict.fromkeys(PARTS, 0.0)
     counts: Counter[int] = Counter()
     expected = 0.0
-    for share, rounds in zip(fitted.tolist(), tallies, strict=True):
+    for share, rounds in zip(fitted.tolist(), limit_counts, strict=True):
         for part in rounds:
             expected += share * part.requests_total
             off = np.array(part.above) - share * np.array(part.requests)

@@ -20,7 +20,7 @@ from seatrial.topic import topic_of
 NOTHING: Final[Mapping[str, float]] = {}
 
 
-class Tally:
+class RunBudget:
     """Samples and spendings of a run; those from before a resume are counted in, but for time.
 
     Args:

@@ -15,7 +15,7 @@ WARM_UP_SHARE = 0.1
 """Of a sample, at its beginning: what a queue takes to fill as it is at other times."""
 
 
-class Tally(msgspec.Struct, frozen=True, kw_only=True):
+class LimitCounts(msgspec.Struct, frozen=True, kw_only=True):
     """One sample against a limit, in clusters of neighbouring slices of its timeline.
 
     Its beginning is not counted: a sample begins with an empty queue, which is too good.
@@ -52,8 +52,8 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
         return self.above_total / self.requests_total if self.requests_total else 1.0
 
 
-def tally(sample: Sample, limit_ns: int) -> Tally:
-    """Return a sample's tally.
+def count_against_limit(sample: Sample, limit_ns: int) -> LimitCounts:
+    """Return the counts of a sample.
 
     Neighbouring slices are put together until about twenty clusters are left, so that what one
     queue does to the next request mostly stays within a cluster.
@@ -76,7 +76,7 @@ def tally(sample: Sample, limit_ns: int) -> Tally:
     unanswered = outcome.failed + outcome.late_skipped + outcome.in_flight_at_end
     requests[-1] += unanswered
     above[-1] += unanswered
-    return Tally(
+    return LimitCounts(
         requests=tuple(requests),
         above=tuple(above),
         mean_ns=tuple(part.mean_ns if part.count else math.nan for part in parts),

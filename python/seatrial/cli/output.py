@@ -29,7 +29,7 @@ class ReaderGone(Exception):  # noqa: N818 - the reader's wish, not an error
     """Whoever read standard output has closed it."""
 
 
-class _Way(io.FileIO):
+class _Stream(io.FileIO):
     """A file number to write to; after its first failure it takes everything and drops it."""
 
     def __init__(self, number: int) -> None:
@@ -49,7 +49,7 @@ class _Way(io.FileIO):
         """Say nothing: it is standard error that cannot be written."""
 
 
-class _Result(_Way):
+class _Result(_Stream):
     def _tell(self, error: OSError) -> None:
         if isinstance(error, BrokenPipeError):
             raise ReaderGone from None
@@ -78,7 +78,7 @@ def install() -> None:
             os.open(os.devnull, os.O_RDONLY)
     _terminals.update(number for number in (_STDOUT, _STDERR) if os.isatty(number))
     sys.stdout = _text(_Result(_STDOUT), sys.stdout)
-    sys.stderr = _text(_Way(_STDERR), sys.stderr)
+    sys.stderr = _text(_Stream(_STDERR), sys.stderr)
 
 
 def leave_terminal() -> None:
@@ -90,10 +90,10 @@ def leave_terminal() -> None:
             os.close(null)
 
 
-def _text(way: _Way, former: TextIO | None) -> io.TextIOWrapper:
-    is_at_once = way.fileno() in _terminals or way.fileno() == _STDERR
+def _text(stream: _Stream, former: TextIO | None) -> io.TextIOWrapper:
+    is_at_once = stream.fileno() in _terminals or stream.fileno() == _STDERR
     return io.TextIOWrapper(
-        io.BufferedWriter(way),
+        io.BufferedWriter(stream),
         encoding=former.encoding if former else "utf-8",
         errors=former.errors if former else "replace",
         line_buffering=is_at_once,

@@ -39,7 +39,7 @@ class Server:
 def checked(monkeypatch, script: str = "tpcb-like", error: TargetError | None = None, **sums: int):
     monkeypatch.setattr(Server, "sums", EQUAL | sums, raising=False)
     monkeypatch.setattr(Server, "error", error)
-    monkeypatch.setattr(invariant, "Asked", Server)
+    monkeypatch.setattr(invariant, "ServerSession", Server)
     result = DriverResult(
         parts={},
         interrupted=False,

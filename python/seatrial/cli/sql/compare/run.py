@@ -36,7 +36,7 @@ SIDES = (1, 2)
 
 
 class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be compared, and how it is told.
+    """What is to be compared, and how it is reported.
 
     Attributes:
         sides: Before and after; one run with two targets; or none.

@@ -1,4 +1,4 @@
-"""What every driver of a database is told, and what it gives back."""
+"""What every driver of a database is given, and what it returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from seatrial.postgres.connection import Address, Secret
 
 
 class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """The way to the databases of a sample: one for each client process.
+    """The databases of a sample, one for each client process.
 
     Attributes:
         addresses: Of the databases.
@@ -58,7 +58,7 @@ class DriverResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a driver needs to know beside the specification of the cell.
+    """What a driver needs to know in addition to the cell's specification.
 
     Attributes:
         duration_s: How long it is to last.

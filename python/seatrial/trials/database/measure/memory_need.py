@@ -21,7 +21,7 @@ def require_memory(session: ServerSession, spec: DatabaseSpec) -> None:
     The page cache of its files counts, too, but gives way; shared buffers do not.
 
     Args:
-        session: The way to the server, started with the settings of the cell.
+        session: The session with the server, started with the settings of the cell.
         spec: Of the cell.
 
     Raises:

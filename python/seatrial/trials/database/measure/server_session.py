@@ -1,4 +1,4 @@
-"""What a server is asked for and told around a sample: its name, settings, sizes, checkpoints."""
+"""A session with the server under trial: its name, settings and sizes; checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a load line asks of each sample: which share may be slow, and how long it must last."""
+"""The latency target of a load line: which share may be slow, how long a sample must last."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHARE_OF_BUDGET_MAX = 1 / 6
 
 
 class LatencyTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """What one load line asks.
+    """The latency target of one load line.
 
     Attributes:
         percentile: Name of the limited percentile, such as ``p99``.
@@ -60,7 +60,7 @@ class LatencyTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def latency_target_of(workload: Loadline, seed: int) -> LatencyTarget:
-    """Return what a workload asks.
+    """Return the latency target of a workload.
 
     Args:
         workload: Of a study that was checked.

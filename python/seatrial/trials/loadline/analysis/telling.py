@@ -150,8 +150,8 @@ def _of_undecided(outcome: Outcome) -> str:
     if above.low is not None and above.high is not None:
         told += f" ({format_share(above.low)} to {format_share(above.high)})"
     return (
-        f"{told} took longer than {limit_text(outcome.latency_target)}, and {allowed} may: too few bunches "
-        "of slow requests came in this time to tell where it breaks, or how. A longer --budget "
+        f"{told} took longer than {limit_text(outcome.latency_target)}, and {allowed} may: "
+        "too few bunches of slow requests came in this time to tell where it breaks, or how. A longer --budget "
         "tells more."
     )
 
@@ -167,8 +167,8 @@ def _of_knee(outcome: Outcome) -> str:
         return f"Requests queue behind each other: at {at}."
     floor, knee = format_duration_ns(outcome.knee.floor_ns), format_iops(outcome.knee.rate_per_s)
     return (
-        f"{outcome.latency_target.percentile} is about {floor} up to {knee} IOPS and rises from there, as "
-        f"requests queue behind each other; at {at}."
+        f"{outcome.latency_target.percentile} is about {floor} up to {knee} IOPS and rises from "
+        f"there, as requests queue behind each other; at {at}."
     )
 
 
@@ -188,8 +188,8 @@ def _of_service(outcome: Outcome) -> str:
     lowest = outcome.steps[0]
     service = lowest.step.service[outcome.latency_target.percentile]
     return (
-        f"The target takes longer for a single request: {outcome.latency_target.percentile} from its actual "
-        f"start is {format_value(service)} at {_rate(lowest.judged.rate_per_s)} IOPS."
+        "The target takes longer for a single request: "
+        f"{outcome.latency_target.percentile} from its actual start is {format_value(service)} at {_rate(lowest.judged.rate_per_s)} IOPS."
     )
 
 

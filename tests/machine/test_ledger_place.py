@@ -29,7 +29,9 @@ def plan(tmp_path: Path) -> Plan:
 
 def stage(plan: Plan, journal: UndoJournal, *, resumed: bool = False) -> Stage:
     destroy = plan.targets[0].path
-    return Stage(plan, RUN_ID, journal, destroy=destroy, found="resumed" if resumed else "new")
+    return Stage(
+        plan, RUN_ID, journal, destroy=destroy, target_state="resumed" if resumed else "new"
+    )
 
 
 def test_it_lies_with_the_journal_and_goes_with_the_run(plan, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from seatrial.measure.neighbours import Neighbours
 from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import INTERRUPTED, Interrupted, Recorder, RoundsEnd, Strategy
 from seatrial.measure.same_targets import require_same_targets, storage_paths
-from seatrial.measure.stage import AnyStage, Found, Stage, StageRequest
+from seatrial.measure.stage import AnyStage, Stage, StageRequest, TargetState
 from seatrial.results.model import Run
 from seatrial.results.store import ResultsFile
 from seatrial.study.load import study_to_mapping
@@ -120,17 +120,19 @@ def _executed(
 
 def _stage(request: RunRequest, run: Run, journal: UndoJournal, store: ResultsFile) -> AnyStage:
     """Return where the cells of a plan go: what is there already, or what is built for them."""
-    found: Found = "new" if request.resume is None else "resumed"
+    target_state: TargetState = "new" if request.resume is None else "resumed"
     wanted = StageRequest(
         plan=request.plan,
         run_id=run.id,
         journal=journal,
         destroy=request.destroy,
-        found=found,
+        target_state=target_state,
         tell_target=lambda label, facts: store.note_target(run.id, label, facts),
     )
     own = (stage for topic in topics() if (stage := topic.stage(wanted)))
-    ordinary = Stage(request.plan, run.id, journal, destroy=request.destroy, found=found)
+    ordinary = Stage(
+        request.plan, run.id, journal, destroy=request.destroy, target_state=target_state
+    )
     return next(own, ordinary)
 
 

@@ -40,7 +40,7 @@ PREFILL_S_MAX: Final = 24 * 3600.0
 OF_ARRAYS: Final = ("fail", "rebuild_limit_kib_per_s")
 """What a cell's specification says of its array, which is nothing to the engine."""
 
-Found = Literal["new", "resumed", "emptied"]
+TargetState = Literal["new", "resumed", "emptied"]
 """What a stage finds on its targets: nothing; perhaps what a killed run left; nothing of what its
 earlier cells had written."""
 
@@ -107,7 +107,7 @@ class StageRequest:
         run_id: The run.
         journal: Where everything is recorded before it is made.
         destroy: Serial numbers or exact paths of what may be overwritten, with commas.
-        found: Whether a killed run may have left something.
+        target_state: Whether a killed run may have left something.
         tell_target: Told of each target that is built: its label and its fingerprint.
     """
 
@@ -115,7 +115,7 @@ class StageRequest:
     run_id: str
     journal: UndoJournal
     destroy: str | None
-    found: Found
+    target_state: TargetState
     tell_target: Callable[[str, dict[str, Any]], None]
 
 
@@ -127,7 +127,7 @@ class Stage:
         run_id: The run.
         journal: Where everything is recorded before it is made.
         destroy: Serial number or exact path of what may be overwritten.
-        found: What there is on the targets.
+        target_state: What there is on the targets.
         side: Where what may not lie on the targets is kept; the journal's folder unless given.
         filled_next: Label of a target that a cell will fill before anything else is done there.
     """
@@ -139,7 +139,7 @@ class Stage:
         journal: UndoJournal,
         *,
         destroy: str | None = None,
-        found: Found = "new",
+        target_state: TargetState = "new",
         side: Path | None = None,
         filled_next: str = "",
     ) -> None:
@@ -147,7 +147,7 @@ class Stage:
         self.run_id = run_id
         self._journal = journal
         self._destroy = destroy
-        self._found: Found = found
+        self._target_state: TargetState = target_state
         self._side = side or journal.path.parent
         self._filled_next = filled_next
         self._folders: dict[str, TrialFolder] = {}
@@ -299,10 +299,12 @@ class Stage:
                 self._leave_out(label, name, error, watcher)
 
     def _must_fill(self, file: TrialFile) -> bool:
-        if self._found == "resumed":
+        if self._target_state == "resumed":
             # What the fills of the first round had written may be gone when a run is resumed.
             return self._held_bytes(file) < file.size_bytes
-        return file.prefill or (self._found == "emptied" and file.target != self._filled_next)
+        return file.prefill or (
+            self._target_state == "emptied" and file.target != self._filled_next
+        )
 
     def _leave_out(self, label: str, topic: str, error: SeatrialError, watcher: Watcher) -> None:
         """Go on without a topic's optional cells of a target; raise where nothing else is left.

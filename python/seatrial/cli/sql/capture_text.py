@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from seatrial import program
-from seatrial.cli.sql.model import Accounting, Reading, Seen
+from seatrial.cli.sql.model import Accounting, CaptureCounts, Reading
 from seatrial.cli.sql.reading_text import sums
 from seatrial.cli.sql.words import span_text, words_of
 from seatrial.report.table import Table, as_text
@@ -60,7 +60,7 @@ def _facts(captured: Reading) -> Iterator[str]:
         yield f"time      {span_text(captured.started_at, captured.ended_at)}"
     yield f"sessions  {format_count(captured.session_count)}"
     if captured.capture is not None:
-        yield from _seen(captured.capture)
+        yield from _wire(captured.capture)
     if captured.system_identifier:
         yield f"server    {captured.system_identifier}; a replay is never sent there"
     yield f"captured  for {format_duration_s(captured.took_s)}"
@@ -68,22 +68,25 @@ def _facts(captured: Reading) -> Iterator[str]:
     yield f"trace     {captured.trace}, {format_size(captured.trace_bytes)}{masked}"
 
 
-def _seen(seen: Seen) -> Iterator[str]:
+def _wire(counts: CaptureCounts) -> Iterator[str]:
     kinds = {
-        "encrypted": seen.encrypted,
-        "for replication": seen.replication,
-        "to cancel": seen.cancels,
-        "not let in": seen.not_let_in,
+        "encrypted": counts.encrypted,
+        "for replication": counts.replication,
+        "to cancel": counts.cancels,
+        "not let in": counts.not_let_in,
     }
     told = "".join(f", {n} {kind}" for kind, n in kinds.items() if n)
-    yield f"wire      {format_plural(seen.connections, 'connection')}{told}"
-    to_server, to_clients = format_size(seen.to_server_bytes), format_size(seen.to_clients_bytes)
-    was = "passed" if seen.packets is None else "seen  "
+    yield f"wire      {format_plural(counts.connections, 'connection')}{told}"
+    to_server, to_clients = (
+        format_size(counts.to_server_bytes),
+        format_size(counts.to_clients_bytes),
+    )
+    was = "passed" if counts.packets is None else "seen  "
     yield f"{was}    {to_server} to the server, {to_clients} to clients"
-    if (packets := seen.packets) is not None:
+    if (packets := counts.packets) is not None:
         lost = f"{format_count(packets.dropped)} dropped by the kernel, "
         gaps = format_plural(packets.gaps, "gap")
         yield f"packets   {format_count(packets.packets)}, {lost}{gaps}"
-    if seen.returned:
-        rows = format_plural(seen.returned_rows, "row")
-        yield f"returned  {rows} by {format_plural(seen.returned, 'statement')}, kept for their ids"
+    if counts.returned:
+        rows = format_plural(counts.returned_rows, "row")
+        yield f"returned  {rows} by {format_plural(counts.returned, 'statement')}, kept for their ids"

@@ -156,7 +156,7 @@ class PacketsSeen(msgspec.Struct, frozen=True, kw_only=True):
     with_gaps: list[str]
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class CaptureCounts(msgspec.Struct, frozen=True, kw_only=True):
     """What a capture on the wire saw beside statements (crates/capture/src/tally.rs).
 
     Attributes:
@@ -235,7 +235,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: Amount | None
     split: Split | None
     system_identifier: Positive | None = None
-    capture: Seen | None = None
+    capture: CaptureCounts | None = None
 
     @property
     def log_bytes(self) -> int:

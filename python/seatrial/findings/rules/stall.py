@@ -21,7 +21,7 @@ EXAMPLES_MAX = 8
 
 
 @dataclass(frozen=True)
-class Seen:
+class StallOccurrence:
     """One stall and where it was seen."""
 
     summary: CellSummary
@@ -29,7 +29,7 @@ class Seen:
     stall: Stall
 
 
-def gaps_of(summary: CellSummary) -> tuple[list[Seen], list[Seen], float]:
+def gaps_of(summary: CellSummary) -> tuple[list[StallOccurrence], list[StallOccurrence], float]:
     """Return a cell's true stalls, its gaps of usual pace, and its median latency in s.
 
     The median is that of the service times over all rounds, so that requests which queue behind
@@ -41,7 +41,9 @@ def gaps_of(summary: CellSummary) -> tuple[list[Seen], list[Seen], float]:
         return [], [], 0.0
     median_s = times.percentile_ns(50) / 1e9
     seen = [
-        Seen(summary, sample.round, stall) for sample in summary.samples for stall in sample.stalls
+        StallOccurrence(summary, sample.round, stall)
+        for sample in summary.samples
+        for stall in sample.stalls
     ]
     true = [one for one in seen if one.stall.length_s > MEDIAN_FACTOR * median_s]
     usual = [one for one in seen if one.stall.length_s <= MEDIAN_FACTOR * median_s]
@@ -88,7 +90,7 @@ def stall(context: Context) -> list[Finding]:
     return [_of_cause(context, [s for s in seen if s.stall.cause == cause]) for cause in causes]
 
 
-def _of_cause(context: Context, seen: Sequence[Seen]) -> Finding:
+def _of_cause(context: Context, seen: Sequence[StallOccurrence]) -> Finding:
     cause = seen[0].stall.cause
     concerned = list({one.summary.cell.key: one.summary for one in seen}.values())
     longest = max(seen, key=lambda one: one.stall.length_s)
@@ -116,7 +118,7 @@ def _of_cause(context: Context, seen: Sequence[Seen]) -> Finding:
     )
 
 
-def _longest_first(seen: Sequence[Seen]) -> list[Seen]:
+def _longest_first(seen: Sequence[StallOccurrence]) -> list[StallOccurrence]:
     return sorted(seen, key=lambda one: -one.stall.length_s)
 
 
@@ -131,7 +133,7 @@ def _group(stall: Stall) -> str:
     return str(stall.evidence.get("cgroup", "the control group"))
 
 
-def _settings(seen: Sequence[Seen]) -> list[str]:
+def _settings(seen: Sequence[StallOccurrence]) -> list[str]:
     """Return the settings of control groups that caused stalls, each as ``FOLDER/FILE VALUE``."""
     stalls = [one.stall for one in seen if "cgroup" in one.stall.evidence]
     settings = (f"{_group(stall)}/{stall.evidence['cgroup_setting']}" for stall in stalls)
@@ -140,9 +142,9 @@ def _settings(seen: Sequence[Seen]) -> list[str]:
 
 def _sentence(
     context: Context,
-    seen: Sequence[Seen],
+    seen: Sequence[StallOccurrence],
     concerned: Sequence[CellSummary],
-    longest: Seen,
+    longest: StallOccurrence,
     total_s: float,
 ) -> str:
     length = format_duration_s(longest.stall.length_s)
@@ -164,7 +166,7 @@ def _whose(longest: Stall) -> str:
     )
 
 
-def _example(one: Seen) -> dict[str, object]:
+def _example(one: StallOccurrence) -> dict[str, object]:
     return {
         "cell": one.summary.cell.key,
         "round": one.round,

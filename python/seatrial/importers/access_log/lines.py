@@ -44,7 +44,7 @@ _MONTHS: Final = {
 }
 
 
-class Found(msgspec.Struct, frozen=True):
+class TimeColumn(msgspec.Struct, frozen=True):
     """Where the time of a request stands in a line.
 
     Attributes:
@@ -65,7 +65,7 @@ def is_line(line: bytes) -> bool:
 
 def find_time(
     lines: Iterable[bytes], unit_s: float | None, column: int | None = None
-) -> Found | None:
+) -> TimeColumn | None:
     """Return where the request's time stands, judged by some lines; None where there is none.
 
     Args:
@@ -93,7 +93,7 @@ def find_time(
     told_by = f"{name}= in " if name else f"column {place + 1} behind the bytes, in "
     skipped = (rb" (?:" + QUOTED + rb"|[^ \n]++)") * place
     pattern = HEAD + skipped + rb' "?(?:[A-Za-z_]+[=:])?"?(\d+(?:\.\d+)?|-)'
-    return Found(pattern=pattern, scale=scale, told_by=told_by + unit)
+    return TimeColumn(pattern=pattern, scale=scale, told_by=told_by + unit)
 
 
 def _unit_behind(rows: Sequence[Row], place: int) -> float | None:

@@ -114,7 +114,7 @@ class _Reading:
             told_by=self._told_by,
         )
 
-    def _take_lines(self, path: Path, found: lines.Found) -> None:
+    def _take_lines(self, path: Path, found: lines.TimeColumn) -> None:
         self._told_by = found.told_by
         pattern = re.compile(found.pattern, re.MULTILINE)
         take, scale = self._pages.take, found.scale
@@ -190,7 +190,7 @@ class _Reading:
         self._end_s = at_s if self._end_s is None else max(self._end_s, at_s)
 
 
-def _time_of(found: lines.Found | None, path: Path) -> lines.Found:
+def _time_of(found: lines.TimeColumn | None, path: Path) -> lines.TimeColumn:
     if found is None:
         raise _no_time(path)
     if not found.scale:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from seatrial.trials.database.measure.crash_ledger import Entry, Found, Ledger
+from seatrial.trials.database.measure.crash_ledger import Entry, Ledger, LedgerContent
 
 
-def found_of(entries: list[Entry]) -> Found:
+def found_of(entries: list[Entry]) -> LedgerContent:
     """Return a database that holds exactly these transactions, whole."""
     left: dict[int, tuple[int, int]] = dict.fromkeys(range(1, 1001), (0, 0))
     right = dict(left)
     for entry in entries:
         left[entry.left] = (left[entry.left][0] - entry.amount, left[entry.left][1] + 1)
         right[entry.right] = (right[entry.right][0] + entry.amount, right[entry.right][1] + 1)
-    return Found(entries=entries, left=left, right=right)
+    return LedgerContent(entries=entries, left=left, right=right)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Final
 from seatrial.errors import TargetError
 from seatrial.postgres.binaries import Binaries
 from seatrial.postgres.connection import Address, connect
-from seatrial.trials.database.measure.crash_ledger import Entry, Found
+from seatrial.trials.database.measure.crash_ledger import Entry, LedgerContent
 from seatrial.trials.database.measure.printed import complaint
 from seatrial.trials.database.measure.processes import Crowd, Process
 from seatrial.trials.database.measure.server_session import refused
@@ -23,7 +23,7 @@ AMCHECK_FAULTS: Final = 2
 """Source: PostgreSQL's documentation of pg_amcheck, "Exit Status" in src/bin/pg_amcheck."""
 
 
-def found_in(address: Address) -> Found:
+def found_in(address: Address) -> LedgerContent:
     """Read all of a crash trial's tables; where pages have checksums, they are checked by it.
 
     Rows that no transaction changed are read by the server, and not handed over.
@@ -40,7 +40,7 @@ def found_in(address: Address) -> Found:
             right = {row[0]: (row[1], row[2]) for row in connection.execute(_RIGHT)}
     except psycopg.Error as error:
         raise refused(error) from None
-    return Found(entries=entries, left=left, right=right)
+    return LedgerContent(entries=entries, left=left, right=right)
 
 
 def can_check_indexes(binaries: Binaries) -> bool:

@@ -50,7 +50,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     amount: int
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class LedgerContent(msgspec.Struct, frozen=True, kw_only=True):
     """What the database holds after a crash.
 
     Attributes:
@@ -126,7 +126,7 @@ class Ledger:
             self._in_flight.discard((entry.worker, entry.sequence))
             self._acknowledged.add((entry.worker, entry.sequence))
 
-    def compare(self, found: Found) -> Verdict:
+    def compare(self, found: LedgerContent) -> Verdict:
         """Compare with what is found after a crash, and go on from there.
 
         What was in flight is settled by it: what is there must stay, what is not must not come.
@@ -180,7 +180,7 @@ class Ledger:
         )
 
 
-def _half(found: Found) -> int:
+def _half(found: LedgerContent) -> int:
     """Return how many transactions are at least there in part.
 
     Each changes one row of either table once, so in each table it can be missed, or be too many,

@@ -18,7 +18,7 @@ from seatrial.machine.undo import UndoJournal
 from seatrial.machine.undoer import Outcome
 from seatrial.measure.background import Background
 from seatrial.measure.progress import Watcher
-from seatrial.measure.stage import Found, Stage
+from seatrial.measure.stage import Stage, TargetState
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
 from seatrial.study.layouts.layout import LayoutSpec
@@ -45,7 +45,7 @@ class LayoutStage:
         run_id: The run.
         journal: Where everything is recorded before it is made.
         destroy: Serial numbers or exact paths of what may be overwritten, with commas.
-        found: Whether a killed run may have left something.
+        target_state: Whether a killed run may have left something.
         tell_target: Told of each target when it is first built.
     """
 
@@ -56,13 +56,13 @@ class LayoutStage:
         journal: UndoJournal,
         *,
         destroy: str | None = None,
-        found: Found = "new",
+        target_state: TargetState = "new",
         tell_target: TellTarget | None = None,
     ) -> None:
         self.plan = plan
         self.run_id = run_id
         self._journal = journal
-        self._found: Found = found
+        self._target_state: TargetState = target_state
         self._tell_target = tell_target
         self._told: set[str] = set()
         self._built_count = 0
@@ -76,7 +76,11 @@ class LayoutStage:
         self._plain: Stage | None = None
         if PLAIN in plan.groups():
             self._plain = Stage(
-                plan.of_group(PLAIN, {}), run_id, journal, destroy=destroy, found=found
+                plan.of_group(PLAIN, {}),
+                run_id,
+                journal,
+                destroy=destroy,
+                target_state=target_state,
             )
 
     def open(self) -> Self:
@@ -92,7 +96,7 @@ class LayoutStage:
             SpaceError: when the files of loop devices, or trial files, do not fit.
             UsageError: when a server cannot have the settings of a cell.
         """
-        if self._found == "resumed":
+        if self._target_state == "resumed":
             self._undo_what_is_left()
         for group, spec in self._specs.items():
             require(spec)
@@ -251,13 +255,13 @@ class LayoutStage:
         """Open a stage on an array that stands, and fill and load there what its cells need."""
         group = array.built.spec.label
         # The fills of a round come first; later, what they had written went with the last array.
-        is_first = group not in self._told and self._found == "new"
-        found: Found = "new" if is_first else "emptied"
+        is_first = group not in self._told and self._target_state == "new"
+        target_state: TargetState = "new" if is_first else "emptied"
         self._stage = Stage(
             self.plan.of_group(group, array.places),
             self.run_id,
             self._journal,
-            found=found,
+            target_state=target_state,
             side=self._side.file(SIDE),
             filled_next=filled_next,
         )

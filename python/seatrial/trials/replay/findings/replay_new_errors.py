@@ -11,7 +11,7 @@ from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural, format_share
 from seatrial.trials.replay.analysis.judgement import errors_beyond, is_migrated
 from seatrial.trials.replay.analysis.schemas import misfit_count
-from seatrial.trials.replay.findings.replaying import Seen, opening, seen_where
+from seatrial.trials.replay.findings.replaying import AffectedCell, opening, seen_where
 
 CRITICAL_SHARE: Final = 0.01
 """Of the statements sent: more of them fail, and the load is another one."""
@@ -88,7 +88,7 @@ def _severity(beyond: int, share: float) -> str:
     return "critical" if share > CRITICAL_SHARE else "warning"
 
 
-def _told(worst: Seen) -> str:
+def _told(worst: AffectedCell) -> str:
     errors, sent = worst.record.errors, worst.record.total.sent
     count = _count(worst.record)
     words = (

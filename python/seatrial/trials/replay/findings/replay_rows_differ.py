@@ -9,7 +9,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.results.replay import ReplayRecord
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural, format_share
-from seatrial.trials.replay.findings.replaying import Seen, opening, seen_where
+from seatrial.trials.replay.findings.replaying import AffectedCell, opening, seen_where
 
 WARNING_SHARE: Final = 0.01
 """Of the statements whose rows the capture tells; fewer differ by how sessions meet."""
@@ -97,7 +97,7 @@ def _by_class(record: ReplayRecord) -> str:
     )
 
 
-def _told(worst: Seen) -> list[str]:
+def _told(worst: AffectedCell) -> list[str]:
     rows, tags = worst.record.rows, _tags_different(worst.record)
     different = rows.compared - rows.equal
     told = []

@@ -9,7 +9,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.trials.replay.analysis.judgement import account_of
 from seatrial.trials.replay.analysis.samples import NO_CONNECTION
-from seatrial.trials.replay.findings.replaying import Seen, lowered, opening, with_faults
+from seatrial.trials.replay.findings.replaying import AffectedCell, lowered, opening, with_faults
 
 KINDS: Final = (
     *("not_accounted", "refused", "server_lost", "interrupted", "nothing_sent"),
@@ -83,8 +83,8 @@ def replay_under_delivered(context: Context) -> list[Finding]:
     ]
 
 
-def _missing(seen: Seen) -> tuple[bool, int]:
+def _missing(affected: AffectedCell) -> tuple[bool, int]:
     """Return a key of which the largest is the worst: counts that are wrong, then what lacks."""
-    total, fault = seen.record.total, seen.fault
+    total, fault = affected.record.total, affected.fault
     lacking = total.not_reached + total.skipped.get(NO_CONNECTION, 0)
     return fault is not None and fault.kind == "not_accounted", lacking

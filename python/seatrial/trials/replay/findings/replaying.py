@@ -17,7 +17,7 @@ _QUERY_CHARACTERS_MAX: Final = 100
 
 
 @dataclass(frozen=True)
-class Seen:
+class AffectedCell:
     """A cell that a finding concerns.
 
     Attributes:
@@ -35,7 +35,7 @@ class Seen:
 
 def seen_where(
     context: Context, weight: Callable[[ReplayRecord], float], *, above: float = 0.0
-) -> list[Seen]:
+) -> list[AffectedCell]:
     """Return the cells that play a trace with a weight above a bound in any round.
 
     Args:
@@ -48,11 +48,11 @@ def seen_where(
         records = [record for _, record in replays(summary.samples)]
         showing = [record for record in records if weight(record) > above]
         if showing:
-            found.append(Seen(summary, max(showing, key=weight), len(showing)))
+            found.append(AffectedCell(summary, max(showing, key=weight), len(showing)))
     return found
 
 
-def with_faults(context: Context, kinds: Collection[str]) -> list[Seen]:
+def with_faults(context: Context, kinds: Collection[str]) -> list[AffectedCell]:
     """Return the cells that play a trace in any round of which one of these faults is judged."""
     found = []
     for summary in context.cells:
@@ -63,7 +63,7 @@ def with_faults(context: Context, kinds: Collection[str]) -> list[Seen]:
         ]
         if faults:
             record, fault = faults[0]
-            found.append(Seen(summary, record, len(faults), fault))
+            found.append(AffectedCell(summary, record, len(faults), fault))
     return found
 
 
@@ -71,7 +71,7 @@ def _first_fault(record: ReplayRecord, kinds: Collection[str]) -> Fault | None:
     return next((fault for fault in judge(record).faults if fault.kind in kinds), None)
 
 
-def opening(context: Context, found: Sequence[Seen], worst: Seen) -> str:
+def opening(context: Context, found: Sequence[AffectedCell], worst: AffectedCell) -> str:
     """Return whom a finding's sentence is about: ``2 of 8 cells, in 3 of 5 rounds``."""
     cells = context.of_cells([each.summary for each in found])
     rounds = len(worst.summary.samples)

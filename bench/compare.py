@@ -132,7 +132,7 @@ def write_runs(path: Path) -> int:
     return ROUNDS * len(planned)
 
 
-class Measured(msgspec.Struct, frozen=True):
+class BenchResult(msgspec.Struct, frozen=True):
     """What one command took."""
 
     wall_s: float
@@ -140,7 +140,7 @@ class Measured(msgspec.Struct, frozen=True):
     resident_mb_max: float
 
 
-def measure(command: list[str]) -> Measured:
+def measure(command: list[str]) -> BenchResult:
     """Run a command to its end and return what it took.
 
     Raises:
@@ -152,14 +152,14 @@ def measure(command: list[str]) -> Measured:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise RuntimeError(f"{command} ended with {process.returncode}")
-    return Measured(
+    return BenchResult(
         wall_s=time.monotonic() - began_s,
         cpu_s=usage.ru_utime + usage.ru_stime,
         resident_mb_max=usage.ru_maxrss / 1024,
     )
 
 
-def page(samples: int, size_mb: float, found: dict[str, list[Measured]]) -> str:
+def page(samples: int, size_mb: float, found: dict[str, list[BenchResult]]) -> str:
     """Return the section of RESULTS.md."""
     rows = []
     for name, tries in found.items():

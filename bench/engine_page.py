@@ -42,7 +42,7 @@ BELOW: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class BenchResult:
     """All that a run of the bench measured.
 
     Attributes:
@@ -74,7 +74,7 @@ class Measured:
     loads: Sequence[float]
 
 
-def section(measured: Measured) -> str:
+def section(measured: BenchResult) -> str:
     """Return the bench's section as Markdown."""
     parts = [
         "## Engine: processor time per request",
@@ -102,7 +102,7 @@ def section(measured: Measured) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def bars(measured: Measured) -> list[Bar]:
+def bars(measured: BenchResult) -> list[Bar]:
     """Return every bar that this run can judge."""
     found = []
     for (above, below), most in BARS_OF_RATIOS.items():
@@ -137,7 +137,7 @@ _START_WORDS: Final = {
 }
 
 
-def _pooled(measured: Measured, above: str, below: str) -> dict[str, Estimate]:
+def _pooled(measured: BenchResult, above: str, below: str) -> dict[str, Estimate]:
     """Return the ratio over all places together, where there is more than one."""
     pairs = [
         (costs[above].total_ns, costs[below].total_ns)
@@ -147,7 +147,7 @@ def _pooled(measured: Measured, above: str, below: str) -> dict[str, Estimate]:
     return {"all places": pooled_ratio(pairs)} if len(pairs) > 1 else {}
 
 
-def _introduction(measured: Measured) -> str:
+def _introduction(measured: BenchResult) -> str:
     loads = median_estimate(measured.loads, "load")
     lines = [
         f"Written by `bench/engine_speed.py` on {datetime.now(UTC):%Y-%m-%d} (UTC), "
@@ -172,7 +172,7 @@ def _introduction(measured: Measured) -> str:
     return "\n\n".join(lines)
 
 
-def _ratio_rows(measured: Measured) -> list[list[str]]:
+def _ratio_rows(measured: BenchResult) -> list[list[str]]:
     """Return each ratio with its extremes, and for the bars' ratios the kernel's part of it."""
     rows = []
     for place, costs in measured.costs.items():
@@ -195,7 +195,7 @@ def _ratio_row(
     return [place, what, middle, f"{min(ratios):.2f}", f"{max(ratios):.2f}"]
 
 
-def _cost_rows(measured: Measured) -> list[list[str]]:
+def _cost_rows(measured: BenchResult) -> list[list[str]]:
     return [
         [
             place,
@@ -211,7 +211,7 @@ def _cost_rows(measured: Measured) -> list[list[str]]:
     ]
 
 
-def _footprint_lines(measured: Measured) -> str:
+def _footprint_lines(measured: BenchResult) -> str:
     lines = [
         f"- {_START_WORDS[name]}: {told(median_estimate(values, 'ms'), 0)}"
         for name, values in measured.starts_ms.items()

@@ -24,7 +24,7 @@ from typing import Final
 
 from command import leave_published_page, parser_of, run_bench
 from contenders import CommandError, Place, fio_version
-from engine_page import Measured, section
+from engine_page import BenchResult, section
 from footprint import command_line_overhead_ms, hour_memory, starts_ms
 from places import PLACES, PlaceUnavailableError
 from results_page import ROOT, machine_lines
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
     )
 
 
-def measure(options: argparse.Namespace) -> Measured:
+def measure(options: argparse.Namespace) -> BenchResult:
     """Make the places, run the rounds, put the places away.
 
     Raises:
@@ -98,7 +98,7 @@ def measure(options: argparse.Namespace) -> Measured:
                 starts.setdefault(name, []).append(took_ms)
             loads.append(os.getloadavg()[0])
             print(f"round {number} of {options.rounds}", file=sys.stderr)
-    return Measured(
+    return BenchResult(
         places=places,
         skipped=skipped,
         conditions=conditions,

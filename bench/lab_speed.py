@@ -61,7 +61,7 @@ class AnyProcessor(UserModeLinux):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class BenchResult:
     """All that a run of the bench measured.
 
     Attributes:
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str]) -> int:
     )
 
 
-def measure(options: argparse.Namespace) -> Measured:
+def measure(options: argparse.Namespace) -> BenchResult:
     """Let every lab work in every place once a round, in an order drawn afresh.
 
     Raises:
@@ -122,7 +122,7 @@ def measure(options: argparse.Namespace) -> Measured:
                     for load, took_s in _work(machines[name]).items():
                         seconds.setdefault((place, name, load), []).append(took_s)
         print(f"round {number} of {options.rounds}", file=sys.stderr)
-    return Measured(seconds=seconds, seed=options.seed, loads=loads)
+    return BenchResult(seconds=seconds, seed=options.seed, loads=loads)
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def _work(machine: UserModeLinux) -> dict[str, float]:
     return took
 
 
-def section(measured: Measured) -> str:
+def section(measured: BenchResult) -> str:
     """Return the bench's section as Markdown."""
     rows = []
     for place in PLACES:

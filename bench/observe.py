@@ -60,7 +60,7 @@ SETTINGS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class BenchResult:
     """All that a run of the bench measured.
 
     Attributes:
@@ -221,7 +221,7 @@ def main(arguments: Sequence[str]) -> int:
     )
 
 
-def measure(options: argparse.Namespace) -> Measured:
+def measure(options: argparse.Namespace) -> BenchResult:
     """Make a server, load it, run the rounds, put everything away.
 
     Raises:
@@ -234,7 +234,7 @@ def measure(options: argparse.Namespace) -> Measured:
         return run_rounds(bench, own.conditions, options)
 
 
-def run_rounds(bench: Bench, conditions: list[str], options: argparse.Namespace) -> Measured:
+def run_rounds(bench: Bench, conditions: list[str], options: argparse.Namespace) -> BenchResult:
     """Let every contender run once a round, in an order drawn afresh."""
     rng = random.Random(options.seed)
     samples: dict[str, list[Sample]] = {name: [] for name in CONTENDERS}
@@ -246,7 +246,7 @@ def run_rounds(bench: Bench, conditions: list[str], options: argparse.Namespace)
         loads.append(os.getloadavg()[0])
         print(f"round {number} of {options.rounds}", file=sys.stderr)
     counters = [sample.seen.counters for sample in samples[OBSERVED] if sample.seen]
-    return Measured(
+    return BenchResult(
         conditions=conditions,
         tps={name: [sample.tps for sample in taken] for name, taken in samples.items()},
         cpu_ns={name: [sample.cpu_ns for sample in taken] for name, taken in samples.items()},
@@ -263,7 +263,7 @@ def run_rounds(bench: Bench, conditions: list[str], options: argparse.Namespace)
     )
 
 
-def section(measured: Measured) -> str:
+def section(measured: BenchResult) -> str:
     """Return the bench's section as Markdown."""
     tps, cpu_ns = measured.tps, measured.cpu_ns
     ratios = {
@@ -316,7 +316,7 @@ def section(measured: Measured) -> str:
     )
 
 
-def own_row(measured: Measured) -> list[str]:
+def own_row(measured: BenchResult) -> list[str]:
     """Return the row of what Seatrial itself used: counted by the kernel, so no noise of two runs.
 
     What it costs others otherwise (locks, caches, pgbench's log) is in the ratios alone.

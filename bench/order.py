@@ -51,7 +51,7 @@ END;
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class BenchResult:
     """All that a run of the bench measured.
 
     Attributes:
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str]) -> int:
     )
 
 
-def measure(options: argparse.Namespace) -> Measured:
+def measure(options: argparse.Namespace) -> BenchResult:
     """Make a server, capture the loads, run the rounds, put everything away.
 
     Raises:
@@ -123,7 +123,7 @@ def measure(options: argparse.Namespace) -> Measured:
                     spent.setdefault((load, order), []).append(played)
                 loads.append(os.getloadavg()[0])
                 print(f"round {number} of {options.rounds}", file=sys.stderr)
-        return Measured(
+        return BenchResult(
             conditions=own.conditions,
             counts=counts,
             spent=spent,
@@ -150,7 +150,7 @@ def captured(logs: Logs, place: Path, statements: int) -> dict[str, int]:
     return counts
 
 
-def section(measured: Measured) -> str:
+def section(measured: BenchResult) -> str:
     """Return the bench's section as Markdown."""
     loads = median_estimate(measured.loads, "load")
     counts = ", ".join(f"{name} {count:,}" for name, count in measured.counts.items())
@@ -181,7 +181,7 @@ def section(measured: Measured) -> str:
     )
 
 
-def bar_of(load: str, order: str, measured: Measured) -> Bar | None:
+def bar_of(load: str, order: str, measured: BenchResult) -> Bar | None:
     """Return the bar on what an edge costs; None where there are fewer edges than statements."""
     edge_ns = [one.told["record"]["order"]["edge_ns"] for one in measured.spent[load, order]]
     if None in edge_ns:
@@ -194,7 +194,7 @@ def bar_of(load: str, order: str, measured: Measured) -> Bar | None:
     )
 
 
-def of_load(load: str, measured: Measured) -> str:
+def of_load(load: str, measured: BenchResult) -> str:
     """Return what each order made of a load."""
     per_s = {order: [spent.per_s for spent in measured.spent[load, order]] for order in ORDERS}
     rows = []

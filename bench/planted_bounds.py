@@ -226,7 +226,7 @@ class Judged:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class BenchResult:
     """All that a run of the bench measured.
 
     Attributes:
@@ -343,7 +343,7 @@ def main(arguments: Sequence[str]) -> int:
     )
 
 
-def measure(options: argparse.Namespace) -> Measured:
+def measure(options: argparse.Namespace) -> BenchResult:
     """Make both disks and their servers, run the rounds, put everything away.
 
     Raises:
@@ -369,7 +369,7 @@ def measure(options: argparse.Namespace) -> Measured:
             loads.append(os.getloadavg()[0])
             judged += _round(disks, plants, rng, number, verbose=options.verbose)
             print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
-    return Measured(
+    return BenchResult(
         conditions=conditions,
         judged=judged,
         rounds=options.rounds,
@@ -400,7 +400,7 @@ def _round(
         yield judged
 
 
-def section(measured: Measured) -> str:
+def section(measured: BenchResult) -> str:
     """Return the bench's section as Markdown."""
     loads = f"{min(measured.loads, default=0.0):.1f} to {max(measured.loads, default=0.0):.1f}"
     return "\n\n".join(

@@ -75,7 +75,7 @@ class Spent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class BenchResult:
     """All that a run of the bench measured.
 
     Attributes:
@@ -218,7 +218,7 @@ def main(arguments: Sequence[str]) -> int:
     )
 
 
-def measure(options: argparse.Namespace) -> Measured:
+def measure(options: argparse.Namespace) -> BenchResult:
     """Write the logs, run the rounds, remove the logs.
 
     Raises:
@@ -237,7 +237,7 @@ def measure(options: argparse.Namespace) -> Measured:
                 spent[pair].append(bench.read(*pair))
             loads.append(os.getloadavg()[0])
             print(f"round {number} of {options.rounds}", file=sys.stderr)
-        return Measured(
+        return BenchResult(
             conditions=machine_lines(),
             log_bytes={form: log.stat().st_size for form, log in bench.logs.items()},
             trace_bytes={form: bench.trace_bytes(form) for form in WRITERS},
@@ -249,7 +249,7 @@ def measure(options: argparse.Namespace) -> Measured:
         )
 
 
-def section(measured: Measured) -> str:
+def section(measured: BenchResult) -> str:
     """Return the bench's section as Markdown."""
     loads = median_estimate(measured.loads, "load")
     return "\n\n".join(
@@ -278,12 +278,12 @@ def section(measured: Measured) -> str:
     )
 
 
-def rates_mb_per_s(measured: Measured, form: str, reader: str) -> list[float]:
+def rates_mb_per_s(measured: BenchResult, form: str, reader: str) -> list[float]:
     """Return MB (of 1,000,000 bytes) per second of processor time, one value per round."""
     return [measured.log_bytes[form] / MB / spent.cpu_s for spent in measured.spent[form, reader]]
 
 
-def _rate_rows(measured: Measured) -> list[list[str]]:
+def _rate_rows(measured: BenchResult) -> list[list[str]]:
     """Return the rows of reading speed; a bar is kept by the time that a megabyte takes."""
     rows = []
     for form, reader in measured.spent:
@@ -301,7 +301,7 @@ def _rate_rows(measured: Measured) -> list[list[str]]:
     return rows
 
 
-def _ratio_rows(measured: Measured) -> list[list[str]]:
+def _ratio_rows(measured: BenchResult) -> list[list[str]]:
     rows = []
     for form in WRITERS:
         one, both = (
@@ -324,7 +324,7 @@ def _ratio_rows(measured: Measured) -> list[list[str]]:
     return rows
 
 
-def _bound_rows(measured: Measured) -> list[list[str]]:
+def _bound_rows(measured: BenchResult) -> list[list[str]]:
     peaks = [
         spent.peak_bytes
         for (_, reader), taken in measured.spent.items()

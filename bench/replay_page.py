@@ -32,7 +32,7 @@ LATE_BY: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class BenchResult:
     """All that a run of the bench measured.
 
     Attributes:
@@ -58,7 +58,7 @@ class Measured:
     loads: Sequence[float]
 
 
-def section(measured: Measured) -> str:
+def section(measured: BenchResult) -> str:
     """Return the bench's section as Markdown."""
     loads = median_estimate(measured.loads, "load")
     counts = ", ".join(f"{name} {count:,}" for name, count in measured.counts.items())
@@ -88,7 +88,7 @@ def section(measured: Measured) -> str:
     return "\n\n".join(parts)
 
 
-def _ratio_rows(measured: Measured) -> list[list[str]]:
+def _ratio_rows(measured: BenchResult) -> list[list[str]]:
     rows = []
     for mode in MODES:
         for contender in (SEATRIAL, AGAIN):
@@ -124,7 +124,7 @@ def _cpu_row(what: str, above: Sequence[Spent], below: Sequence[Spent]) -> list[
     return [what, f"{CPU_RATIO_MOST:g} at most", told(ratio, 3), bar.verdict]
 
 
-def _once_rows(measured: Measured) -> list[list[str]]:
+def _once_rows(measured: BenchResult) -> list[list[str]]:
     mixed = measured.mixed
     grown_bytes = mixed.told["grown_bytes"]
     mixed_bar, memory_bar = (
@@ -162,7 +162,7 @@ def _once_rows(measured: Measured) -> list[list[str]]:
     return rows
 
 
-def _pgreplay_told(measured: Measured, mode: str, spent: Spent) -> str:
+def _pgreplay_told(measured: BenchResult, mode: str, spent: Spent) -> str:
     ours = measured.spent[mode, SEATRIAL]
     rate = median_estimate([each.per_s / spent.per_s for each in ours], "ratio")
     return (
@@ -171,7 +171,7 @@ def _pgreplay_told(measured: Measured, mode: str, spent: Spent) -> str:
     )
 
 
-def _cost_rows(measured: Measured) -> list[list[str]]:
+def _cost_rows(measured: BenchResult) -> list[list[str]]:
     def figure(each: Sequence[Spent], of: Callable[[Spent], float], digits: int) -> str:
         return told(median_estimate([of(spent) for spent in each], ""), digits)
 
@@ -187,7 +187,7 @@ def _cost_rows(measured: Measured) -> list[list[str]]:
     ]
 
 
-def _late(measured: Measured) -> list[list[str]]:
+def _late(measured: BenchResult) -> list[list[str]]:
     def percent(name: str) -> Estimate:
         shares = [100 * lag[name] / lag["paced"] for lag in measured.lags]
         return median_estimate(shares, "percent")

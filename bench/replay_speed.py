@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from command import leave_published_page, parser_of, run_bench
 from own_cluster import own_cluster
-from replay_page import AGAIN, MODES, PGBENCH, SEATRIAL, Measured, section
+from replay_page import AGAIN, MODES, PGBENCH, SEATRIAL, BenchResult, section
 from replay_server import (
     MIX,
     SESSIONS,
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str]) -> int:
     )
 
 
-def measure(options: argparse.Namespace) -> Measured:
+def measure(options: argparse.Namespace) -> BenchResult:
     """Make a server, capture the loads, run the rounds, put everything away.
 
     Raises:
@@ -136,7 +136,7 @@ def played(
     counts: dict[str, int],
     conditions: list[str],
     options: argparse.Namespace,
-) -> Measured:
+) -> BenchResult:
     """Run the rounds, then what is measured once."""
     taken = Taken()
     rng = random.Random(options.seed)
@@ -146,7 +146,7 @@ def played(
         taken.loads.append(os.getloadavg()[0])
         print(f"round {number} of {options.rounds}", file=sys.stderr)
     command = playing.seatrial_command(logs.trace("prepared"))
-    return Measured(
+    return BenchResult(
         conditions=conditions,
         counts=counts,
         spent=taken.spent,

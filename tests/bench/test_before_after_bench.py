@@ -6,7 +6,7 @@ import before_after
 import pytest
 
 from seatrial.trials.replay.compare.entered import Unit
-from seatrial.trials.replay.compare.model import Measured
+from seatrial.trials.replay.compare.model import CallFigures
 
 KEYS = [before_after._core.fingerprint_sql(text.format(n=1))[0] for text in before_after.TEXTS]
 
@@ -17,7 +17,7 @@ def units(rounds: int, slower: dict[int, float], place: int) -> list[Unit]:
         Unit(
             number=number,
             measured={
-                key: Measured(
+                key: CallFigures(
                     calls=50.0,
                     total_s=0.05 * slower.get(kind, 1.0) * (1 + 1e-3 * ((number + place) % 3)),
                 )

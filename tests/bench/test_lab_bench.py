@@ -16,7 +16,9 @@ def page(free_s: float) -> str:
         (place, name, load): [each_s * drift for drift in DRIFT]
         for place, (name, each_s), load in own
     }
-    return lab_speed.section(lab_speed.Measured(seconds=seconds, seed=1, loads=[0.5] * len(DRIFT)))
+    return lab_speed.section(
+        lab_speed.BenchResult(seconds=seconds, seed=1, loads=[0.5] * len(DRIFT))
+    )
 
 
 def test_ratios_are_taken_inside_each_round_whatever_the_machine_does_meanwhile():

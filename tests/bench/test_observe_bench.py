@@ -31,7 +31,7 @@ def page(observed_tps: float, observed_cpu_ns: float, rounds: int = 10) -> str:
         return {name: [figure * each for each in drift] for name, figure in figures.items()}
 
     return observe.section(
-        observe.Measured(
+        observe.BenchResult(
             conditions=["- a machine"],
             tps=rows(1000, observed_tps),
             cpu_ns=rows(400_000, observed_cpu_ns),

@@ -31,7 +31,7 @@ def test_the_page_counts_what_was_said_of_each_plant():
         judged("commit", "cpu"),
     ]
     text = planted_bounds.section(
-        planted_bounds.Measured(
+        planted_bounds.BenchResult(
             conditions=["- a machine"], judged=said, rounds=3, seconds=4, seed=1
         )
     )

@@ -22,7 +22,7 @@ def page(mb_per_s: float, rounds: int = 10) -> str:
     readers = [(form, who) for form in server_log.WRITERS for who in read.ON_ONE_CORE]
     shares = dict.fromkeys(readers, 1.0) | {(form, read.ALL): 0.5 for form in server_log.WRITERS}
     return read.section(
-        read.Measured(
+        read.BenchResult(
             conditions=["- a machine"],
             log_bytes=dict.fromkeys(server_log.WRITERS, 100_000_000),
             trace_bytes=dict.fromkeys(server_log.WRITERS, 5_000_000),

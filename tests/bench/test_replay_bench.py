@@ -29,7 +29,7 @@ def page(slowness: float, cpu_us: float, *, late: int = 0, grown_bytes: int = 9_
     lag = {**LAG, "paced": 10_000, "within_1ms": 9_985 - late, "late_by_session": late}
     contenders = {SEATRIAL: (slowness, cpu_us), PGBENCH: (1.0, 10.0), AGAIN: (1.0, 10.0)}
     return replay_page.section(
-        replay_page.Measured(
+        replay_page.BenchResult(
             conditions=["- a machine"],
             counts={"simple": 100_000, "prepared": 100_000, "mixed": 1_000_000},
             spent={(mode, who): spent(*of) for mode in MODES for who, of in contenders.items()},

@@ -15,7 +15,7 @@ from seatrial.cli.sql.compare.sides import Reading, Sides, on_one_clock, require
 from seatrial.errors import UsageError
 from seatrial.results.store import ResultsFile
 from seatrial.trials.replay.compare.entered import Entrant, Named, Unit
-from seatrial.trials.replay.compare.model import Measured
+from seatrial.trials.replay.compare.model import CallFigures
 from stats.builders import run_of
 from trials.replay.analysis.hand import Play, rounds_of
 
@@ -144,7 +144,7 @@ def side(name, clock, *totals_s) -> Entrant:
             Unit(
                 number=number,
                 measured={
-                    key: Measured(calls=10, total_s=total_s)
+                    key: CallFigures(calls=10, total_s=total_s)
                     for key, total_s in zip("ab", each, strict=True)
                 },
             )

@@ -10,9 +10,9 @@ from seatrial.stats.estimate import Estimate
 from seatrial.trials.replay.compare.model import (
     Batch,
     BeforeAfter,
+    CallFigures,
     Change,
     Floor,
-    Measured,
     OneSided,
     Overall,
     ServerWork,
@@ -72,8 +72,8 @@ def make_change(  # noqa: PLR0917 - one row of QUERIES
         "key": f"{abs(hash(text)) % 16**16:016x}",
         "text": text,
         "kind": kind,
-        "before": Measured(calls=calls, total_s=before_s),
-        "after": Measured(calls=calls, total_s=before_s / factor),
+        "before": CallFigures(calls=calls, total_s=before_s),
+        "after": CallFigures(calls=calls, total_s=before_s / factor),
         "speed_up": speed_up,
         "saved_s": before_s - before_s / factor,
         "p_value": 0.001,
@@ -212,9 +212,11 @@ def make_before_after(**changes: Any) -> BeforeAfter:
 @functools.cache
 def full_before_after() -> BeforeAfter:
     """Queries, pages and batches as the article of 2009 tells them, with what each side lacks."""
-    lacking = [OneSided(key="1", text="TRUNCATE staging", measured=Measured(calls=3, total_s=4.1))]
+    lacking = [
+        OneSided(key="1", text="TRUNCATE staging", measured=CallFigures(calls=3, total_s=4.1))
+    ]
     newer = [
-        OneSided(key="2", text="SELECT ? FROM new_table", measured=Measured(calls=9, total_s=1))
+        OneSided(key="2", text="SELECT ? FROM new_table", measured=CallFigures(calls=9, total_s=1))
     ]
     return make_before_after(
         queries=make_table(

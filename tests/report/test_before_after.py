@@ -18,7 +18,7 @@ from page_reader import Node, embedded, read
 from sample_run import HOSTILE
 
 from seatrial.report.document import BYTES_MAX
-from seatrial.trials.replay.compare.model import Measured, OneSided
+from seatrial.trials.replay.compare.model import CallFigures, OneSided
 from seatrial.trials.replay.compare.report.figures import before_after_figures
 from seatrial.trials.replay.compare.report.page import render
 from seatrial.trials.replay.compare.report.sections import compared_part
@@ -156,7 +156,7 @@ def test_intervals_that_were_adjusted_are_called_so():
 
 def test_what_one_side_lacks_is_counted_before_it_is_cut():
     parts = [
-        OneSided(key=str(n), text=f"select {n}", measured=Measured(calls=1, total_s=2.0))
+        OneSided(key=str(n), text=f"select {n}", measured=CallFigures(calls=1, total_s=2.0))
         for n in range(30)
     ]
     table = one_sided_table(parts, "query", "ssd", 600.0, rows_max=10)

@@ -25,7 +25,7 @@ class TooLargeError(UsageError):
     """What is asked for at once does not fit into memory."""
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
+class EngineResult(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine gave back.
 
     Attributes:
@@ -39,7 +39,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure_spec(
     spec: Mapping[str, Any], watcher: Watcher, opened: Mapping[str, str] | None = None
-) -> Measured:
+) -> EngineResult:
     """Measure one cell from its whole specification.
 
     An interrupt (Ctrl-C, or SIGTERM made into one) ends the cell in order; what was measured is
@@ -78,7 +78,7 @@ def measure_spec(
         raise _refused(error) from None
     except RuntimeError as error:
         raise _defect(error) from None
-    return Measured(parts=parts, interrupted=interrupted)
+    return EngineResult(parts=parts, interrupted=interrupted)
 
 
 def _start(spec: Mapping[str, Any], opened: Mapping[str, str]) -> _core.Running:

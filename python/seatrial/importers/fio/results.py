@@ -28,7 +28,7 @@ from seatrial.importers.fio.keys import OwnCell, own_cell
 from seatrial.importers.fio.latency import result_of, taken
 from seatrial.importers.fio.logs import Log, logs_beside, timed
 from seatrial.importers.fio.options import NOT_FACTORS, Access, engine_name, size_bytes
-from seatrial.importers.fio.threads import Measured, measured_jobs
+from seatrial.importers.fio.threads import JobResult, measured_jobs
 from seatrial.importers.model import Imported
 from seatrial.results.model import OperationResult
 from seatrial.results.origin import Origin
@@ -96,7 +96,7 @@ def _varying(jobs: Sequence[Mapping[str, str]]) -> list[str]:
     ]
 
 
-def _draft(measured: Measured, varying: Sequence[str], notes: list[str]) -> Draft:
+def _draft(measured: JobResult, varying: Sequence[str], notes: list[str]) -> Draft:
     job, options, access = measured.job, measured.options, measured.access
     own = own_cell(job.jobname, options.get("description", ""), access)
     factors: dict[str, FactorValue] = access.factors | {
@@ -133,7 +133,7 @@ def _draft(measured: Measured, varying: Sequence[str], notes: list[str]) -> Draf
     )
 
 
-def _with_logs(document: Document, measured: Measured, draft: Draft, notes: list[str]) -> Draft:
+def _with_logs(document: Document, measured: JobResult, draft: Draft, notes: list[str]) -> Draft:
     """Return a draft with the timeline of its logs, where they lie beside the JSON."""
     done = list(measured.job.directions(measured.access.operation).values())
     latency = taken(done[0]).name if done else ""
@@ -177,7 +177,7 @@ def _in_ns(logs: Sequence[Log]) -> list[Log]:
 
 
 def _operations(
-    measured: Measured, own: OwnCell | None, notes: list[str]
+    measured: JobResult, own: OwnCell | None, notes: list[str]
 ) -> dict[str, OperationResult]:
     """Return what became of reads, writes and syncs; of a commit the write stands for it."""
     job, access = measured.job, measured.access
@@ -268,7 +268,7 @@ def _counters(job: Job) -> dict[str, float]:
     return counters
 
 
-def _told_apart(jobs: Sequence[Measured], drafts: Sequence[Draft]) -> list[Draft]:
+def _told_apart(jobs: Sequence[JobResult], drafts: Sequence[Draft]) -> list[Draft]:
     """Return the drafts with the job's name as a factor where nothing else tells cells apart.
 
     Equal jobs are rounds of one cell, unless they ran at the same time or bear names that differ

@@ -31,7 +31,7 @@ UNCOUNTED: Final = (
 )
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
+class JobResult(msgspec.Struct, frozen=True, kw_only=True):
     """All threads of one job together.
 
     Attributes:
@@ -49,10 +49,10 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     report: Report
 
 
-def measured_jobs(report: Report, notes: list[str]) -> Iterator[Measured]:
+def measured_jobs(report: Report, notes: list[str]) -> Iterator[JobResult]:
     """Yield the jobs of a document; what cannot be told apart or taken over is noted."""
     entries = [job for job in report.entries if job.jobname != ALL_CLIENTS]
-    found: list[Measured] = []
+    found: list[JobResult] = []
     next_thread = 1
     if report.release and report.release < COUNTED_SINCE:
         notes.append(UNCOUNTED)
@@ -72,7 +72,7 @@ def measured_jobs(report: Report, notes: list[str]) -> Iterator[Measured]:
     yield from _all_clients(report, found, notes)
 
 
-def _has_figures(measured: Measured, notes: list[str]) -> bool:
+def _has_figures(measured: JobResult, notes: list[str]) -> bool:
     """Tell whether fio printed what became of a job's requests; note a job without."""
     job, operation = measured.job, measured.access.operation
     if not operation or job.error or job.directions(operation):
@@ -83,7 +83,7 @@ def _has_figures(measured: Measured, notes: list[str]) -> bool:
 
 def _together(
     report: Report, same: Sequence[Job], first_thread: int, notes: list[str]
-) -> Iterator[Measured]:
+) -> Iterator[JobResult]:
     """Yield jobs of one name and group: one of those with equal options, else each.
 
     Jobs that ran at the same time are threads of one job, and never its rounds.
@@ -97,7 +97,7 @@ def _together(
             )
         each = access.threads if is_set(options, "group_reporting") else 1
         threads = max(access.threads, len(same) * each)
-        yield Measured(
+        yield JobResult(
             job=_merged_job(same),
             options=options,
             access=msgspec.structs.replace(access, threads=threads),
@@ -109,7 +109,7 @@ def _together(
         options, access = _what_it_did(report, job, notes)
         _note_other_threads(job, access, notes)
         threads = access.threads
-        yield Measured(
+        yield JobResult(
             job=job,
             options=options,
             access=access,
@@ -222,7 +222,9 @@ def _merged_job(jobs: Sequence[Job]) -> Job:
     )
 
 
-def _all_clients(report: Report, found: Sequence[Measured], notes: list[str]) -> Iterator[Measured]:
+def _all_clients(
+    report: Report, found: Sequence[JobResult], notes: list[str]
+) -> Iterator[JobResult]:
     """Yield what several servers did together in each job that all of them had.
 
     fio's own sum is not taken: it adds up jobs that ran one after another.
@@ -239,7 +241,7 @@ def _all_clients(report: Report, found: Sequence[Measured], notes: list[str]) ->
             notes.append(f"Not all servers had the same job {name}: it has no sum over them.")
             continue
         options = [set(each.options.items()) for each in same]
-        yield Measured(
+        yield JobResult(
             job=msgspec.structs.replace(
                 _merged_job([each.job for each in same]), hostname=ALL_CLIENTS
             ),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seatrial.trials.layouts.analysis.ratios import Measured, layout_ratios, one_difference
+from seatrial.trials.layouts.analysis.ratios import LayoutCells, layout_ratios, one_difference
 from seatrial.trials.layouts.analysis.samples import variant
 
 from .hand import cell_of, finding_of, kinds, of_run, quick_rounds, spec_of, summary_of
@@ -59,7 +59,7 @@ def answers(ratio, *, rounds, spread, trials=TRIALS):
     found = []
     for _ in range(trials):
         pair = [(striped("md"), 1e5), (striped("lvm"), 1e5 * ratio)]
-        (told,) = layout_ratios(Measured(measured(draw, pair, rounds=rounds, spread=spread)))
+        (told,) = layout_ratios(LayoutCells(measured(draw, pair, rounds=rounds, spread=spread)))
         assert told.factor == "backend"
         found.append(told.answer)
     return found
@@ -82,7 +82,7 @@ def test_many_equal_layouts_are_judged_together():
     false = 0
     for _ in range(TRIALS):
         cells = measured(draw, chunks, rounds=5, spread=0.03, sizes=[8192])
-        ratios = layout_ratios(Measured(cells))
+        ratios = layout_ratios(LayoutCells(cells))
         assert len(ratios) == 15
         false += any(each.answer in ("higher", "lower") for each in ratios)
     assert false <= 0.1 * TRIALS  # as above; of 300 trials 13 were found false

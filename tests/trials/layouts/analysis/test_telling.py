@@ -117,12 +117,12 @@ def test_what_goes_in_sequence_is_told_of_the_workload_for_it_with_its_block_siz
 def of_best(samples):
     from seatrial.findings.summary import summarise_cell
     from seatrial.trials.layouts.analysis.best import best_layouts
-    from seatrial.trials.layouts.analysis.ratios import Measured
+    from seatrial.trials.layouts.analysis.ratios import LayoutCells
 
     by_cell = {}
     for sample in samples:
         by_cell.setdefault(sample.cell.key, []).append(sample)
-    return best_layouts(Measured([summarise_cell(group) for group in by_cell.values()]))[0]
+    return best_layouts(LayoutCells([summarise_cell(group) for group in by_cell.values()]))[0]
 
 
 def test_the_table_of_figures_is_that_of_the_article():

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from seatrial.trials.replay.compare.entered import Course, Entrant, Named, Unit
-from seatrial.trials.replay.compare.model import Clock, Kind, Measured
+from seatrial.trials.replay.compare.model import CallFigures, Clock, Kind
 
 RUNS_SD = 0.19
 RUNS_CORRELATION = 0.943
@@ -79,7 +79,7 @@ def turns(
         for key, mean_s, count in zip(keys, own, calls, strict=True):
             factor = slower if isinstance(slower, float) else slower.get(key, 1.0)
             total_s = count * mean_s * (factor if side else 1.0)
-            measured[key] = Measured(calls=count, total_s=total_s)
+            measured[key] = CallFigures(calls=count, total_s=total_s)
         sides[side].append(
             Unit(number=number, measured=measured, begin_s=place * 6.0, covered_s=6.0)
         )
@@ -112,7 +112,7 @@ def capture(
         for at, key in enumerate(keys)
     }
     measured = {
-        key: Measured(calls=sum(calls[key].values()), total_s=sum(by_key[key].values()))
+        key: CallFigures(calls=sum(calls[key].values()), total_s=sum(by_key[key].values()))
         for key in keys
         if by_key[key]
     }

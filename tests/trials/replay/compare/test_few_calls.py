@@ -13,7 +13,7 @@ from seatrial.findings.registry import (
 )
 from seatrial.stats.estimate import Estimate
 from seatrial.trials.replay.compare.entered import Course, Entrant, Unit
-from seatrial.trials.replay.compare.model import BeforeAfter, Measured
+from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures
 from seatrial.trials.replay.compare.report.words import floor_words
 from seatrial.trials.replay.compare.settled import Judging
 from seatrial.trials.replay.compare.slower import slower_by
@@ -27,7 +27,7 @@ SLICES = 400
 def log(name: str, calls: dict[str, dict[int, list[float]]]) -> Entrant:
     """A log of 400 s: the times of each query's calls, by the second."""
     measured = {
-        key: Measured(calls=sum(map(len, of.values())), total_s=sum(map(sum, of.values())))
+        key: CallFigures(calls=sum(map(len, of.values())), total_s=sum(map(sum, of.values())))
         for key, of in calls.items()
     }
     course = Course(
@@ -82,7 +82,13 @@ def test_snapshots_settle_no_single_query():
     sides = [
         entrant(
             name,
-            [Unit(number=0, measured={"q": Measured(calls=1e6, total_s=total_s)}, covered_s=3600)],
+            [
+                Unit(
+                    number=0,
+                    measured={"q": CallFigures(calls=1e6, total_s=total_s)},
+                    covered_s=3600,
+                )
+            ],
             kind="statements",
             clock="server",
         )

@@ -10,8 +10,8 @@ from seatrial.findings.registry import (
 from seatrial.stats.estimate import Estimate
 from seatrial.trials.replay.compare.model import (
     BeforeAfter,
+    CallFigures,
     Change,
-    Measured,
     Overall,
     ServerWork,
     Side,
@@ -28,8 +28,8 @@ def change(text: str, factor: float, answer: str, total_s: float = 10.0, **more)
         key=text,
         text=text,
         kind="select",
-        before=Measured(calls=100, total_s=total_s),
-        after=Measured(calls=100, total_s=total_s / factor),
+        before=CallFigures(calls=100, total_s=total_s),
+        after=CallFigures(calls=100, total_s=total_s / factor),
         speed_up=ratio(factor),
         saved_s=total_s - total_s / factor,
         answer=answer,

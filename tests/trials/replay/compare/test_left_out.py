@@ -10,7 +10,7 @@ import pytest
 
 from seatrial.cli.sql.compare.text import before_after_text
 from seatrial.trials.replay.compare.entered import Entrant, Unit
-from seatrial.trials.replay.compare.model import BeforeAfter, Measured, Table
+from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures, Table
 from seatrial.trials.replay.compare.table import compared
 from seatrial.trials.replay.compare.verdict import change_words, table_sentences
 
@@ -23,7 +23,7 @@ def pair(slower: float = 1.5, rounds: int = ROUNDS) -> tuple[Entrant, Entrant]:
     return turns(np.random.default_rng(1), rounds=rounds, queries=6, slower=slower)
 
 
-def changed(side: Entrant, number: int, measured: Mapping[str, Measured | None]) -> Entrant:
+def changed(side: Entrant, number: int, measured: Mapping[str, CallFigures | None]) -> Entrant:
     """Return a side with other sums in one round; None for a query that it lacks."""
     units = []
     for unit in side.units:
@@ -58,7 +58,7 @@ def test_a_round_in_which_the_server_took_no_connection_leaves_the_average_there
 def test_a_round_in_which_everything_failed_is_none_either():
     before, after = pair()
     failed = {
-        key: Measured(calls=each.calls, total_s=each.calls * 1e-5, errors=each.calls)
+        key: CallFigures(calls=each.calls, total_s=each.calls * 1e-5, errors=each.calls)
         for key, each in after.units[2].measured.items()
     }
     table = compared(before, changed(after, 2, failed))
@@ -85,7 +85,7 @@ def test_the_speed_up_and_the_sums_are_of_the_same_queries():
 def test_a_query_without_time_in_a_round_stays_in_the_table():
     before, after = pair()
     key = min(keys_of(6), key=lambda each: before.units[0].measured[each].total_s)
-    table = compared(before, changed(after, 3, {key: Measured(calls=5.0, total_s=0.0)}))
+    table = compared(before, changed(after, 3, {key: CallFigures(calls=5.0, total_s=0.0)}))
     assert {change.key for change in table.changes} == set(keys_of(6))
     assert not table.only_after
     assert not table.only_before
@@ -105,7 +105,7 @@ def failing(side: Entrant, key: str, mean_s: float) -> Entrant:
     units = []
     for unit in side.units:
         calls = unit.measured[key].calls
-        failed = Measured(calls=calls, total_s=calls * mean_s, errors=calls)
+        failed = CallFigures(calls=calls, total_s=calls * mean_s, errors=calls)
         own = {**unit.measured, key: failed}
         units.append(msgspec.structs.replace(unit, measured=own))
     return msgspec.structs.replace(side, units=units)
@@ -170,7 +170,7 @@ def test_a_broken_round_of_a_pair_of_the_same_is_no_noise():
     twin = turns(np.random.default_rng(1), rounds=ROUNDS, queries=6)[1]
     calm = compared(before, after, twin=twin).floor
     failed = {
-        key: Measured(calls=each.calls, total_s=each.calls * 1e-7, errors=each.calls)
+        key: CallFigures(calls=each.calls, total_s=each.calls * 1e-7, errors=each.calls)
         for key, each in twin.units[2].measured.items()
     }
     broken = compared(before, after, twin=changed(twin, 2, failed)).floor

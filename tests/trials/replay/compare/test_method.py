@@ -14,7 +14,7 @@ from scipy import stats
 from seatrial.trials.replay.compare.entered import Unit
 from seatrial.trials.replay.compare.fdr import LEVEL, judge
 from seatrial.trials.replay.compare.floors import USUAL, usual
-from seatrial.trials.replay.compare.model import Measured
+from seatrial.trials.replay.compare.model import CallFigures
 from seatrial.trials.replay.compare.rounds import are_in_turns
 from seatrial.trials.replay.compare.table import basis_of, compared
 
@@ -30,7 +30,7 @@ def test_an_interval_leaves_out_1_exactly_where_a_discovery_is(p_values):
 
 
 def unit(number: int, mean_s: float, begin_s: float | None = None, calls: float = 100.0) -> Unit:
-    measured = {"q": Measured(calls=calls, total_s=calls * mean_s)}
+    measured = {"q": CallFigures(calls=calls, total_s=calls * mean_s)}
     return Unit(number=number, measured=measured, begin_s=begin_s, covered_s=1.0)
 
 
@@ -52,8 +52,8 @@ def test_rounds_in_turns_are_paired_and_their_test_is_the_paired_t():
 
 def test_the_average_query_has_each_as_often_as_before():
     def side(name, fast_calls, slow_s):
-        measured = {"fast": Measured(calls=fast_calls, total_s=fast_calls * 1.0),
-                    "slow": Measured(calls=10.0, total_s=10 * slow_s)}  # fmt: skip
+        measured = {"fast": CallFigures(calls=fast_calls, total_s=fast_calls * 1.0),
+                    "slow": CallFigures(calls=10.0, total_s=10 * slow_s)}  # fmt: skip
         return entrant(name, [Unit(number=0, measured=measured, covered_s=9.0)])
 
     overall = compared(side("a", 100.0, 90.0), side("b", 900.0, 10.0)).overall

@@ -15,7 +15,7 @@ from seatrial.findings.registry import (
 from seatrial.stats.estimate import Estimate
 from seatrial.trials.replay.compare.batches import Timed, compare_batch
 from seatrial.trials.replay.compare.entered import Entrant, Unit
-from seatrial.trials.replay.compare.model import BeforeAfter, Measured
+from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures
 from seatrial.trials.replay.compare.slower import perhaps_slower_by, slower_by
 from seatrial.trials.replay.compare.table import compared
 from seatrial.trials.replay.compare.verdict import batch_words, speed_words, verdict
@@ -168,14 +168,14 @@ def test_the_same_is_said_with_its_bound():
 
 
 def once(name: str, mean_s: float, **more: object) -> Entrant:
-    measured = {"0": Measured(calls=1000.0, total_s=1000 * mean_s)}
+    measured = {"0": CallFigures(calls=1000.0, total_s=1000 * mean_s)}
     unit = Unit(number=0, measured=measured, covered_s=100.0, **more)
     return entrant(name, [unit], kind="statements", clock="server")
 
 
 def test_what_only_one_side_has_is_told_with_its_share():
     before, after = once("a", 0.001), once("b", 0.001)
-    more = {**after.units[0].measured, "1": Measured(calls=10.0, total_s=3.0)}
+    more = {**after.units[0].measured, "1": CallFigures(calls=10.0, total_s=3.0)}
     after = entrant("b", [msgspec.structs.replace(after.units[0], measured=more)],
                     kind="statements", clock="server")  # fmt: skip
     table = compared(before, after)
@@ -185,7 +185,9 @@ def test_what_only_one_side_has_is_told_with_its_share():
 
 def test_sides_without_anything_in_common_say_so():
     before, after = once("a", 0.001), once("b", 0.001)
-    unit = msgspec.structs.replace(after.units[0], measured={"9": Measured(calls=1.0, total_s=1.0)})
+    unit = msgspec.structs.replace(
+        after.units[0], measured={"9": CallFigures(calls=1.0, total_s=1.0)}
+    )
     after = entrant("b", [unit], kind="statements", clock="server")
     assert "Nothing can be compared" in sentences(before, after)
 
@@ -203,7 +205,7 @@ def test_an_aa_measurement_sharpens_what_is_measured_once():
 
 def test_traffic_and_failures_are_told():
     before, after = once("a", 0.001), once("b", 0.001)
-    measured = {"0": Measured(calls=9000.0, total_s=9.0, errors=900.0)}
+    measured = {"0": CallFigures(calls=9000.0, total_s=9.0, errors=900.0)}
     after = entrant("b", [msgspec.structs.replace(after.units[0], measured=measured)],
                     kind="statements", clock="server")  # fmt: skip
     warnings = compared(before, after).warnings

@@ -20,7 +20,7 @@ from seatrial.machine.marker import new_run_id
 from seatrial.machine.undo import UndoJournal
 from seatrial.stats.wording import format_count, format_plural
 from seatrial.trials.replay.compare.entered import Course, Entrant, Named, Unit
-from seatrial.trials.replay.compare.model import Measured, ServerWork
+from seatrial.trials.replay.compare.model import CallFigures, ServerWork
 from seatrial.trials.replay.study.trace_facts import trace_facts
 
 US_PER_S: Final = 1e6
@@ -91,7 +91,7 @@ def of_trace(reference: str, trace: Path) -> Entrant:
     unit = Unit(
         number=0,
         measured={
-            query.hash: Measured(
+            query.hash: CallFigures(
                 calls=query.timed, total_s=query.total_us / US_PER_S, errors=query.errors
             )
             for query in queries
@@ -142,7 +142,7 @@ def of_access_log(reference: str, log: AccessLog) -> Entrant:
     unit = Unit(
         number=0,
         measured={
-            pattern: Measured(calls=page.calls, total_s=page.total_s, errors=page.errors)
+            pattern: CallFigures(calls=page.calls, total_s=page.total_s, errors=page.errors)
             for pattern, page in log.pages.items()
         },
         begin_s=log.begin_s,
@@ -256,7 +256,7 @@ def of_snapshot(reference: str, snapshot: Snapshot, span_s: float | None, lost: 
             Unit(
                 number=0,
                 measured={
-                    key: Measured(calls=calls, total_s=total_s)
+                    key: CallFigures(calls=calls, total_s=total_s)
                     for key, (calls, total_s) in sums.items()
                 },
                 covered_s=span_s,

@@ -23,7 +23,7 @@ from seatrial.trials.replay.analysis.comparison import unlike_replays
 from seatrial.trials.replay.analysis.judgement import judge
 from seatrial.trials.replay.analysis.samples import is_of_replay, played
 from seatrial.trials.replay.compare.entered import Entrant, Named, Unit
-from seatrial.trials.replay.compare.model import Measured, ServerWork
+from seatrial.trials.replay.compare.model import CallFigures, ServerWork
 
 NS_PER_S: Final = 1e9
 BOTH: Final = 2
@@ -295,10 +295,10 @@ def _of_replay(found: Measurement, samples: Sequence[Sample]) -> Entrant:
     )
 
 
-def measured_of(record: ReplayRecord) -> dict[str, Measured]:
+def measured_of(record: ReplayRecord) -> dict[str, CallFigures]:
     """Return calls, time and errors of each query in one round."""
     return {
-        query.fingerprint: Measured(
+        query.fingerprint: CallFigures(
             calls=query.ok + query.failed,
             total_s=query.service_ns_sum / NS_PER_S,
             errors=query.failed,

@@ -9,7 +9,7 @@ from seatrial.trials.layouts.analysis.accounting import accounting
 from seatrial.trials.layouts.analysis.best import best_layouts
 from seatrial.trials.layouts.analysis.drawn import drawn_figures
 from seatrial.trials.layouts.analysis.model import LayoutAnalysis
-from seatrial.trials.layouts.analysis.ratios import Measured, layout_ratios
+from seatrial.trials.layouts.analysis.ratios import LayoutCells, layout_ratios
 from seatrial.trials.layouts.analysis.recovery import limit_tables, recoveries
 from seatrial.trials.layouts.analysis.samples import variants_of
 from seatrial.trials.layouts.analysis.sweep import sweeps
@@ -25,7 +25,7 @@ def analyse_layouts(cells: Sequence[CellSummary]) -> LayoutAnalysis | None:
     variants = variants_of(own)
     if not variants:
         return None
-    measured = Measured(own)
+    measured = LayoutCells(own)
     series, broken = sweeps(own), recoveries(own)
     return LayoutAnalysis(
         variants=variants,

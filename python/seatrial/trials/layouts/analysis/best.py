@@ -14,7 +14,7 @@ from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_plural, format_size, operation_words
 from seatrial.study.cell import Cell
 from seatrial.trials.layouts.analysis.model import Best
-from seatrial.trials.layouts.analysis.ratios import Measured
+from seatrial.trials.layouts.analysis.ratios import LayoutCells
 
 BLOCK_SIZES_BYTES: Final = (8192, 4096, 16384)
 """What a database asks for: pages of 8 KiB, else the nearest that was measured."""
@@ -36,7 +36,7 @@ class Use:
     key: str
 
 
-def best_layouts(measured: Measured) -> list[Best]:
+def best_layouts(measured: LayoutCells) -> list[Best]:
     """Return the fastest layout of each use that two or more have in common.
 
     The fastest is picked among many, so it is called faster than another one only where the two
@@ -56,7 +56,9 @@ def best_layouts(measured: Measured) -> list[Best]:
     return found
 
 
-def _best(measured: Measured, use: Use, targets: Sequence[str], alpha: float, among: Among) -> Best:
+def _best(
+    measured: LayoutCells, use: Use, targets: Sequence[str], alpha: float, among: Among
+) -> Best:
     ordered = sorted(targets, key=lambda t: -_rate(measured, t, use).value)
     first, others = ordered[0], ordered[1:]
     slower: dict[str, Estimate] = {}
@@ -77,7 +79,7 @@ def _best(measured: Measured, use: Use, targets: Sequence[str], alpha: float, am
     )
 
 
-def _rate(measured: Measured, target: str, use: Use) -> Estimate:
+def _rate(measured: LayoutCells, target: str, use: Use) -> Estimate:
     return measured.by_target[target][use.key].iops
 
 
@@ -90,7 +92,7 @@ def _addresses(cell: Cell) -> set[object]:
     return {lookup(access, "address", "kind") for access in entries(cell.spec, "accesses")}
 
 
-def _uses(measured: Measured) -> Iterator[Use]:
+def _uses(measured: LayoutCells) -> Iterator[Use]:
     for operation in ("read", "write"):
         for size_bytes in BLOCK_SIZES_BYTES:
             wanted = _random(operation, size_bytes)
@@ -129,7 +131,7 @@ def _operation(operation: str) -> Callable[[Cell], bool]:
     return lambda cell: cell.operation == operation
 
 
-def _use(measured: Measured, wanted: Callable[[Cell], bool], words: str) -> Use | None:
+def _use(measured: LayoutCells, wanted: Callable[[Cell], bool], words: str) -> Use | None:
     """Return the fitting cell that most layouts have; of several the one that moves most.
 
     Of commits that of the fewest threads: a single session waits for each of its own.

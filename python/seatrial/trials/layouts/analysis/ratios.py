@@ -32,7 +32,7 @@ LEGS: Final = "legs"
 ABSENT: Final = ""
 
 
-class Measured:
+class LayoutCells:
     """The cells of a run's layouts, with the running phase of every sample taken once."""
 
     def __init__(self, cells: Sequence[CellSummary]) -> None:
@@ -99,7 +99,7 @@ class _Question(msgspec.Struct, frozen=True, kw_only=True):
     of: Contrast
 
 
-def layout_ratios(measured: Measured) -> list[LayoutRatio]:
+def layout_ratios(measured: LayoutCells) -> list[LayoutRatio]:
     """Return every pair of layouts that differ in one factor, with what is certain of it."""
     asked = list(_questions(measured))
     known = [(place, p) for place, each in enumerate(asked) if (p := p_value(each.of)) is not None]
@@ -109,7 +109,7 @@ def layout_ratios(measured: Measured) -> list[LayoutRatio]:
     return [_judged(each, adjusted.get(place), alpha) for place, each in enumerate(asked)]
 
 
-def _questions(measured: Measured) -> Iterator[_Question]:
+def _questions(measured: LayoutCells) -> Iterator[_Question]:
     for a, b in itertools.combinations(measured.variants.values(), 2):
         factor = one_difference(a.factors, b.factors)
         if not factor or a.label == b.label:

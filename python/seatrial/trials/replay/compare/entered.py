@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from seatrial.trials.replay.compare.model import Clock, Kind, Measured, ServerWork
+from seatrial.trials.replay.compare.model import CallFigures, Clock, Kind, ServerWork
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     number: int
-    measured: Mapping[str, Measured]
+    measured: Mapping[str, CallFigures]
     begin_s: float | None = None
     covered_s: float | None = None
     course: Course | None = None

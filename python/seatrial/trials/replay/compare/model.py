@@ -59,7 +59,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int = 0
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
+class CallFigures(msgspec.Struct, frozen=True, kw_only=True):
     """One query or page on one side, on the average of the side's units.
 
     Attributes:
@@ -132,8 +132,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     text: str
     kind: str
-    before: Measured
-    after: Measured
+    before: CallFigures
+    after: CallFigures
     speed_up: Estimate
     saved_s: float
     p_value: float | None = None
@@ -163,7 +163,7 @@ class OneSided(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     text: str
-    measured: Measured
+    measured: CallFigures
 
 
 class Overall(msgspec.Struct, frozen=True, kw_only=True):

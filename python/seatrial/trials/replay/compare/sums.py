@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from seatrial.trials.replay.compare.entered import Entrant, Unit
-from seatrial.trials.replay.compare.model import Measured
+from seatrial.trials.replay.compare.model import CallFigures
 
 Sums = dict[str, tuple[float, float]]
 """Calls and their time in s, by key."""
@@ -22,11 +22,11 @@ def summed(units: Iterable[Unit]) -> Sums:
     return found
 
 
-def mean_measured(side: Entrant, key: str) -> Measured:
+def mean_measured(side: Entrant, key: str) -> CallFigures:
     """Return a query's sums on the average of a side's units, those without it counted as 0."""
     found = [unit.measured[key] for unit in side.units if key in unit.measured]
     units = len(side.units)
-    return Measured(
+    return CallFigures(
         calls=math.fsum(each.calls for each in found) / units,
         total_s=math.fsum(each.total_s for each in found) / units,
         errors=math.fsum(each.errors for each in found) / units,

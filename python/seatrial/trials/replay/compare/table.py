@@ -18,8 +18,8 @@ from seatrial.trials.replay.compare.floors import floor_of
 from seatrial.trials.replay.compare.model import (
     Answer,
     Basis,
+    CallFigures,
     Change,
-    Measured,
     OneSided,
     Overall,
     Side,
@@ -91,8 +91,8 @@ class _Found(msgspec.Struct, frozen=True, kw_only=True):
     """Both sides on the average of their units."""
 
     sides: tuple[Entrant, Entrant]
-    before: dict[str, Measured]
-    after: dict[str, Measured]
+    before: dict[str, CallFigures]
+    after: dict[str, CallFigures]
     common: list[str]
     failing: dict[str, When]
 
@@ -259,7 +259,7 @@ def _of_often(judging: Judging, found: _Found, weights: Mapping[str, float]) -> 
     return judging.of_once(captures.once_estimate(math.log(before_s / after_s), None)).answer
 
 
-def _as_one(side: Entrant, means: Mapping[str, Measured]) -> Entrant:
+def _as_one(side: Entrant, means: Mapping[str, CallFigures]) -> Entrant:
     """Return a side of several rounds as if it were one."""
     if len(side.units) == 1:
         return side
@@ -313,7 +313,7 @@ def _side(entrant: Entrant, whole: Entrant) -> Side:
 
 
 def _one_sided(
-    side: Entrant, measured: Mapping[str, Measured], compared: Container[str]
+    side: Entrant, measured: Mapping[str, CallFigures], compared: Container[str]
 ) -> list[OneSided]:
     """Return what is not compared, as the other side lacks it or took no time for it."""
     own = [

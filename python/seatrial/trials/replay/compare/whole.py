@@ -16,7 +16,7 @@ import msgspec
 
 from seatrial.stats.wording import format_share
 from seatrial.trials.replay.compare.entered import Entrant, Unit
-from seatrial.trials.replay.compare.model import Measured, When
+from seatrial.trials.replay.compare.model import CallFigures, When
 
 LACKING_MAX = 0.05
 """Of a side's time, that a round may lack."""
@@ -63,7 +63,7 @@ def only_whole(
     return kept[0], kept[1], told
 
 
-def whole_rounds(side: Entrant, key: str) -> dict[int, Measured]:
+def whole_rounds(side: Entrant, key: str) -> dict[int, CallFigures]:
     """Return a query's sums by round, of those in which it took time and failed as ever."""
     found = {
         unit.number: measured
@@ -78,12 +78,12 @@ def whole_rounds(side: Entrant, key: str) -> dict[int, Measured]:
     }
 
 
-def failed_share(measured: Measured) -> float:
+def failed_share(measured: CallFigures) -> float:
     """Return the share of calls that failed."""
     return min(1.0, measured.errors / measured.calls) if measured.calls else 0.0
 
 
-def failing(before: Measured, after: Measured, margin_share: float) -> When | None:
+def failing(before: CallFigures, after: CallFigures, margin_share: float) -> When | None:
     """Return on which side so many more of the calls failed that it may pass for a difference.
 
     What fails at once takes no time: a share of failures takes as much off the mean at most.
@@ -120,6 +120,6 @@ def _broken(side: Entrant, keys: AbstractSet[str]) -> Shares:
 
 
 def _lacking_s(
-    unit: Unit, rounds: Mapping[str, Mapping[int, Measured]], usual_s: Mapping[str, float]
+    unit: Unit, rounds: Mapping[str, Mapping[int, CallFigures]], usual_s: Mapping[str, float]
 ) -> float:
     return math.fsum(usual_s[key] for key, own in rounds.items() if unit.number not in own)

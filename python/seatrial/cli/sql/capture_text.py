@@ -89,4 +89,5 @@ def _wire(counts: CaptureCounts) -> Iterator[str]:
         yield f"packets   {format_count(packets.packets)}, {lost}{gaps}"
     if counts.returned:
         rows = format_plural(counts.returned_rows, "row")
-        yield f"returned  {rows} by {format_plural(counts.returned, 'statement')}, kept for their ids"
+        statements = format_plural(counts.returned, "statement")
+        yield f"returned  {rows} by {statements}, kept for their ids"

@@ -35,7 +35,7 @@ class LayoutsTopic(Topic):
             request.run_id,
             request.journal,
             destroy=request.destroy,
-            found=request.found,
+            target_state=request.target_state,
             tell_target=request.tell_target,
         )
 

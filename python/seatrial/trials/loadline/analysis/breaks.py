@@ -170,7 +170,8 @@ def _started_late(broken: MeasuredStep, latency_target: LatencyTarget) -> str:
     return (
         f"Requests began late though {format_share(1 - busy_share)} of the places in flight were "
         f"free and the target took {format_duration_ns(service.value)} "
-        f"({latency_target.percentile}) for one: the load generator, or the processor time that it got, was the limit, and the "
+        f"({latency_target.percentile}) for one: the load generator, "
+        "or the processor time that it got, was the limit, and the "
         "target may sustain more"
     )
 

@@ -151,7 +151,8 @@ def _of_undecided(outcome: Outcome) -> str:
         told += f" ({format_share(above.low)} to {format_share(above.high)})"
     return (
         f"{told} took longer than {limit_text(outcome.latency_target)}, and {allowed} may: "
-        "too few bunches of slow requests came in this time to tell where it breaks, or how. A longer --budget "
+        "too few bunches of slow requests came in this time "
+        "to tell where it breaks, or how. A longer --budget "
         "tells more."
     )
 
@@ -189,7 +190,8 @@ def _of_service(outcome: Outcome) -> str:
     service = lowest.step.service[outcome.latency_target.percentile]
     return (
         "The target takes longer for a single request: "
-        f"{outcome.latency_target.percentile} from its actual start is {format_value(service)} at {_rate(lowest.judged.rate_per_s)} IOPS."
+        f"{outcome.latency_target.percentile} from its actual start is "
+        f"{format_value(service)} at {_rate(lowest.judged.rate_per_s)} IOPS."
     )
 
 

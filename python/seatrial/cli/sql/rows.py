@@ -56,7 +56,9 @@ def keep_rows(url: str, output: Output, *, quiet: bool = False) -> int:
     from seatrial.postgres.row_file import packed  # noqa: PLC0415 - likewise
     from seatrial.stats.wording import format_count, format_plural  # noqa: PLC0415 - likewise
     from seatrial.trials.database.measure.driver_result import Endpoints  # noqa: PLC0415 - likewise
-    from seatrial.trials.database.measure.server_session import ServerSession  # noqa: PLC0415 - needs libpq
+    from seatrial.trials.database.measure.server_session import (  # noqa: PLC0415 - needs libpq
+        ServerSession,
+    )
 
     if output.place is None or output.stream is not None:
         raise UsageError(

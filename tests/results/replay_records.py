@@ -98,6 +98,7 @@ IDS = ReplayIds(
             proved=12_000,
             by_pattern=3_997,
             unresolved={"several_draws": 2, "draw_failed": 1},
+            unresolved_given_back=1,
             not_generated=20,
             next_value_target=101,
             next_value_log=101,

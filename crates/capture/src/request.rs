@@ -57,8 +57,8 @@ pub enum Asked {
 pub enum Keeps {
     /// None of them.
     Nothing,
-    /// The numbers and UUIDs of a few: what a client asks for by a condition may be ids. Of several,
-    /// digests of the other values tell one row from another.
+    /// The numbers and UUIDs of a few: what a client asks for by a condition may be ids. Of
+    /// several, digests of the other values tell one row from another.
     FewRows,
     /// All: what the server made.
     All,

@@ -26,6 +26,8 @@ class ReplayIdClass(msgspec.Struct, frozen=True, kw_only=True):
         proved: That one draw alone can have given.
         by_pattern: Known by what the proved ones of the same two texts have in common.
         unresolved: Left alone, by reason.
+        unresolved_given_back: Of these, those that a capture on the wire would have had, as clients
+            were given them: by the draws that can have given each; None where that was not counted.
         not_generated: That were there before the capture began; rightly left alone.
         next_value_target: That the target's sequence would give first; None where not known.
         next_value_log: That the capture's must have given first; None where the log does not show.
@@ -44,6 +46,7 @@ class ReplayIdClass(msgspec.Struct, frozen=True, kw_only=True):
     proved: int = 0
     by_pattern: int = 0
     unresolved: dict[str, int] = {}
+    unresolved_given_back: int | None = None
     not_generated: int = 0
     next_value_target: int | None = None
     next_value_log: int | None = None
@@ -108,6 +111,8 @@ class ReplayIds(msgspec.Struct, frozen=True, kw_only=True):
         doubtful_uses: Values that a draw of the capture gave or may have given, and that were sent
             as captured: their statements may have met or written other rows.
         examples: Of what was left alone, some of each reason.
+        tells_both_ends: Whether the trace tells both when statements that draw began and when they
+            ended.
         returning_added: Statements that were given a RETURNING, to learn what they drew.
         waited_ns: That statements waited for values, together.
         volatile: Functions that tell something else each time, by ``time``, ``random`` and
@@ -121,6 +126,7 @@ class ReplayIds(msgspec.Struct, frozen=True, kw_only=True):
     not_followed: dict[str, int] = {}
     doubtful_uses: int = 0
     examples: list[ReplayIdExample] = []
+    tells_both_ends: bool = False
     returning_added: int = 0
     waited_ns: int = 0
     volatile: dict[str, int] = {}

@@ -124,7 +124,7 @@ fn a_few_rows_are_kept_of_what_a_client_asks_for() {
     let many = vec![one.clone(); 65];
     let told = outcome(session(
         [
-            asked(asks, &columns, &[one.clone()]),
+            asked(asks, &columns, std::slice::from_ref(&one)),
             asked(asks, &columns, &[one.clone(), other.clone()]),
             asked(asks, &columns, &many),
             asked(asks, &columns[1..], &[row(&[Some(b"x")]), row(&[Some(b"y")])]),

@@ -18,8 +18,10 @@ const DISORDER_PERCENT: u64 = 1;
 /// The times of a trace.
 #[derive(Debug)]
 pub struct Clock {
-    /// By bucket of places: the latest time of a record that told of a statement there; when all is
-    /// taken in, there or before.
+    /// By bucket of places: the latest time of a record that told of a statement there, and of how
+    /// many such a time is known.
+    told: Vec<(i64, u64)>,
+    /// When all is taken in: by when all statements there or before had been told.
     told_us: Vec<i64>,
     /// By bucket of places: the latest start of a statement that is told there, or before.
     latest_starts_us: Vec<i64>,
@@ -34,6 +36,7 @@ pub struct Clock {
 impl Default for Clock {
     fn default() -> Clock {
         Clock {
+            told: Vec::new(),
             told_us: Vec::new(),
             latest_starts_us: Vec::new(),
             late_us: 0,
@@ -76,18 +79,26 @@ impl Clock {
 
     fn told(&mut self, place: u64, at_us: i64) {
         let bucket = (place / BUCKET) as usize;
-        if self.told_us.len() <= bucket {
-            self.told_us.resize(bucket + 1, i64::MIN);
+        if self.told.len() <= bucket {
+            self.told.resize(bucket + 1, (i64::MIN, 0));
         }
-        self.told_us[bucket] = self.told_us[bucket].max(at_us);
+        let (latest_us, count) = &mut self.told[bucket];
+        (*latest_us, *count) = (at_us.max(*latest_us), *count + 1);
     }
 
     /// No more comes.
     pub fn finish(&mut self) {
+        // A session's last statement had been told when those behind it were.
+        let mut behind_us = i64::MAX;
+        self.told_us = vec![i64::MIN; self.told.len()];
+        for (known_us, &(told_us, count)) in self.told_us.iter_mut().zip(&self.told).rev() {
+            *known_us = if count < BUCKET { behind_us.max(told_us) } else { told_us };
+            behind_us = if count > 0 { told_us } else { behind_us };
+        }
         let mut latest_us = i64::MIN;
-        for told_us in &mut self.told_us {
-            latest_us = latest_us.max(*told_us);
-            *told_us = latest_us;
+        for known_us in &mut self.told_us {
+            latest_us = latest_us.max(*known_us);
+            *known_us = latest_us;
         }
     }
 
@@ -108,7 +119,7 @@ impl Clock {
         let margin_us = cut_us + WRITTEN_LATE_US + self.late_us.saturating_mul(2);
         let is_before = |by_us: &i64| by_us.saturating_add(margin_us) < start_us;
         let buckets = self.told_us.partition_point(is_before) as u64;
-        buckets.saturating_sub(1) * BUCKET
+        buckets * BUCKET
     }
 }
 

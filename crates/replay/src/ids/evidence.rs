@@ -45,8 +45,8 @@ impl OfSequence<'_> {
             return anchor;
         }
         match by_late(&self.late(ids), self.drawings.len()) {
-            Some(late) if anchor.fit == Fit::Same => anchor.within(&late),
-            late => late.unwrap_or(anchor),
+            Some(late) => Anchor { fit: Fit::Same, ..anchor.within(&late) },
+            None => anchor,
         }
     }
 

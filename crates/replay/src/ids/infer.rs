@@ -62,6 +62,20 @@ impl Reason {
             Reason::GivenAgain => "given_again",
         }
     }
+
+    /// Whether an id would be known if the value were that a draw gave.
+    pub fn is_of_draws(name: &str) -> bool {
+        let of_draws = [
+            Reason::SeveralDraws,
+            Reason::WhichRow,
+            Reason::NotDrawn,
+            Reason::Random,
+            Reason::SequenceElsewhere,
+            Reason::NoOrder,
+            Reason::SeveralSources,
+        ];
+        of_draws.map(Reason::name).contains(&name)
+    }
 }
 
 /// What is known of an id that was used.
@@ -95,6 +109,9 @@ pub struct Inferred {
     pub stood: Vec<Stood>,
     /// What pairs of texts do.
     pub habits: Vec<(pattern::Pair, Habit)>,
+    /// Of ids of which several draws can have given each, by their places among those that were
+    /// used: how many of a thousand of these draws gave their values back.
+    pub given_back_per_mille: HashMap<u32, u64>,
 }
 
 impl Inferred {
@@ -309,6 +326,14 @@ impl<'a> OfSequence<'a> {
                 Found::NotGenerated
             } else {
                 let left = proof.left(place as u32);
+                let draws = proof.candidates(place as u32).map(|slot| {
+                    let drawing = first_slots.partition_point(|&first| first <= slot) - 1;
+                    u64::from(self.drawings[drawing].is_given_back)
+                });
+                let (given_back, all) = draws.fold((0, 0), |(sum, all), one| (sum + one, all + 1));
+                if let Some(per_mille) = (given_back * 1_000u64).checked_div(all) {
+                    inferred.given_back_per_mille.insert(id, per_mille);
+                }
                 Found::Unresolved(self.reason(&proof, &habits, place as u32), left)
             };
         }

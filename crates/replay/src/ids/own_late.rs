@@ -133,8 +133,9 @@ mod tests {
         (XxHash64::oneshot(0, &drawing.to_le_bytes()) % 8) as i64
     }
 
-    /// Eight sessions draw, each drawing within two places, of which one is right. Each id is of one of its session's own
-    /// drawings, but for some; behind the middle they are this many further.
+    /// Eight sessions draw, each drawing within two places, of which one is right. Each id is of
+    /// one of its session's own drawings, but for some; behind the middle they are this many
+    /// further.
     fn anchor(further: i64, of_others: i64) -> Option<Anchor> {
         let late: Vec<Late> = (0..DRAWINGS)
             .map(|drawn| {

@@ -76,6 +76,9 @@ pub struct Plan {
     pub draws: Vec<u64>,
     /// By class: of these, those that the client was given.
     pub draws_given_back: Vec<u64>,
+    /// Whether the trace tells both when statements that draw began and when they ended.
+    pub tells_both_ends: bool,
+    given_back_per_mille: HashMap<u32, u64>,
     /// Texts that get a RETURNING: they draw what is used and return nothing.
     pub returning: HashSet<u64>,
     /// What the trace shows of sequences.
@@ -172,6 +175,17 @@ impl Plan {
         let begin = self.shows.partition_point(|shows| shows.number < number);
         let length = self.shows[begin..].partition_point(|shows| shows.number == number);
         &self.shows[begin..begin + length]
+    }
+
+    /// How likely the client was given an id of which it is not known who drew it, of a thousand:
+    /// as many as of the draws that can have given it, else of all draws of its class.
+    pub fn given_back_per_mille(&self, class: u32, id: Option<Id>) -> u64 {
+        let at = id.and_then(|id| self.places.get(class as usize)?.get(&id));
+        let known = at.and_then(|at| self.given_back_per_mille.get(at)).copied();
+        let of_class = |all: &[u64]| all.get(class as usize).copied().unwrap_or(0);
+        known.unwrap_or_else(|| {
+            of_class(&self.draws_given_back) * 1_000 / of_class(&self.draws).max(1)
+        })
     }
 
     /// By what the rows of a statement's answer are known, where it shows several.
@@ -327,6 +341,8 @@ impl Pass {
             shows: shows(&scan, &is_used),
             draws: vec![0; scan.classes.all.len()],
             draws_given_back: vec![0; scan.classes.all.len()],
+            tells_both_ends: !scan.drawings.is_empty() && !scan.lacks_ends,
+            given_back_per_mille: inferred.given_back_per_mille,
             stood: inferred.stood,
             habits: inferred.habits,
             shown,

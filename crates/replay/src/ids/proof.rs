@@ -161,6 +161,12 @@ impl<'a> Proof<'a> {
         self.is_settled[slot as usize]
     }
 
+    /// Slots that may still have given an id.
+    pub fn candidates(&self, id: u32) -> impl Iterator<Item = u32> {
+        let slots = self.begins[id as usize] as usize..self.begins[id as usize + 1] as usize;
+        self.slots_of[slots].iter().copied().filter(move |&slot| self.may_give(slot, id))
+    }
+
     /// How many slots may still have given an id.
     pub fn left(&self, id: u32) -> u32 {
         self.left[id as usize].0

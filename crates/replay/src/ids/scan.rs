@@ -202,7 +202,7 @@ pub struct Seen<'a> {
     pub start_us: i64,
     /// How long it took; None where the log does not tell.
     pub duration_us: Option<u64>,
-    /// How many statements of the trace were told since its beginning was, where the log tells that.
+    /// How many statements of the trace were told since its beginning was, if the log tells that.
     pub told_meanwhile: Option<u64>,
     /// The error that it ended with.
     pub error: Option<[u8; 5]>,
@@ -320,6 +320,8 @@ pub struct Scan {
     pub sets: HashSet<Option<usize>>,
     /// Sequences of which not all values were captured.
     pub not_captured: HashSet<u32>,
+    /// Of some statements that drew, the log does not tell both the beginning and the end.
+    pub lacks_ends: bool,
     /// Texts that were told apart.
     pub texts: Vec<TextPlace>,
     text_places: HashMap<TextPlace, u32>,
@@ -605,6 +607,8 @@ impl Scan {
             (Some(slots), None) => (slots, Count::Known),
             (None, _) => (0, Count::Unknown),
         };
+        let has_ended = seen.duration_us.is_some() || seen.error.is_some();
+        self.lacks_ends |= seen.told_meanwhile.is_none() || !has_ended;
         let class = if seen.error.is_some() { NOBODY } else { class };
         let place = self.drawings.len() as u32;
         let text = self.text(seen.fingerprint, None);

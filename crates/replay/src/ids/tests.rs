@@ -243,6 +243,24 @@ fn beginnings_and_ends_show_what_either_hides() {
     }
 }
 
+/// Ids that no session uses as soon as it drew them, as others do or it does so later, show where
+/// the sequence stood, and some of them which draw gave them.
+#[test]
+fn ids_that_are_not_used_at_once_show_where_the_sequence_stood() {
+    for habit in [Habit::Workers, Habit::OwnLate] {
+        for seed in 1..=6 {
+            let scene = Scene { sessions: 4, turns: 160, ..Scene::of(seed, habit) };
+            let capture = capture(scene);
+            let (_, inferred) = infer(&capture, &catalog(Some(NEXT_VALUE), 1), scene.sessions);
+            let [stood] = inferred.stood[..] else { panic!("one sequence") };
+            assert_eq!(stood.next_value_log, Some(NEXT_VALUE), "{scene:?}");
+            let outcome = outcome(scene, Some(NEXT_VALUE));
+            assert_eq!((outcome.wrong, outcome.wrongly_old), (0, 0), "{outcome:?}");
+            assert!(outcome.proved + outcome.by_pattern > 0, "{outcome:?}");
+        }
+    }
+}
+
 /// A shop, where most of what is looked at was there before.
 #[test]
 fn what_was_there_does_not_hide_what_is_drawn() {

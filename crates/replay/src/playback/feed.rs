@@ -513,6 +513,7 @@ mod tests {
                 session: SessionId(0),
                 start_us: at as i64,
                 duration_us: Some(100),
+                told_meanwhile: None,
                 protocol: Protocol::Simple,
                 prepared: b"",
                 sql: b"select 1",

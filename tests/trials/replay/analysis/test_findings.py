@@ -231,12 +231,17 @@ def test_the_next_step_says_what_a_capture_on_the_wire_would_have_resolved():
         ids = mapped(unresolved=left, **parts)
         return only(with_parts(Play(), ids=ids), "replay_ids_unresolved").next
 
-    # Of 40 ids, 30 are not known for want of what 3 of 4 draws gave back.
-    some = next_step(draws=1_000, draws_given_back=750)
-    assert "it would have resolved 56 % of these ids" in some
-    assert "0 % of these ids" in next_step(draws=1_000, draws_given_back=0)
-    assert "would have resolved" not in next_step(draws=1_000)
-    assert "sql capture" not in next_step(draws=1_000, draws_given_back=750, exact=100)
+    # Of 40 ids, 30 are not known for want of what was drawn; of 22, clients were given it.
+    assert "it would have resolved 55 % of these ids; of a log" in next_step(
+        unresolved_given_back=22
+    )
+    assert "0 % of these ids" in next_step(unresolved_given_back=0)
+    assert "would have resolved" not in next_step(draws=1_000, draws_given_back=750)
+    assert "sql capture" not in next_step(unresolved_given_back=22, exact=100)
+    both = msgspec.structs.replace(mapped(unresolved=left), tells_both_ends=True)
+    found = only(with_parts(Play(), ids=both), "replay_ids_unresolved").next
+    assert "sql capture" in found
+    assert "log_duration" not in found
 
 
 def test_values_that_may_be_ids_where_these_are_not_followed_are_told():

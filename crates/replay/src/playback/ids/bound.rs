@@ -433,7 +433,12 @@ impl Binder {
         reason: &'static str,
         candidates: u32,
     ) {
-        *self.counted.classes[class as usize].unresolved.entry(reason).or_default() += 1;
+        let levels = &mut self.counted.classes[class as usize];
+        *levels.unresolved.entry(reason).or_default() += 1;
+        if let Some(about) = self.plan.class(class).filter(|_| Reason::is_of_draws(reason)) {
+            let id = Id::read(about.kind, value.text);
+            levels.given_back_per_mille += self.plan.given_back_per_mille(class, id);
+        }
         self.counted.doubtful_uses += u64::from(self.may_hold(class, value.text));
         let column = crate::ids::classes::full_name(&self.catalog, value.told.column);
         self.note_example(item, reason, column, value.text, candidates);

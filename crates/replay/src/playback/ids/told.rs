@@ -35,6 +35,8 @@ pub struct Ids {
     pub doubtful_uses: u64,
     /// The first uses of each reason that could not be traced to a draw.
     pub examples: Vec<Example>,
+    /// Whether the trace tells both when statements that draw began and when they ended.
+    pub tells_both_ends: bool,
     /// Statements that were given a RETURNING.
     pub returning_added: u64,
     /// How long statements waited for draws of others, together.
@@ -71,6 +73,9 @@ pub struct ClassTold {
     pub by_pattern: u64,
     /// Left alone, by reason.
     pub unresolved: BTreeMap<String, u64>,
+    /// Of these, those that a capture on the wire would have had, as the client was given them: by
+    /// the draws that can have given each.
+    pub unresolved_given_back: u64,
     /// Left alone: they were there before.
     pub not_generated: u64,
     /// What the target's sequence would have given next at the start; None where there is none, or
@@ -147,6 +152,8 @@ pub struct Levels {
     pub not_generated: u64,
     /// It is not known, by reason.
     pub unresolved: BTreeMap<&'static str, u64>,
+    /// Of these, those that the client was given, in thousandths.
+    pub given_back_per_mille: u64,
 }
 
 impl Levels {
@@ -222,6 +229,7 @@ impl Ids {
             not_followed: owned(&counted.not_followed),
             doubtful_uses: counted.doubtful_uses + outcome.missed.values().sum::<u64>(),
             examples: examples.collect(),
+            tells_both_ends: plan.tells_both_ends,
             returning_added: counted.returning_added,
             waited_ns: outcome.waited_ns,
             volatile: counted.volatile,
@@ -259,6 +267,7 @@ fn class(
         proved: levels.proved,
         by_pattern: levels.by_pattern,
         unresolved: owned(&levels.unresolved),
+        unresolved_given_back: levels.given_back_per_mille / 1_000,
         not_generated: levels.not_generated,
         next_value_target: told.and_then(|told| told.next_value),
         next_value_log: stood.and_then(|stood| stood.next_value_log),

@@ -28,17 +28,6 @@ REASONS: Final = {
 }
 """Why ids were left alone, in words."""
 
-OF_DRAWS: Final = (
-    "several_draws",
-    "which_row",
-    "not_drawn",
-    "random",
-    "sequence_elsewhere",
-    "no_order",
-    "several_sources",
-)
-"""Reasons that are none where the value is known that a draw gave."""
-
 PLACES: Final = {
     "function": "handed to functions",
     "unknown_table": "in statements with tables that are not in the catalogue (temporary ones)",
@@ -148,19 +137,18 @@ def not_followed_sentence(ids: ReplayIds) -> str:
 def capture_share(ids: ReplayIds) -> float | None:
     """Return the share of unresolved ids that a capture on the wire would have resolved.
 
-    It has the values that clients were given: of a column of which half of the draws gave theirs
-    back, half of the ids are counted. None where none are unresolved, where it was such a capture,
-    or where it was not counted.
+    It has the values that clients were given. An id counts by the draws that can have given it: of
+    one of which half gave theirs back, half. None where none are unresolved, where it was such a
+    capture, or where it was not counted.
     """
     sums = id_sums(ids)
     if not sums.left_alone or sums.exact:
         return None
-    resolved = 0.0
+    resolved = 0
     for each in ids.classes:
-        if each.draws_given_back is None:
+        if each.unresolved_given_back is None:
             return None
-        left_alone = sum(each.unresolved.get(reason, 0) for reason in OF_DRAWS)
-        resolved += left_alone * each.draws_given_back / max(1, each.draws)
+        resolved += each.unresolved_given_back
     return resolved / sums.left_alone
 
 

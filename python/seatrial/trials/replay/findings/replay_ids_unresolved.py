@@ -41,8 +41,9 @@ def replay_ids_unresolved(context: Context) -> list[Finding]:
 
     Do:
         Capture on the wire: the finding says which share of these ids it would have resolved, by
-        how many of the draws gave their values back to the client. Or log times to the millisecond
-        with durations; [sql.md](sql.md#the-right-rows).
+        how many of the draws that can have given each gave their values back to the client. Or log
+        ends beside beginnings (`log_statement = all` with `log_duration = on`);
+        [sql.md](sql.md#the-right-rows) has the shares that each of them resolved.
     """
     found = seen_where(context, _left_alone)
     if not found:
@@ -83,10 +84,15 @@ def _next(ids: ReplayIds) -> str:
         return "Look at the examples in the report: they name the statements that cannot be mapped."
     share = capture_share(ids)
     would = "" if share is None else f": it would have resolved {format_share(share)} of these ids"
+    capture = (
+        "Capture on the wire ('seatrial sql capture', with '--interface' without a process in "
+        f"between), which records what clients are given{would}"
+    )
+    if ids.tells_both_ends:
+        return f"{capture}."
     return (
-        "Capture on the wire ('seatrial sql capture'), which records what clients are given"
-        f"{would}; of a log, durations ('log_min_duration_statement = 0') and times to the "
-        "millisecond ('%m') leave fewer open."
+        f"{capture}; of a log, ends beside beginnings ('log_statement = all' with "
+        "'log_duration = on') and times to the millisecond ('%m') leave the fewest open."
     )
 
 

@@ -27,12 +27,14 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schema"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MODULES = (
     "seatrial.report.json_documents",
+    "seatrial.report.comparison_document",
     "seatrial.report.exports.json_document",
     "seatrial.cli.documents",
-    "seatrial.cli.audit.text",
     "seatrial.cli.layouts.documents",
     "seatrial.cli.sql.documents",
-    "seatrial.cli.sql.compare.document",
+    "seatrial.trials.audit.report.document",
+    "seatrial.trials.io.measure.precondition_cost",
+    "seatrial.trials.replay.compare.document",
 )
 
 ITEMS = ("item_type", "item_types", "value_type")

@@ -10,11 +10,9 @@ import msgspec
 
 from seatrial.cli.check.backend import LayoutCheck
 from seatrial.cli.check.server import ServerCheck
-from seatrial.cli.precondition.cost import Cost
 from seatrial.machine.undo import Undone
 from seatrial.published import FLATTENED, Amount, Count, one_of
 from seatrial.report.json_documents import Document, Factors, as_text, factors_of
-from seatrial.stats.compare.model import Comparison, Side
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
 from seatrial.study.cell import Cell
@@ -145,35 +143,6 @@ class ReportDocument(Document, frozen=True, kw_only=True):
     path: str
 
 
-class ComparisonDocument(Document, frozen=True, kw_only=True):
-    """A comparison.
-
-    ``seatrial compare``: one or more results, each against A.
-
-    Attributes:
-        a: What all of them are compared to.
-        comparisons: Each of the others against A, in the order in which they were named; judged
-            together, so that everything that is compared counts in the adjustment.
-    """
-
-    kind: Literal["comparison"] = "comparison"
-    a: Side
-    comparisons: list[Comparison]
-
-
-class PreconditionDocument(Document, frozen=True, kw_only=True):
-    """The cost of conditioning.
-
-    ``seatrial precondition`` with ``--plan``: what it would cost. Nothing was touched.
-
-    Attributes:
-        cost: What it would cost.
-    """
-
-    kind: Literal["precondition"] = "precondition"
-    cost: Annotated[Cost, FLATTENED]
-
-
 def plan_document(plan: Plan, commands: Mapping[str, Sequence[str]] | None = None) -> str:
     """Return what a run of the plan would do.
 
@@ -246,16 +215,6 @@ def clean_document(undone: Sequence[Undone]) -> str:
 def report_document(run_id: str, place: Path) -> str:
     """Return where the report of a run was written."""
     return as_text(ReportDocument(run_id=run_id, path=str(place)))
-
-
-def comparison_document(comparisons: Sequence[Comparison]) -> str:
-    """Return comparisons with one and the same A."""
-    return as_text(ComparisonDocument(a=comparisons[0].a, comparisons=list(comparisons)))
-
-
-def precondition_document(cost: Cost) -> str:
-    """Return what conditioning would cost."""
-    return as_text(PreconditionDocument(cost=cost))
 
 
 def stack_text(fingerprint: Mapping[str, Any]) -> str:

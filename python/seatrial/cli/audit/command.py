@@ -71,6 +71,7 @@ def command(
     from seatrial.cli.audit import text as audit_text  # noqa: PLC0415
     from seatrial.cli.sources import load_source  # noqa: PLC0415
     from seatrial.findings.summary import summarise  # noqa: PLC0415 - not for --help
+    from seatrial.trials.audit.report import document  # noqa: PLC0415
     from seatrial.trials.io.bounds.declared import with_declared  # noqa: PLC0415
 
     asked = audit_text.asked_cell(predict) if predict is not None else None
@@ -79,8 +80,8 @@ def command(
         source = _measured_again(result, results, destroy=destroy, quiet=as_json, waits=waits)
     summary = summarise(*with_declared(source.run, source.samples, declared))
     _require_tables(summary, result)
-    answers = audit_text.answers(summary.audits, asked) if asked else []
-    told = audit_text.audit_document if as_json else audit_text.audit_page
+    answers = document.answers(summary.audits, asked) if asked else []
+    told = document.audit_document if as_json else audit_text.audit_page
     click.echo(told(summary, answers), nl=False)
     return 0
 

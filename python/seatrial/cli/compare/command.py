@@ -92,8 +92,8 @@ def command(
         entrants_of,
         slower_than,
     )
-    from seatrial.cli.documents import comparison_document  # noqa: PLC0415
     from seatrial.cli.outcome import EXIT_THRESHOLD  # noqa: PLC0415
+    from seatrial.report.comparison_document import comparison_document  # noqa: PLC0415
 
     # Millions of small objects that live to the end, none in a circle: to look for circles among
     # them, again and again as they grow, would be a quarter of all the time.

@@ -10,9 +10,9 @@ import click
 from seatrial.cli.options import Measuring, measuring_options, model_option
 
 if TYPE_CHECKING:
-    from seatrial.cli.precondition.cost import Cost
     from seatrial.study.model import Plan
     from seatrial.study.schema import Study
+    from seatrial.trials.io.measure.precondition_cost import Cost
 
 EPILOG = """\b
 Examples:
@@ -144,10 +144,10 @@ def planned(place: Mapped, options: Mapped) -> tuple[Plan, Cost]:
         TargetError: when the target does not exist.
     """
     from seatrial.cli.places import targets_info, with_absolute_paths  # noqa: PLC0415
-    from seatrial.cli.precondition.cost import cost_of  # noqa: PLC0415
     from seatrial.machine import fingerprint as context  # noqa: PLC0415 - not for --help
     from seatrial.study.load import study_from_options  # noqa: PLC0415
     from seatrial.study.plan import make_plan  # noqa: PLC0415
+    from seatrial.trials.io.measure.precondition_cost import cost_of  # noqa: PLC0415
 
     study = with_absolute_paths(study_from_options(_study(place, options, None, None)))
     infos = targets_info(study)
@@ -220,8 +220,10 @@ def _without_none(value: Any) -> Any:  # noqa: ANN401 - whatever a study is made
 
 
 def _show(cost: Cost, *, as_json: bool) -> None:
-    from seatrial.cli.documents import precondition_document  # noqa: PLC0415 - only here
-    from seatrial.cli.precondition.cost import cost_text  # noqa: PLC0415
+    from seatrial.trials.io.measure.precondition_cost import (  # noqa: PLC0415 - only here
+        cost_text,
+        precondition_document,
+    )
 
     if as_json:
         click.echo(precondition_document(cost), nl=False)
@@ -232,11 +234,11 @@ def _show(cost: Cost, *, as_json: bool) -> None:
 def _conditioned(plan: Plan, cost: Cost, measuring: Measuring, *, discards: bool) -> int:
     """Say the cost, condition, prove, tell; return the exit code."""
     from seatrial.cli.outcome import EXIT_THRESHOLD, measure_and_tell  # noqa: PLC0415
-    from seatrial.cli.precondition.cost import cost_text  # noqa: PLC0415
     from seatrial.cli.repeating import command_line  # noqa: PLC0415
     from seatrial.measure.run import RunRequest  # noqa: PLC0415
     from seatrial.stats.steady.snia import snia  # noqa: PLC0415 - loads the analysis
     from seatrial.trials.io.measure.precondition import Conditioning  # noqa: PLC0415
+    from seatrial.trials.io.measure.precondition_cost import cost_text  # noqa: PLC0415
 
     click.echo(cost_text(cost), err=True)
     is_device = plan.targets[0].kind == "device"

@@ -88,7 +88,7 @@ def run(options: CompareOptions) -> int:
     if options.report.is_named:
         _write_page(found, runs, options)
     if options.as_json:
-        from seatrial.cli.sql.compare.document import before_after_document  # noqa: PLC0415
+        from seatrial.trials.replay.compare.document import before_after_document  # noqa: PLC0415
 
         click.echo(before_after_document(found), nl=False)
     else:

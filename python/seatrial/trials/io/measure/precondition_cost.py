@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from seatrial.published import Amount, Count, one_of
+from seatrial.published import FLATTENED, Amount, Count, one_of
+from seatrial.report.json_documents import Document, as_text
 from seatrial.stats.wording import format_share
 from seatrial.study.estimate import OVERHEAD_S
 from seatrial.study.layouts.cost import ASSUMED_BYTES_PER_S
@@ -55,6 +56,24 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     used_percent: Amount | None
     life_percent_max: Amount | None
     notes: list[str]
+
+
+class PreconditionDocument(Document, frozen=True, kw_only=True):
+    """The cost of conditioning.
+
+    ``seatrial precondition`` with ``--plan``: what it would cost. Nothing was touched.
+
+    Attributes:
+        cost: What it would cost.
+    """
+
+    kind: Literal["precondition"] = "precondition"
+    cost: Annotated[Cost, FLATTENED]
+
+
+def precondition_document(cost: Cost) -> str:
+    """Return what conditioning would cost."""
+    return as_text(PreconditionDocument(cost=cost))
 
 
 def cost_of(plan: Plan, method: str, health: Mapping[str, Any]) -> Cost:

@@ -31,6 +31,7 @@ from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.results.store import ResultsFile
 from seatrial.stats.model import CellSummary
+from seatrial.trials.database.analysis.model import database_of
 
 SECTION: Final = "drives"
 DISK_REQUESTS_PER_S: Final = 120  # one a revolution, of 7,200 a minute
@@ -97,7 +98,7 @@ def page(summary: Summary, rounds: int) -> str:
 
 def rows(summary: Summary) -> list[list[str]]:
     """Return a row for each cell of pgbench: its rate, its latency, what bounds it."""
-    verdicts = {cell.cell.key: cell.verdict for cell in summary.database.cells}
+    verdicts = {cell.cell.key: cell.verdict for cell in database_of(summary).cells}
     return [
         [
             f"{each.cell.target}, {each.cell.factors['scale']}",

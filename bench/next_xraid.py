@@ -32,6 +32,7 @@ from seatrial.stats.estimates import estimate_of_rounds
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_count, format_share, format_size
 from seatrial.study.load import find_study
+from seatrial.trials.database.analysis.model import database_of
 from seatrial.trials.replay.analysis.schemas import misfits
 from seatrial.trials.replay.report.caches import cache_sizes, cache_tables, sweep_sentences
 
@@ -163,7 +164,7 @@ def _statements(summary: Summary) -> int:
 
 def _sizes(summary: Summary) -> str:
     sizes = {}
-    for cell in summary.database.cells if summary.database else []:
+    for cell in database_of(summary).cells if database_of(summary) else []:
         sizes[str(cell.cell.factors["schema"])] = cell.database_bytes
     return " and ".join(f"{format_size(size)} (schema {name})" for name, size in sizes.items())
 

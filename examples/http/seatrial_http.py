@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from seatrial.measure.driver import Occasion
     from seatrial.measure.requests import Request
     from seatrial.report.part import Detail, PagePart
-    from seatrial.results.model import Run, Sample
+    from seatrial.results.model import Sample
     from seatrial.stats.model import CellSummary
     from seatrial.study.model import PlannedTarget
     from seatrial.study.schema import Study
+    from seatrial.topic import Measured
 
 TIMEOUT_S = 5.0
 
@@ -123,9 +124,11 @@ class HttpTopic(Topic):
             engine="urllib",
         )
 
-    def analyse(self, run: Run, cells: Sequence[CellSummary]) -> object:
+    def analyse(self, measured: Measured) -> object:
         """Return the mean size of an answer of each cell, in bytes."""
-        return {c.cell.key: _answer_bytes(c) for c in cells if c.cell.kind == "http"} or None
+        return {
+            c.cell.key: _answer_bytes(c) for c in measured.cells if c.cell.kind == "http"
+        } or None
 
     def part(self, summary: Summary, detail: Detail) -> PagePart | None:
         """Return a section that says how large the answers were."""

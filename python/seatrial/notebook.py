@@ -38,9 +38,14 @@ from seatrial.stats.wording import (
     format_rate_bytes,
 )
 from seatrial.trials.audit.analysis import model as audit
+from seatrial.trials.audit.analysis.model import audits_of
 from seatrial.trials.audit.report.tables import audit_tables, audits_table
+from seatrial.trials.database.analysis.model import DatabaseAnalysis, database_of
+from seatrial.trials.layouts.analysis.model import LayoutAnalysis, layouts_of
 from seatrial.trials.loadline.analysis import model as loadline
+from seatrial.trials.loadline.analysis.model import load_lines_of
 from seatrial.trials.loadline.report.tables import load_line_table, load_lines_table
+from seatrial.trials.replay.analysis.model import ReplayCell, replays_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -170,11 +175,8 @@ class Run(model.Run, frozen=True, kw_only=True, dict=True):
             Summary,
             cells=Listing((_like(cell, CellSummary) for cell in found.cells), _cells_table),
             findings=Listing((_like(each, Finding) for each in found.findings), _findings_table),
-            audits=Listing((_like(each, TableAudit) for each in found.audits), audits_table),
             steady=Listing(found.steady, lambda states: steady_table(states, found.cells)),
-            load_lines=Listing((_like(each, LoadLine) for each in found.load_lines),
-                               load_lines_table),
-        )  # fmt: skip
+        )
 
     @property
     def findings(self) -> list[cells_model.Finding]:
@@ -288,6 +290,31 @@ class CellSummary(cells_model.CellSummary, frozen=True, kw_only=True):
 
 class Summary(run_model.Summary, frozen=True, kw_only=True):
     """Everything about a run; a notebook shows verdict, thresholds, findings and tables."""
+
+    @property
+    def audits(self) -> Listing[TableAudit]:
+        """What each table of block sizes and concurrency says."""
+        return Listing((_like(each, TableAudit) for each in audits_of(self)), audits_table)
+
+    @property
+    def load_lines(self) -> Listing[LoadLine]:
+        """The load lines of the run."""
+        return Listing((_like(each, LoadLine) for each in load_lines_of(self)), load_lines_table)
+
+    @property
+    def database(self) -> DatabaseAnalysis | None:
+        """What is particular to the run's database cells."""
+        return database_of(self)
+
+    @property
+    def layouts(self) -> LayoutAnalysis | None:
+        """What is particular to the run's layouts."""
+        return layouts_of(self)
+
+    @property
+    def replays(self) -> list[ReplayCell]:
+        """What is known of each cell that plays a trace."""
+        return replays_of(self)
 
     def _repr_html_(self) -> str:
         found = [*([audits_table(self.audits)] if self.audits else []), *tables(self)]

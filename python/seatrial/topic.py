@@ -15,7 +15,8 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType, ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from seatrial.results.model import Run, Sample
     from seatrial.stats.compare.model import Entrant
     from seatrial.stats.compare.pairing import Matched
-    from seatrial.stats.model import CellSummary
+    from seatrial.stats.model import CellSummary, Estimate
     from seatrial.study.cell import Cell, FactorValue
     from seatrial.study.files import Finder
     from seatrial.study.model import Plan, PlannedTarget, TargetInfo, TrialFile
@@ -48,6 +49,23 @@ TOPICS: Final = ("loadline", "io", "layouts", "replay", "database", "audit")
 """Folders below ``trials/``, in the order in which a page shows them."""
 
 ENTRY_POINTS: Final = "seatrial.topics"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a topic analyses.
+
+    Attributes:
+        run: The run; its fingerprint says what the machine is.
+        cells: All cells of the run, in the order of the plan.
+        study: The run's study; None where it was imported, or written by another version.
+        analyses: What the topics before this one made of the run, by name.
+    """
+
+    run: Run
+    cells: Sequence[CellSummary]
+    study: Study | None
+    analyses: Mapping[str, Any]
 
 
 class Topic:
@@ -241,12 +259,27 @@ class Topic:
 
     # Analysis and report of a run.
 
-    def analyse(self, run: Run, cells: Sequence[CellSummary]) -> object:
+    def analyse(self, measured: Measured) -> object:
         """Return what the topic makes of its cells, as plain data; None where it has none.
 
         It stands in ``Summary.analyses`` by the topic's name, and so in ``--json``.
         """
-        del run, cells
+        del measured
+        return None
+
+    def analysis_without(self, analysis: Any, keys: Collection[str]) -> Any:  # noqa: ANN401
+        """Return what ``analyse`` gave, less the cells of some keys."""
+        del keys
+        return analysis
+
+    def figure(
+        self, quantity: str, summary: CellSummary, analyses: Mapping[str, Any]
+    ) -> Estimate | str | None:
+        """Return a cell's figure of one of the topic's own quantities, or why there is none.
+
+        None where the topic has nothing to say of the cell.
+        """
+        del quantity, summary, analyses
         return None
 
     def request_noun(self, cell: Cell) -> str:

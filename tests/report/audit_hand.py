@@ -12,6 +12,7 @@ from pathlib import Path
 
 from exports_hand import make_run, make_sample
 
+from findings.analyses import analyses_of
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise_cell
 from seatrial.results.model import Run
@@ -267,5 +268,7 @@ def article_summary(audits: list[TableAudit] | None = None) -> Summary:
         cells=article_cells(),
         findings=[],
         verdict="Reads 8 KiB at random at 63k IOPS (measured once); 8 cells of writes collapse.",
-        audits=[make_audit("read"), make_audit("write")] if audits is None else audits,
+        analyses=analyses_of(
+            audits=[make_audit("read"), make_audit("write")] if audits is None else audits
+        ),
     )

@@ -15,6 +15,7 @@ import msgspec
 from exports_hand import make_finding
 from exports_hand import make_run as make_small_run
 
+from findings.analyses import with_analyses
 from seatrial._core import Histogram
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise_cell
@@ -544,8 +545,8 @@ def database_summary(**changes) -> Summary:
         "findings": findings(),
         "verdict": "At scale 1000 with 10 clients, nvme does 2,200 tps (± 3 %), 63 times as many "
         "as hdd (35 tps); do not trust sata-ssd with commits: its write cache is volatile.",
-        "database": DatabaseAnalysis(
-            cells=[database_cell(part) for part in cells], sweeps=[make_sweep()]
-        ),
     }
-    return Summary(**values | changes)
+    database = DatabaseAnalysis(
+        cells=[database_cell(part) for part in cells], sweeps=[make_sweep()]
+    )
+    return with_analyses(Summary(**values), **{"database": database} | changes)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from browsing import Visit, brightness
 from comparison_hand import full_comparison
 from exports_hand import make_summary
 from loadline_hand import make_load_line
 
+from findings.analyses import with_analyses
 from seatrial.report.comparison_page import render as render_comparison
 from seatrial.report.page import render
 
@@ -29,7 +29,7 @@ WAYS: list[dict[str, Any]] = [
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("comparison")
-    summary = msgspec.structs.replace(make_summary([]), load_lines=[make_load_line()])
+    summary = with_analyses(make_summary([]), load_lines=[make_load_line()])
     texts = {
         "comparison": render_comparison([full_comparison()]),
         "loadline": render(summary),

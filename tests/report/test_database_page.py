@@ -22,6 +22,7 @@ from database_hand import (
 from page_reader import Node, embedded, read
 from sample_run import sample_summary
 
+from findings.analyses import with_analyses
 from seatrial.findings.model import Summary
 from seatrial.report import published
 from seatrial.report.document import BYTES_MAX
@@ -30,7 +31,7 @@ from seatrial.report.page import render
 from seatrial.report.published import published_rates
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_estimate
-from seatrial.trials.database.analysis.model import DatabaseAnalysis
+from seatrial.trials.database.analysis.model import DatabaseAnalysis, database_of
 from seatrial.trials.database.report.timelines import STEPS_MAX, course_figure
 
 REFERENCE = Path(__file__).parents[2] / "reference" / "pgbench-2010.csv"
@@ -251,7 +252,7 @@ def test_a_sweep_draws_points_law_and_prediction():
 
 
 def test_a_law_that_does_not_hold_is_not_drawn():
-    told = made().database
+    told = database_of(made())
     assert told is not None
     unfit = make_sweep(fits=False, predicted_per_s=None, sentence="The points do not lie on it.")
     summary = database_summary(database=msgspec.structs.replace(told, sweeps=[unfit]))
@@ -268,8 +269,8 @@ def test_crash_trials_alone_are_a_page():
 
 def test_i_o_and_databases_share_a_page():
     drawn = sample_summary()
-    both = msgspec.structs.replace(
-        drawn, cells=[*drawn.cells, *made().cells[:2]], database=made().database
+    both = with_analyses(
+        drawn, cells=[*drawn.cells, *made().cells[:2]], database=database_of(made())
     )
     document = read(render(both))
     assert document.one(id="database")

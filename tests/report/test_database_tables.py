@@ -20,12 +20,13 @@ from database_hand import (
 )
 from sample_run import sample_summary
 
+from findings.analyses import with_analyses
 from seatrial.findings.model import Summary
 from seatrial.report.page import render
 from seatrial.report.table import Table, as_text, rate_text
 from seatrial.report.tables import tables
 from seatrial.stats.model import Estimate
-from seatrial.trials.database.analysis.model import DatabaseAnalysis
+from seatrial.trials.database.analysis.model import DatabaseAnalysis, database_of
 from seatrial.trials.database.analysis.samples import batch_length
 from seatrial.trials.database.report.tables import (
     WIDTH_MAX,
@@ -87,9 +88,7 @@ def test_databases_and_i_o_keep_out_of_each_other_s_tables():
     of_database = [table.id.partition("-")[0] for table in tables(made())]
     assert set(of_database) == {"database"}
     drawn = sample_summary()
-    both = msgspec.structs.replace(
-        drawn, cells=[*drawn.cells, *made().cells], database=made().database
-    )
+    both = with_analyses(drawn, cells=[*drawn.cells, *made().cells], database=database_of(made()))
     assert tables(both) == [*tables(drawn), *tables(made())]
 
 
@@ -195,7 +194,7 @@ def test_a_sweep_shows_what_was_measured_and_what_is_predicted():
     table = table_of(made(), "database-sweep")
     assert column(table, "Figure") == ["measured"] * 4 + ["predicted"]
     assert column(table, "tps")[-1] == "600"
-    unfit = made().database
+    unfit = database_of(made())
     assert unfit is not None
     sweep = make_sweep(predicted_per_s=None, fits=False)
     without = msgspec.structs.replace(unfit, sweeps=[sweep])
@@ -227,7 +226,7 @@ def test_readings_have_units_and_no_more_digits_than_they_deserve(name, estimate
 def test_what_pg_stat_io_tells_is_named_by_it():
     assert figure_name("io_bulkread_reads_per_s") == "pg_stat_io, bulkread reads"
     columns = {"io_normal_extends_per_s": around(12.0, 0.1, "")}
-    cell = msgspec.structs.replace(database_summary().database.cells[0], columns=columns)
+    cell = msgspec.structs.replace(database_of(database_summary()).cells[0], columns=columns)
     rows = others_table(cell).rows
     assert ["pg_stat_io, normal extends", "12 a second", "± 10 %"] in rows
 

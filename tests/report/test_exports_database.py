@@ -13,8 +13,10 @@ import pytest
 from database_hand import database_summary
 from exports_hand import make_cell, make_sample, summarised
 
+from findings.analyses import with_analyses
 from seatrial.errors import UsageError
 from seatrial.report.exports import export
+from seatrial.trials.database.analysis.model import database_of
 
 SUMMARY = database_summary()
 KEYS = [part.cell.key for part in SUMMARY.cells]
@@ -29,8 +31,8 @@ def test_json_is_as_published_and_names_each_cell():
     document = json.loads(export(SUMMARY, "json"))
     json_schema.assert_published(document)
     analysed = [each["key"] for each in document["database"]["cells"]]
-    assert analysed == [each.cell.key for each in SUMMARY.database.cells]
-    assert document["database"]["sweeps"][0]["sentence"] == SUMMARY.database.sweeps[0].sentence
+    assert analysed == [each.cell.key for each in database_of(SUMMARY).cells]
+    assert document["database"]["sweeps"][0]["sentence"] == database_of(SUMMARY).sweeps[0].sentence
 
 
 def test_json_holds_what_the_driver_printed():
@@ -47,7 +49,7 @@ def test_json_holds_what_the_driver_printed():
 
 
 def test_json_of_a_run_without_databases_says_so():
-    plain = msgspec.structs.replace(
+    plain = with_analyses(
         SUMMARY, cells=[summarised([make_sample(make_cell(), {"read": 2000})])], database=None
     )
     document = json.loads(export(plain, "json"))
@@ -63,7 +65,7 @@ def test_csv_has_the_mean_of_the_runs_as_the_articles_tell_it():
     assert float(row["told_tps"]) == pytest.approx(statistics.fmean(told), rel=1e-12)
     assert float(row["completed_per_s"]) == part.iops.value
     assert (row["server"], row["start_state"]) == ("PostgreSQL 15.20", "cold")
-    assert row["bound"] == SUMMARY.database.cells[0].verdict.bound
+    assert row["bound"] == database_of(SUMMARY).cells[0].verdict.bound
 
 
 def test_csv_has_the_mean_of_each_machine_where_there_were_two():
@@ -76,7 +78,7 @@ def test_csv_has_the_mean_of_each_machine_where_there_were_two():
 def test_csv_has_the_real_time_of_a_batch():
     (key,) = [key for key in KEYS if "/batch/" in key]
     row = rows()[key]
-    (analysed,) = [each for each in SUMMARY.database.cells if each.cell.key == key]
+    (analysed,) = [each for each in database_of(SUMMARY).cells if each.cell.key == key]
     assert float(row["real_s"]) == analysed.batch_s["real"].value
     assert float(row["real_s_low"]) < float(row["real_s"]) < float(row["real_s_high"])
     assert rows()[KEYS[0]]["real_s"] == ""
@@ -84,7 +86,7 @@ def test_csv_has_the_real_time_of_a_batch():
 
 def test_markdown_says_what_the_time_went_into():
     text = export(SUMMARY, "markdown")
-    for each in SUMMARY.database.cells:
+    for each in database_of(SUMMARY).cells:
         assert " ".join(each.verdict.sentence.split(",")[0].split()) in text
     assert "## What a larger cache gives" in text
 

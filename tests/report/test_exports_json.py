@@ -26,6 +26,7 @@ from loadline_hand import make_load_line
 from sample_run import sample_summary
 from steady_hand import make_steady
 
+from findings.analyses import analyses_of
 from seatrial.errors import UsageError
 from seatrial.report.exports import export
 from seatrial.report.exports.json_document import runs_document
@@ -73,7 +74,9 @@ def test_audits_steady_states_and_load_lines_are_as_published():
     summary = msgspec.structs.replace(
         article_summary(),
         steady=[make_steady(), make_steady(over="rounds", round=None)],
-        load_lines=[make_load_line(), make_load_line(sustained=None, closed_loop=None)],
+        analyses=analyses_of(
+            load_lines=[make_load_line(), make_load_line(sustained=None, closed_loop=None)]
+        ),
     )
     document = json.loads(export(summary, "json"))
     assert_published(document)

@@ -12,6 +12,7 @@ from layout_hand import layout_summary
 
 from seatrial.findings.model import Summary
 from seatrial.report.exports import export
+from seatrial.trials.layouts.analysis.model import layouts_of
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def test_json_is_as_published_and_names_cells_by_key(summary: Summary):
     keys = {cell["key"] for cell in document["cells"]}
     assert {recovery["key"], *(each["key"] for each in layouts["accounting"])} <= keys
     assert [variant["target"] for variant in layouts["variants"]] == [
-        variant.target for variant in summary.layouts.variants
+        variant.target for variant in layouts_of(summary).variants
     ]
     (sample, *_) = [each for each in document["samples"] if each["cell_key"] == recovery["key"]]
     assert [event["what"] for event in sample["layout"]["events"]][:2] == [

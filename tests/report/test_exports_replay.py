@@ -9,6 +9,7 @@ import msgspec
 from database_hand import database_summary
 from exports_hand import make_cell, make_sample, summarised
 
+from findings.analyses import with_analyses
 from results.replay_records import make_replay_record
 from seatrial.report.exports import export
 from seatrial.results.replay import ReplayRecord
@@ -18,9 +19,7 @@ def test_json_holds_the_record_as_published():
     sample = msgspec.structs.replace(
         make_sample(make_cell(), {"read": 2000}), replay=make_replay_record()
     )
-    summary = msgspec.structs.replace(
-        database_summary(), cells=[summarised([sample])], database=None
-    )
+    summary = with_analyses(database_summary(), cells=[summarised([sample])], database=None)
     document = json.loads(export(summary, "json"))
     json_schema.assert_published(document)
     (told,) = [each["replay"] for each in document["samples"]]

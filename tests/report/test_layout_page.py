@@ -7,6 +7,7 @@ import pytest
 from layout_hand import SPECS, layout_summary
 from page_reader import Node, embedded, read
 
+from findings.analyses import with_analyses
 from seatrial.findings.model import Summary
 from seatrial.report.charted import charted_part, left_out
 from seatrial.report.document import BYTES_MAX
@@ -14,6 +15,7 @@ from seatrial.report.figures.model import Figure
 from seatrial.report.page import render
 from seatrial.results.model import ArrayEvent
 from seatrial.trials.layouts.analysis.figures import FIGURES
+from seatrial.trials.layouts.analysis.model import layouts_of
 from seatrial.trials.layouts.report.array_marks import array_marks, dips_of, event_text
 from seatrial.trials.layouts.report.figures import (
     figure_name,
@@ -38,7 +40,7 @@ def document(summary: Summary) -> Node:
 
 @pytest.fixture(scope="module")
 def chart(summary: Summary) -> Figure:
-    (drawn,) = layout_figures(summary.layouts)
+    (drawn,) = layout_figures(layouts_of(summary))
     return drawn
 
 
@@ -70,13 +72,13 @@ def test_where_more_drives_give_no_more_is_circled(summary: Summary, chart: Figu
     reads = next(panel for panel in view.panels if panel.title == "Reads")
     by_name = {ring.name.partition(",")[0]: ring for ring in reads.rings}
     assert by_name["raid0"].x == 6  # 900 MB/s of the controller are six drives' 160
-    drawn = next(each for each in summary.layouts.figures if each.number == 5)
+    drawn = next(each for each in layouts_of(summary).figures if each.number == 5)
     line = next(each for each in drawn.lines if each.operation == "read")
     assert by_name["raid0"].text == line.saturation.sentence
 
 
 def test_lines_bear_what_tells_them_apart(summary: Summary):
-    drawn = next(each for each in summary.layouts.figures if each.number == 6)
+    drawn = next(each for each in layouts_of(summary).figures if each.number == 6)
     assert set(line_names(drawn).values()) == {"1 thread", "10 threads"}
     (only,) = line_names(msgspec.structs.replace(drawn, lines=drawn.lines[:1])).values()
     assert only == "1 thread"
@@ -88,7 +90,7 @@ def test_of_too_many_cells_the_fastest_layouts_have_charts(summary: Summary):
     charted = charted_part(summary, 20)
     drawn = {part.cell.target for part in charted.cells}
     assert len(charted.cells) <= 20
-    assert summary.layouts.best[0].target in drawn
+    assert layouts_of(summary).best[0].target in drawn
     told = left_out(summary, charted)
     assert f"Charts of all {len(SPECS)} targets" in told
     assert all(target in told for target in drawn)
@@ -96,14 +98,15 @@ def test_of_too_many_cells_the_fastest_layouts_have_charts(summary: Summary):
 
 
 def test_what_the_run_has_no_cells_for_is_told_in_one_line(summary: Summary, document: Node):
-    had = {each.number for each in summary.layouts.figures} - {0}
+    had = {each.number for each in layouts_of(summary).figures} - {0}
     absent = sorted({each.number for each in FIGURES} - had)
-    told = numbers_sentence(summary.layouts.figures)
+    told = numbers_sentence(layouts_of(summary).figures)
     assert told.endswith(f"not for {in_runs(absent)}.")
     assert told in document.one(id="layouts").text
     assert in_runs([1, 2, 3, 5, 7, 8]) == "1 to 3, 5, 7, 8"
     nothing_absent = [
-        msgspec.structs.replace(summary.layouts.figures[0], number=each.number) for each in FIGURES
+        msgspec.structs.replace(layouts_of(summary).figures[0], number=each.number)
+        for each in FIGURES
     ]
     assert numbers_sentence(nothing_absent) == "All 31 figures of the article are here."
 
@@ -111,7 +114,9 @@ def test_what_the_run_has_no_cells_for_is_told_in_one_line(summary: Summary, doc
 def test_figures_against_drives_are_in_tables(summary: Summary, document: Node):
     numbers = document.one(id="layout-numbers")
     captions = [table.one("caption").text for table in numbers.all("table")]
-    expected = [figure_name(each) for each in summary.layouts.figures if each.against == "drives"]
+    expected = [
+        figure_name(each) for each in layouts_of(summary).figures if each.against == "drives"
+    ]
     assert captions == expected
     heads = [cell.text for cell in numbers.all("table")[0].all("th", scope="col")]
     assert heads[2:4] == ["2 drives", "4 drives"]
@@ -136,7 +141,7 @@ def test_a_failure_has_its_course_and_what_came_of_it(document: Node):
 
 
 def test_events_and_phases_in_words(summary: Summary):
-    (recovery,) = summary.layouts.recoveries
+    (recovery,) = layouts_of(summary).recoveries
     (part,) = [each for each in summary.cells if each.cell.key == recovery.cell.key]
     sample = part.samples[0]
     assert array_marks(sample)[0].text == "drive failed at 20 s: /dev/disk2 of leg 1"
@@ -170,5 +175,5 @@ def test_a_run_without_layouts_has_no_such_section(summary: Summary):
         )
         for part in summary.cells[:2]
     ]
-    plain = msgspec.structs.replace(summary, cells=cells, layouts=None, findings=[], audits=[])
+    plain = with_analyses(summary, cells=cells, layouts=None, findings=[], audits=[])
     assert read(render(plain)).all(id="layouts") == []

@@ -12,6 +12,7 @@ from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.report.table import NO_FIGURE, Table, as_text
 from seatrial.report.tables import tables
+from seatrial.trials.layouts.analysis.model import layouts_of
 from seatrial.trials.layouts.report.failure_tables import data_text, rebuild_text, unprotected_text
 from seatrial.trials.layouts.report.words import layout_sentences
 
@@ -100,7 +101,7 @@ def test_each_failure_is_one_line(found: dict[str, Table]):
 
 
 def test_lost_data_is_told_exactly(summary: Summary):
-    (whole,) = summary.layouts.recoveries
+    (whole,) = layouts_of(summary).recoveries
     wrong = msgspec.structs.replace(
         whole, corrupt_blocks=5, wrong_bytes=3 * 4096, unreadable_bytes=8192
     )
@@ -118,7 +119,7 @@ def test_lost_data_is_told_exactly(summary: Summary):
 
 
 def test_a_rebuild_that_did_not_end_says_how_far_it_came(summary: Summary):
-    (whole,) = summary.layouts.recoveries
+    (whole,) = layouts_of(summary).recoveries
     open_still = msgspec.structs.replace(
         whole, rebuild_time=None, unfinished_count=2, unfinished_share=0.4,
         window=None, window_open_s=75.0, exposed=True,

@@ -9,6 +9,7 @@ from exports_hand import estimate, make_cell, make_summary, summary_with
 from loadline_hand import LIMIT_NS, RATES_PER_S, make_load_line, make_step
 from page_reader import read
 
+from findings.analyses import with_analyses
 from seatrial.report.exports import export
 from seatrial.report.page import render
 from seatrial.report.tables import as_text, tables
@@ -29,7 +30,7 @@ def panel_of(line=LINE):
 def summary_of(line=LINE):
     cell = make_cell("mixed", 8192, 16, kind="loadline", arrival="poisson", rate=2000.0)
     summary = make_summary([summary_with(cell, (2000.0, 1990.0, 2010.0))])
-    return msgspec.structs.replace(summary, load_lines=[line])
+    return with_analyses(summary, load_lines=[line])
 
 
 def test_the_answer_is_the_title_and_how_it_breaks_the_note():
@@ -189,7 +190,7 @@ def test_terminal_markdown_and_page_show_the_steps():
 
 
 def test_cells_without_their_load_line_are_still_listed():
-    summary = msgspec.structs.replace(summary_of(), load_lines=[])
+    summary = with_analyses(summary_of(), load_lines=[])
     [table] = tables(summary)
     assert "2,000" in as_text(table)
 

@@ -19,7 +19,7 @@ from page_reader import read
 
 from seatrial.report.figures.model import View
 from seatrial.report.page import render
-from seatrial.trials.audit.analysis.model import Parameter
+from seatrial.trials.audit.analysis.model import Parameter, audits_of
 from seatrial.trials.audit.report.tables import (
     audit_tables,
     cells_table,
@@ -30,7 +30,7 @@ from seatrial.trials.audit.report.tables import (
 from seatrial.trials.io.report.figures import figures_of
 
 SUMMARY = article_summary()
-FIGURES = {f.id: f for f in figures_of(SUMMARY.cells, audits=SUMMARY.audits)}
+FIGURES = {f.id: f for f in figures_of(SUMMARY.cells, audits=audits_of(SUMMARY))}
 FACTORS = {"matrix-iops": lambda size: 1, "matrix-bandwidth": lambda size: size}
 
 
@@ -51,7 +51,7 @@ def line_name(threads: int) -> str:
 @pytest.mark.parametrize("name", list(FACTORS))
 @pytest.mark.parametrize("operation", ["read", "write"])
 def test_the_model_is_drawn_at_every_cell_absent_ones_too(operation: str, name: str):
-    [audit] = [a for a in SUMMARY.audits if a.table.operation == operation]
+    [audit] = [a for a in audits_of(SUMMARY) if a.table.operation == operation]
     drawn = {
         (line.of, point.x): (point.y, point.low, point.high)
         for line in panel_of(operation, name).lines

@@ -8,6 +8,7 @@ import msgspec
 from page_reader import embedded, read
 from sample_run import KIB, Maker, make_run, random_draft, sample_summary
 
+from findings.analyses import analyses_of
 from seatrial.findings.model import Summary
 from seatrial.report.page import render
 from seatrial.trials.audit.analysis import audit_tables
@@ -85,7 +86,9 @@ def test_audits_of_very_many_cells_stay_within_the_bound():
     run = make_run()
     audits = audit_tables(run, cells)
     assert sum(len(audit.table.points) for audit in audits) == len(cells)
-    summary = Summary(run=run, cells=cells, findings=[], verdict="Steady.", audits=audits)
+    summary = Summary(
+        run=run, cells=cells, findings=[], verdict="Steady.", analyses=analyses_of(audits=audits)
+    )
     page = render(summary)
     assert len(page.encode()) <= BYTES_MAX
     told = read(page).one(id="audits").text

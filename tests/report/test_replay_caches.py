@@ -12,6 +12,7 @@ from replay_hand import SIZES_MIB, several, summary_of, sweep
 from seatrial.report import published
 from seatrial.report.page import render
 from seatrial.report.published import LINES_FILE, published_lines
+from seatrial.trials.database.analysis.model import database_of
 from seatrial.trials.database.report.tables import sweep_tables
 from seatrial.trials.replay.report.cache_figures import cache_figures
 from seatrial.trials.replay.report.caches import (
@@ -107,7 +108,7 @@ def test_the_table_has_every_measured_figure_and_fits_a_terminal():
 
 def test_a_sweep_of_replays_is_not_told_as_one_of_transactions():
     assert sweep_tables(sweep()) == []
-    assert sweep().database.sweeps
+    assert database_of(sweep()).sweeps
 
 
 def test_without_a_cache_that_varies_there_is_no_such_chart():

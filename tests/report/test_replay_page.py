@@ -6,11 +6,13 @@ import msgspec
 from page_reader import Node, embedded, read
 from replay_hand import paced, several, summary_of, troubled
 
+from findings.analyses import with_analyses
 from seatrial.findings.model import Summary
 from seatrial.findings.summary import summarise
 from seatrial.report.document import BYTES_MAX
 from seatrial.report.page import render
 from seatrial.report.part import Detail
+from seatrial.trials.replay.analysis.model import replays_of
 from seatrial.trials.replay.report.section import replay_part
 from trials.replay.analysis.hand import Play
 
@@ -93,7 +95,7 @@ def test_under_a_pace_what_was_asked_for_and_the_lag_stand_on_the_replay_s_time(
 def test_the_lines_hold_as_many_statements_as_were_played():
     figure = figure_data(page(troubled()), "replay-time-1")
     replay, capture = figure["views"][0]["panels"]
-    sample = troubled().cells[0].samples[troubled().replays[0].told_round]
+    sample = troubled().cells[0].samples[replays_of(troubled())[0].told_round]
     points = replay["lines"][0]["points"]
     step_s = 1.0
     whole = sum(point[1] for point in points[:-1]) * step_s
@@ -236,7 +238,7 @@ def test_texts_of_a_log_are_no_markup():
 
 
 def test_a_page_without_replays_has_no_part_for_them():
-    none = msgspec.structs.replace(troubled(), replays=[])
+    none = with_analyses(troubled(), replays=[])
     assert replay_part(none, WHOLE).figures == []
     assert "Replay</a>" not in render(none)
 

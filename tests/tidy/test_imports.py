@@ -52,10 +52,6 @@ TOPICS = "trials"
 # Generic modules that still name a topic. The list may only shrink: what they ask belongs into the
 # topics' own folders.
 STILL_KNOW_TOPICS = {
-    "findings/context.py",
-    "findings/model.py",
-    "findings/summary.py",
-    "findings/thresholds.py",
     "findings/verdict.py",
     "report/exports/json_document.py",
 }

@@ -34,6 +34,7 @@ from seatrial.trials.audit.analysis.guide import guide
 from seatrial.trials.audit.analysis.odd import odd_keys
 from seatrial.trials.audit.measure.adaptive import adaptive
 from seatrial.trials.audit.study import is_adaptive
+from seatrial.trials.layouts.analysis.model import layouts_of
 from seatrial.trials.loadline.analysis.decider import decider
 from seatrial.trials.loadline.measure import load_lines
 from seatrial.trials.loadline.study import LOADLINE
@@ -244,7 +245,7 @@ def targets_text(summary: Summary, results: Path) -> str:
     targets = dict.fromkeys(part.cell.target for part in summary.cells)
     if len(targets) < 2:
         return ""
-    if summary.layouts and len(targets) > LAYOUTS_COMPARED_MAX:
+    if layouts_of(summary) and len(targets) > LAYOUTS_COMPARED_MAX:
         sides = [f"{summary.run.id}:{target}" for target in targets][:2]
         again = next_command("compare", *sides, results=results)
         return f"\nTwo layouts cell by cell: {again}\n"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
-
-import msgspec
 
 from seatrial._core import Histogram
 from seatrial.results.model import Run, Sample
@@ -19,12 +17,7 @@ from seatrial.stats.steady.model import SteadyState
 from seatrial.stats.steady.states import steady_states
 from seatrial.stats.wording import format_cell
 from seatrial.study.cell import FactorValue
-from seatrial.topic import topic_of
-from seatrial.trials.audit.analysis.model import TableAudit
-from seatrial.trials.database.analysis.model import DatabaseAnalysis
-from seatrial.trials.layouts.analysis.model import LayoutAnalysis
-from seatrial.trials.loadline.analysis.model import LoadLine
-from seatrial.trials.replay.analysis.model import ReplayCell
+from seatrial.topic import topic_of, topics
 
 CELLS_NAMED_MAX = 2
 NS_PER_S = 1e9
@@ -36,11 +29,7 @@ class Context:
 
     run: Run
     cells: Sequence[CellSummary]
-    audits: Sequence[TableAudit] = ()
-    load_lines: Sequence[LoadLine] = ()
-    database: DatabaseAnalysis | None = None
-    layouts: LayoutAnalysis | None = None
-    replays: Sequence[ReplayCell] = ()
+    analyses: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def sound(self) -> Context:
@@ -48,11 +37,7 @@ class Context:
         broken = {c.cell.key for c in self.cells if any(is_broken(s) for s in c.samples)}
         if not broken:
             return self
-        database = self.database and msgspec.structs.replace(
-            self.database, cells=[c for c in self.database.cells if c.cell.key not in broken]
-        )
-        cells = [c for c in self.cells if c.cell.key not in broken]
-        return replace(self, cells=cells, database=database)
+        return self._without(broken)
 
     @cached_property
     def unplayed(self) -> Context:
@@ -60,11 +45,17 @@ class Context:
         played = {c.cell.key for c in self.cells if topic_of(c.cell).plays_trace(c.cell)}
         if not played:
             return self
-        database = self.database and msgspec.structs.replace(
-            self.database, cells=[c for c in self.database.cells if c.cell.key not in played]
-        )
-        cells = [c for c in self.cells if c.cell.key not in played]
-        return replace(self, cells=cells, database=database, replays=())
+        return self._without(played)
+
+    def _without(self, keys: Collection[str]) -> Context:
+        """Return the run less some cells, and less what the topics make of them."""
+        analyses = {
+            topic.name: topic.analysis_without(self.analyses[topic.name], keys)
+            for topic in topics()
+            if topic.name in self.analyses
+        }
+        cells = [c for c in self.cells if c.cell.key not in keys]
+        return replace(self, cells=cells, analyses=analyses)
 
     @cached_property
     def samples(self) -> list[Sample]:

@@ -11,11 +11,6 @@ from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.steady.model import SteadyState
 from seatrial.study.thresholds import Threshold
-from seatrial.trials.audit.analysis.model import TableAudit
-from seatrial.trials.database.analysis.model import DatabaseAnalysis
-from seatrial.trials.layouts.analysis.model import LayoutAnalysis
-from seatrial.trials.loadline.analysis.model import LoadLine
-from seatrial.trials.replay.analysis.model import ReplayCell
 
 
 class ThresholdResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,13 +43,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         findings: The gravest first.
         verdict: One sentence: how fast, and the gravest finding.
         thresholds: What became of the study's thresholds, in their order.
-        audits: Of each table of block sizes and concurrency that has enough cells.
         steady: Of each cell that was measured for long enough to tell.
-        load_lines: Of each workload that sought one.
-        database: Of a run's database cells; None where there are none.
-        layouts: Of a run's layouts; None where it has none.
-        replays: Of each of a run's cells that plays a trace.
-        analyses: What further topics make of their cells, by the topic's name.
+        analyses: What each topic makes of its cells, by the topic's name; read by the topic's own
+            function, such as ``audits_of``.
     """
 
     run: Run
@@ -62,10 +53,5 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]
     verdict: str
     thresholds: list[ThresholdResult] = []
-    audits: list[TableAudit] = []
     steady: list[SteadyState] = []
-    load_lines: list[LoadLine] = []
-    database: DatabaseAnalysis | None = None
-    layouts: LayoutAnalysis | None = None
-    replays: list[ReplayCell] = []
     analyses: dict[str, Any] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -31,12 +32,7 @@ from seatrial.stats.wording import format_count, format_duration_ns
 from seatrial.study.load import study_from_mapping
 from seatrial.study.plan import make_plan
 from seatrial.study.schema import Study
-from seatrial.topic import topics
-from seatrial.trials.audit.analysis import audit_tables
-from seatrial.trials.database.analysis.analyse import analyse
-from seatrial.trials.layouts.analysis.analyse import analyse_layouts
-from seatrial.trials.loadline.analysis.lines import load_lines
-from seatrial.trials.replay.analysis.analyse import analyse_replays
+from seatrial.topic import Measured, topics
 
 
 def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
@@ -53,31 +49,20 @@ def summarise(run: Run, samples: Iterable[Sample]) -> Summary:
             natural_order(summary.cell),
         ),
     )
-    audits = audit_tables(run, Context(run, cells).sound.cells)
-    stored = [sample for part in cells for sample in part.samples]
-    lines = load_lines(study, stored) if study else []
-    replays = analyse_replays(run, cells)
-    database = analyse(run, cells, replays)
-    layouts = analyse_layouts(cells)
-    context = Context(run, cells, audits, lines, database, layouts, replays)
+    analyses: dict[str, Any] = {}
+    for topic in topics():
+        found = topic.analyse(Measured(run, cells, study, analyses))
+        if found is not None:
+            analyses[topic.name] = found
+    context = Context(run, cells, analyses)
     findings = find(context)
-    bounds = {part.cell.key: part.verdict.bound for part in database.cells} if database else {}
     summary = Summary(
         run=run,
         cells=cells,
         findings=findings,
-        verdict=verdict(cells, findings, lines, bounds, layouts),
-        audits=audits,
+        verdict=verdict(cells, findings, analyses),
         steady=context.sound.unplayed.steady,
-        load_lines=lines,
-        database=database,
-        layouts=layouts,
-        replays=replays,
-        analyses={
-            topic.name: found
-            for topic in topics()
-            if (found := topic.analyse(run, cells)) is not None
-        },
+        analyses=analyses,
     )
     judged = evaluate(study.thresholds, summary) if study else []
     return msgspec.structs.replace(summary, thresholds=judged)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from seatrial.findings.model import Summary, ThresholdResult
-from seatrial.stats.estimates import PERCENTS, counted, entries_needed, estimate_of_rounds
+from seatrial.stats.estimates import PERCENTS, entries_needed
 from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import (
     format_cell,
     format_count,
     format_duration_s,
     format_estimate,
-    format_plural,
 )
 from seatrial.study.thresholds import Threshold
-from seatrial.trials.loadline.analysis.model import LoadLine
+from seatrial.topic import topic_of, topics
 
 
 def evaluate(thresholds: Iterable[Threshold], summary: Summary) -> list[ThresholdResult]:
@@ -29,24 +28,26 @@ def evaluate(thresholds: Iterable[Threshold], summary: Summary) -> list[Threshol
 
 
 def _evaluate(threshold: Threshold, summary: Summary) -> ThresholdResult:
-    lines = {line.cell: line for line in summary.load_lines}
-    is_of_lines = threshold.quantity == "sustained"
-    selected = [
-        cell
+    is_own = any(threshold.quantity in topic.own_quantities for topic in topics())
+    figures = {
+        cell.cell.key: topic_of(cell.cell).figure(threshold.quantity, cell, summary.analyses)
+        if is_own
+        else _figure(cell, threshold.quantity)
         for cell in summary.cells
-        if threshold.selects(cell.cell) and (not is_of_lines or cell.cell.key in lines)
-    ]
+        if threshold.selects(cell.cell)
+    }
+    selected = [cell for cell in summary.cells if figures.get(cell.cell.key) is not None]
     if not selected:
         names = sorted({cell.cell.workload for cell in summary.cells})
         reason = f"no measured cell is selected; measured were {', '.join(names) or 'none'}"
         return _unjudged(threshold, reason, None)
     judged: list[tuple[CellSummary, Estimate]] = []
     for cell in selected:
-        own = lines.get(cell.cell.key) if is_of_lines else None
-        figure = _sustained(own) if own else _figure(cell, threshold.quantity)
+        figure = figures[cell.cell.key]
         if isinstance(figure, str):
             return _unjudged(threshold, f"{format_cell(cell.cell)}: {figure}", cell)
-        judged.append((cell, figure))
+        if figure is not None:
+            judged.append((cell, figure))
     return _judged(threshold, judged)
 
 
@@ -106,30 +107,11 @@ def _figure(summary: CellSummary, quantity: str) -> Estimate | str:
 
 
 def _measured(summary: CellSummary, quantity: str) -> Estimate | str:
-    if quantity in ("iops", "tps"):
+    if quantity == "iops":
         return summary.iops
     if quantity == "bandwidth":
         return summary.bandwidth
-    return _real(summary) if quantity == "real" else _latency(summary, quantity)
-
-
-def _real(summary: CellSummary) -> Estimate | str:
-    """Return how long a batch took from start to end, or why that is not known of every round."""
-    times_ns = [
-        sample.database.batch_s["real"] * 1e9
-        for sample in counted(summary.samples)
-        if sample.outcome.completed and sample.database and "real" in sample.database.batch_s
-    ]
-    rounds = len(counted(summary.samples))
-    if len(times_ns) < rounds:
-        told = format_plural(rounds, "round")
-        return f"it did not end well in {rounds - len(times_ns)} of {told}"
-    return estimate_of_rounds(times_ns, "ns")
-
-
-def _sustained(line: LoadLine) -> Estimate | str:
-    """Return the rate that a load line sustains, or why there is none."""
-    return line.sustained or line.sentence.rstrip(".")
+    return _latency(summary, quantity)
 
 
 def _exact(value: float, unit: str, summary: CellSummary) -> Estimate:

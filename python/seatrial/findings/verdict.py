@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from seatrial.findings.context import entries, lookup
 from seatrial.stats.broken import is_broken
@@ -22,6 +24,7 @@ from seatrial.stats.wording import (
 )
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.database.analysis.headline import headline, headline_cell
+from seatrial.trials.database.analysis.model import DatabaseAnalysis
 from seatrial.trials.database.study.workloads import is_of_database
 from seatrial.trials.layouts.analysis.model import LayoutAnalysis
 from seatrial.trials.layouts.analysis.telling import best_words, recovery_words
@@ -66,9 +69,7 @@ class Told:
 def verdict(
     cells: Sequence[CellSummary],
     findings: Sequence[Finding],
-    load_lines: Sequence[LoadLine] = (),
-    bounds: Mapping[str, str] | None = None,
-    layouts: LayoutAnalysis | None = None,
+    analyses: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
     """Return how fast the target is in a database's units, and the worst that was found.
 
@@ -80,17 +81,20 @@ def verdict(
     Args:
         cells: Of the run.
         findings: Of the run, the gravest first.
-        load_lines: Of the run.
-        bounds: What bounds each cell of a database, by its key.
-        layouts: What is particular to the run's layouts.
+        analyses: What the topics make of the run, by name.
     """
+    load_lines: Sequence[LoadLine] = analyses.get("loadline", ())
+    layouts: LayoutAnalysis | None = analyses.get("layouts")
+    database: DatabaseAnalysis | None = analyses.get("database")
+    bounds = {part.cell.key: part.verdict.bound for part in database.cells} if database else {}
     if not cells:
         return "Nothing was measured."
     others = [part for part in cells if part.cell.kind != LOADLINE]
     if load_lines:
         answers = " ".join(_answer(line, load_lines) for line in load_lines)
         if others:
-            return f"{answers} {verdict(others, findings, bounds=bounds, layouts=layouts)}"
+            rest_of = {name: each for name, each in analyses.items() if name != "loadline"}
+            return f"{answers} {verdict(others, findings, rest_of)}"
         worst = _worst([each for each in findings if each.kind != "knee"], []).lstrip("; .")
         return f"{answers} {worst[0].upper()}{worst[1:]}." if worst else answers
     served = served_by_caches(findings)
@@ -98,7 +102,7 @@ def verdict(
     shown_keys = {part.cell.key for each in told for part in each.cells}
     rest = [] if layouts and layouts.best else _sound(cells, shown_keys)
     if rest or not told:
-        told = [*_speed_by_target(rest or cells, served, bounds or {}), *told]
+        told = [*_speed_by_target(rest or cells, served, bounds), *told]
     speed = "; ".join(part.words for part in told)
     shown = [cell.cell.identity() for part in told for cell in part.cells]
     doubts = _first_causes([finding for finding in findings if _is_doubt(finding, shown)])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
@@ -69,3 +70,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
     evidence: dict[str, Any]
     next: str
+
+
+class Analysed(Protocol):
+    """A run, or a part of one, with what the topics make of it."""
+
+    @property
+    def analyses(self) -> Mapping[str, Any]:
+        """What each topic makes of its cells, by the topic's name."""

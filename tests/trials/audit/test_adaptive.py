@@ -17,6 +17,7 @@ from seatrial.measure.guard import GUARD_NS
 from seatrial.measure.recorder import Interrupted
 from seatrial.stats.estimates import settled
 from seatrial.trials.audit.analysis.guide import guide
+from seatrial.trials.audit.analysis.model import audits_of
 from seatrial.trials.audit.analysis.odd import odd_keys
 from seatrial.trials.audit.measure.adaptive import adaptive
 
@@ -39,7 +40,7 @@ def study_of(*, rounds=None, budget=None, more=(), **matrix):
 
 
 def audit_of(recorder):
-    (audit,) = summarise(recorder.run, recorder.samples).audits
+    (audit,) = audits_of(summarise(recorder.run, recorder.samples))
     return audit
 
 
@@ -48,7 +49,7 @@ def article(configuration):
     source = load_source(
         f"{ROOT / 'reference' / 'bm-flash-2009.csv'}:{configuration}", ROOT / "none.seatrial"
     )
-    audits = summarise(source.run, source.samples).audits
+    audits = audits_of(summarise(source.run, source.samples))
     audit = next(each for each in audits if each.table.operation == "read")
     odd = {key for gap in audit.gaps for key in gap.keys}
     rates = {
@@ -100,7 +101,7 @@ def test_cells_that_nobody_measured_are_predicted_and_no_gaps():
     recorder = FakeRecorder(study_of(), queue, noise_share=0.01)
     CONDUCTOR(recorder)
     summary = summarise(recorder.run, recorder.samples)
-    (audit,) = summary.audits
+    (audit,) = audits_of(summary)
     assert len(audit.table.points) == CELLS
     left_out = [point for point in audit.table.points if not point.measured]
     assert {p.key for p in audit.table.points if p.measured} == recorder.measured_keys

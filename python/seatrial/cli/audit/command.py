@@ -9,6 +9,7 @@ import click
 
 from seatrial.cli.imports.declared import declaring_options
 from seatrial.cli.options import destroy_option, json_option, results_option, wait_option
+from seatrial.trials.audit.analysis.model import audits_of
 
 if TYPE_CHECKING:
     from seatrial.cli.sources import Source
@@ -80,7 +81,7 @@ def command(
         source = _measured_again(result, results, destroy=destroy, quiet=as_json, waits=waits)
     summary = summarise(*with_declared(source.run, source.samples, declared))
     _require_tables(summary, result)
-    answers = document.answers(summary.audits, asked) if asked else []
+    answers = document.answers(audits_of(summary), asked) if asked else []
     told = document.audit_document if as_json else audit_text.audit_page
     click.echo(told(summary, answers), nl=False)
     return 0
@@ -106,7 +107,7 @@ def _require_tables(summary: Summary, result: str) -> None:
         LEVELS_MIN,
     )
 
-    if not summary.audits:
+    if not audits_of(summary):
         raise UsageError(
             seen=f"{result} holds no table that could be audited",
             cause=(

@@ -15,7 +15,7 @@ from seatrial.report.tables import NO_FIGURE, Group, Table, as_text
 from seatrial.stats.model import Estimate
 from seatrial.stats.wording import format_estimate, format_iops, format_plural, format_size
 from seatrial.study.units import parse_size_bytes
-from seatrial.trials.audit.analysis.model import Gap, TableAudit, TablePoint
+from seatrial.trials.audit.analysis.model import Gap, TableAudit, TablePoint, audits_of
 from seatrial.trials.audit.findings.gap import gap_severity
 from seatrial.trials.audit.report.document import Answer
 from seatrial.trials.audit.report.overlay import KIND_WORDS, STATUS_WORDS
@@ -50,7 +50,7 @@ def asked_cell(written: str) -> tuple[int, int, int | None]:
 
 def audit_page(summary: Summary, answered: Sequence[Answer]) -> str:
     """Return the audits, what was asked, and the findings, for a terminal."""
-    blocks = [_audit_block(audit) for audit in summary.audits]
+    blocks = [_audit_block(audit) for audit in audits_of(summary)]
     blocks += [_answer_text(answer) for answer in answered]
     # The gaps are told above, each beside its table.
     others = [finding for finding in summary.findings if finding.kind != "gap"]

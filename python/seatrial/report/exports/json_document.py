@@ -29,11 +29,11 @@ from seatrial.stats.estimate import AtLeast, Spread
 from seatrial.stats.estimates import PERCENTS, entries_needed
 from seatrial.stats.model import CellSummary, Estimate, Finding
 from seatrial.stats.steady.model import SteadyState
-from seatrial.trials.audit.analysis.model import TableAudit
-from seatrial.trials.database.analysis.model import DatabaseAnalysis
-from seatrial.trials.layouts.analysis.model import LayoutAnalysis
-from seatrial.trials.loadline.analysis.model import LoadLine
-from seatrial.trials.replay.analysis.model import ReplayCell
+from seatrial.trials.audit.analysis.model import TableAudit, audits_of
+from seatrial.trials.database.analysis.model import DatabaseAnalysis, database_of
+from seatrial.trials.layouts.analysis.model import LayoutAnalysis, layouts_of
+from seatrial.trials.loadline.analysis.model import LoadLine, load_lines_of
+from seatrial.trials.replay.analysis.model import ReplayCell, replays_of
 
 ENGINES: Final = (
     *("io_uring", "psync", "simulated", "null", "imported"),
@@ -270,16 +270,28 @@ def run_document(summary: Summary) -> RunDocument:
         verdict=summary.verdict,
         findings=summary.findings,
         thresholds=[_threshold(result) for result in summary.thresholds],
-        audits=summary.audits,
+        audits=audits_of(summary),
         steady=summary.steady,
-        load_lines=summary.load_lines,
-        database=summary.database,
-        layouts=summary.layouts,
-        replays=summary.replays,
-        analyses=summary.analyses,
+        load_lines=load_lines_of(summary),
+        database=database_of(summary),
+        layouts=layouts_of(summary),
+        replays=replays_of(summary),
+        analyses=_further(summary),
         cells=[_cell(part) for part in summary.cells],
         samples=[_sample(sample) for part in summary.cells for sample in part.samples],
     )
+
+
+_WITH_KEYS_OF_THEIR_OWN: Final = ("audit", "loadline", "database", "layouts", "replay")
+
+
+def _further(summary: Summary) -> dict[str, Any]:
+    """Return what topics make of the run that have no key of their own."""
+    return {
+        name: found
+        for name, found in summary.analyses.items()
+        if name not in _WITH_KEYS_OF_THEIR_OWN
+    }
 
 
 def runs_document(runs: Sequence[Run]) -> RunsDocument:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from seatrial.study.cell import Cell
     from seatrial.study.model import PlannedTarget
     from seatrial.study.schema import Study
+    from seatrial.topic import Measured
+    from seatrial.trials.audit.analysis.model import TableAudit
 
 # ruff: noqa: PLC0415 - a topic is imported by every command, and most need nothing of it
 
@@ -39,9 +41,10 @@ class AuditTopic(Topic):
     def part(self, summary: Summary, detail: Detail) -> PagePart:
         """Return the section on what the tables say."""
         from seatrial.report.part import PagePart
+        from seatrial.trials.audit.analysis.model import audits_of
         from seatrial.trials.audit.report.section import HEADING, audits_section
 
-        section = audits_section(summary.audits, every_cell=detail.every_figure)
+        section = audits_section(audits_of(summary), every_cell=detail.every_figure)
         return PagePart("audits", HEADING, section, [])
 
     def markdown(self, summary: Summary) -> list[str]:
@@ -49,6 +52,14 @@ class AuditTopic(Topic):
         from seatrial.trials.audit.report.markdown import audits_markdown
 
         return audits_markdown(summary)
+
+    def analyse(self, measured: Measured) -> list[TableAudit] | None:
+        """Return the audits of a run's tables, but for cells in which something was broken."""
+        from seatrial.findings.context import Context
+        from seatrial.trials.audit.analysis import audit_tables
+
+        sound = Context(measured.run, measured.cells).sound.cells
+        return audit_tables(measured.run, sound) or None
 
 
 TOPIC = AuditTopic()

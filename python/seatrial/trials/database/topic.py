@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from seatrial.topic import Topic
 
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from seatrial.report.exports.csv_row import Field
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
+    from seatrial.stats.model import CellSummary, Estimate
     from seatrial.study.cell import Cell, FactorValue
     from seatrial.study.files import Finder
     from seatrial.study.model import Plan, PlannedTarget, TargetInfo
     from seatrial.study.problems import ConstraintError
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
+    from seatrial.topic import Measured
+    from seatrial.trials.database.analysis.model import DatabaseAnalysis
 
 # ruff: noqa: PLC0415 - a topic is imported by every command, and most need nothing of it
 
@@ -247,8 +250,9 @@ class DatabaseTopic(Topic):
         """Return what the time went into, and what a larger cache gives."""
         from seatrial.report.exports.markdown import sentences_part
         from seatrial.stats.wording import format_cell
+        from seatrial.trials.database.analysis.model import database_of
 
-        found = summary.database
+        found = database_of(summary)
         if found is None:
             return []
         bounds = [f"{format_cell(each.cell)}: {each.verdict.sentence}" for each in found.cells]
@@ -257,6 +261,29 @@ class DatabaseTopic(Topic):
             *sentences_part("What the databases' time went into", bounds),
             *sentences_part("What a larger cache gives", caches),
         ]
+
+    def analyse(self, measured: Measured) -> DatabaseAnalysis | None:
+        """Return what is particular to a run's database cells; replays have been analysed."""
+        from seatrial.trials.database.analysis.analyse import analyse
+
+        replays = measured.analyses.get("replay", [])
+        return analyse(measured.run, measured.cells, replays)
+
+    def analysis_without(self, analysis: DatabaseAnalysis, keys: Collection[str]) -> Any:  # noqa: ANN401
+        """Return the analysis less some cells; what sizes of caches say stays."""
+        import msgspec
+
+        cells = [each for each in analysis.cells if each.cell.key not in keys]
+        return msgspec.structs.replace(analysis, cells=cells)
+
+    def figure(
+        self, quantity: str, summary: CellSummary, analyses: Mapping[str, Any]
+    ) -> Estimate | str | None:
+        """Return transactions per second, or the real time of a batch."""
+        from seatrial.trials.database.analysis.thresholds import database_figure
+
+        del analyses
+        return database_figure(quantity, summary)
 
 
 TOPIC = DatabaseTopic()

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from seatrial.report.part import Detail, PagePart
     from seatrial.report.table import Table
     from seatrial.stats.model import CellSummary
+    from seatrial.topic import Measured
+    from seatrial.trials.layouts.analysis.model import LayoutAnalysis
 
 # ruff: noqa: PLC0415 - a topic is imported by every command, and most need nothing of it
 
@@ -67,7 +69,9 @@ class LayoutsTopic(Topic):
 
     def best_targets(self, summary: Summary) -> list[str]:
         """Return the layouts that are best at something."""
-        return [each.target for each in summary.layouts.best] if summary.layouts else []
+        from seatrial.trials.layouts.analysis.model import layouts_of
+
+        return [each.target for each in analysis.best] if (analysis := layouts_of(summary)) else []
 
     def columns(self, summary: Summary) -> dict[str, dict[str, Field]]:
         """Return the array, its drives' work and its failure."""
@@ -81,6 +85,12 @@ class LayoutsTopic(Topic):
         from seatrial.trials.layouts.report.words import layout_sentences
 
         return sentences_part("Layouts", layout_sentences(summary))
+
+    def analyse(self, measured: Measured) -> LayoutAnalysis | None:
+        """Return what is particular to a run's layouts."""
+        from seatrial.trials.layouts.analysis.analyse import analyse_layouts
+
+        return analyse_layouts(measured.cells)
 
 
 TOPIC = LayoutsTopic()

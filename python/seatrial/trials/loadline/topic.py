@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seatrial.trials.io.topic import IoTopic
 
@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from seatrial.report.figures.model import Figure
     from seatrial.report.part import Detail
     from seatrial.report.table import Table
+    from seatrial.stats.model import CellSummary, Estimate
     from seatrial.study.cell import Cell
     from seatrial.study.model import Plan, PlannedTarget, TrialFile
     from seatrial.study.problems import ConstraintError
     from seatrial.study.sampled import Sampled
     from seatrial.study.schema import Study
+    from seatrial.topic import Measured
+    from seatrial.trials.loadline.analysis.model import LoadLine
 
 # ruff: noqa: PLC0415 - a topic is imported by every command, and most need nothing of it
 
@@ -106,30 +109,52 @@ class LoadlineTopic(IoTopic):
 
     def own_table(self, summary: Summary, target: str, workload: str) -> Table | None:
         """Return the steps of a load line."""
+        from seatrial.trials.loadline.analysis.model import load_lines_of
         from seatrial.trials.loadline.report.tables import load_line_table
 
-        lines = {(line.target, line.workload): line for line in summary.load_lines}
+        lines = {(line.target, line.workload): line for line in load_lines_of(summary)}
         line = lines.get((target, workload))
         return load_line_table(line) if line else None
 
     def figures(self, summary: Summary, detail: Detail) -> list[Figure]:
         """Return the chart of the load lines."""
+        from seatrial.trials.loadline.analysis.model import load_lines_of
         from seatrial.trials.loadline.report.figure import load_line_figures
 
         del detail
-        return load_line_figures(summary.load_lines)
+        return load_line_figures(load_lines_of(summary))
 
     def markdown(self, summary: Summary) -> list[str]:
         """Return the answer of each load line."""
         from seatrial.report.exports.markdown import sentences_part
+        from seatrial.trials.loadline.analysis.model import load_lines_of
 
         return sentences_part(
             "Load lines",
             [
                 f"{line.target}, {line.workload}: {line.sentence} {line.cause}".strip()
-                for line in summary.load_lines
+                for line in load_lines_of(summary)
             ],
         )
+
+    def analyse(self, measured: Measured) -> list[LoadLine] | None:
+        """Return the load lines of a run, in the order of its study."""
+        from seatrial.trials.loadline.analysis.lines import load_lines
+
+        if measured.study is None:
+            return None
+        samples = [sample for part in measured.cells for sample in part.samples]
+        return load_lines(measured.study, samples) or None
+
+    def figure(
+        self, quantity: str, summary: CellSummary, analyses: Mapping[str, Any]
+    ) -> Estimate | str | None:
+        """Return the rate that a load line sustains, or why there is none."""
+        lines: list[LoadLine] = analyses.get(self.name, [])
+        line = next((each for each in lines if each.cell == summary.cell.key), None)
+        if quantity != "sustained" or line is None:
+            return None
+        return line.sustained or line.sentence.rstrip(".")
 
 
 TOPIC = LoadlineTopic()

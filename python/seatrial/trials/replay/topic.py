@@ -6,8 +6,8 @@ load of its servers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any
 
 from seatrial.topic import Topic
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from seatrial.report.table import Table
     from seatrial.stats.compare.model import Entrant
     from seatrial.stats.compare.pairing import Matched
+    from seatrial.topic import Measured
+    from seatrial.trials.replay.analysis.model import ReplayCell
 
 # ruff: noqa: PLC0415 - a topic is imported by every command, and most need nothing of it
 
@@ -57,6 +59,16 @@ class ReplayTopic(Topic):
         from seatrial.trials.replay.report.csv import replay_columns
 
         return replay_columns(summary)
+
+    def analyse(self, measured: Measured) -> list[ReplayCell] | None:
+        """Return what is known of each cell that plays a trace."""
+        from seatrial.trials.replay.analysis.analyse import analyse_replays
+
+        return analyse_replays(measured.run, measured.cells) or None
+
+    def analysis_without(self, analysis: list[ReplayCell], keys: Collection[str]) -> Any:  # noqa: ANN401
+        """Return the analysis less some cells."""
+        return [each for each in analysis if each.cell.key not in keys]
 
 
 TOPIC = ReplayTopic()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from findings.analyses import analyses_of
 from seatrial.errors import UsageError
 from seatrial.findings.context import Context
 from seatrial.trials.audit.analysis.audit import audit_table
@@ -92,7 +93,7 @@ def test_a_collapse_seen_once_by_order_alone_is_a_note(rounds, severity):
     for size in SIZES[4:6]:
         by_place[size, 40] /= 5
     audit = audit_table(table_from(by_place, rounds=rounds))
-    context = Context(run_of(), [], [audit], [])
+    context = Context(run_of(), [], analyses_of(audits=[audit]))
     (found,) = gap(context)
     assert found.evidence["class"] == "collapse"
     assert not found.evidence["is_by_model"]

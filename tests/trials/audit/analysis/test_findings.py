@@ -4,10 +4,12 @@ import msgspec
 import numpy as np
 import pytest
 
+from findings.analyses import analyses_of
 from seatrial.findings.context import Context
 from seatrial.findings.summary import summarise
 from seatrial.stats.saturation import saturation
 from seatrial.trials.audit.analysis.audit import audit_table
+from seatrial.trials.audit.analysis.model import audits_of
 from seatrial.trials.audit.findings.gap import gap
 from seatrial.trials.audit.findings.host_limited import host_limited
 from seatrial.trials.audit.findings.lock_limited import lock_limited
@@ -19,7 +21,7 @@ from trials.audit.analysis.synthetic import READ_VALUES, table_of
 
 
 def context_of(*audits):
-    return Context(run_of(), [], audits)
+    return Context(run_of(), [], analyses_of(audits=audits))
 
 
 def on(target, audit):
@@ -44,7 +46,7 @@ def test_a_summary_of_the_article_holds_them():
     kinds = [finding.kind for finding in summary.findings]
     assert kinds.count("gap") == 3
     assert {"host_limited", "saturated"} <= set(kinds)
-    assert len(summary.audits) == 2
+    assert len(audits_of(summary)) == 2
 
 
 def test_absent_cells_that_were_measured_are_told_elsewhere():

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from seatrial.trials.database.analysis.cache_sweep import setting_bytes
+from seatrial.trials.database.analysis.model import database_of
 
 from .hand import GIB, MIB, PROCESSOR, READ, cell_of, record_of, rounds_of, summarised
 
@@ -55,7 +56,7 @@ def cold_samples(read_bytes):
 
 
 def test_a_cache_that_was_never_full_says_nothing_of_its_size():
-    (sweep,) = summarised(*cold_samples(80 * MIB)).database.sweeps
+    (sweep,) = database_of(summarised(*cold_samples(80 * MIB))).sweeps
     assert not sweep.fits
     assert sweep.predicted_per_s is None
     assert sweep.sentence.startswith("The samples were too short to fill the cache: of 5.37 GiB")
@@ -65,12 +66,12 @@ def test_a_cache_that_was_never_full_says_nothing_of_its_size():
 
 
 def test_a_cache_that_was_filled_is_judged_by_the_law():
-    (sweep,) = summarised(*cold_samples(6000 * MIB)).database.sweeps
+    (sweep,) = database_of(summarised(*cold_samples(6000 * MIB))).sweeps
     assert sweep.fits
 
 
 def test_what_the_rate_grew_by_has_the_doubt_of_both_rates():
-    (sweep,) = summarised(*samples_of(RATES_PER_S)).database.sweeps
+    (sweep,) = database_of(summarised(*samples_of(RATES_PER_S))).sweeps
     assert sweep.predicted_per_s is not None
     gain = re.search(r"the rate grew (1\.50x \(1\.\d+ to 1\.\d+\)), from 240 tps", sweep.sentence)
     assert gain, sweep.sentence
@@ -93,7 +94,7 @@ def test_what_is_no_size_is_none(written):
 
 
 def test_a_sweep_is_fitted_and_predicts_the_next_size():
-    (sweep,) = summarised(*samples_of(RATES_PER_S)).database.sweeps
+    (sweep,) = database_of(summarised(*samples_of(RATES_PER_S))).sweeps
     assert (sweep.target, sweep.workload, sweep.factor) == ("trial", "pgbench", "shared_buffers")
     assert sweep.where == {"scale": 100, "threads": 10}
     assert sweep.sizes_bytes == [1512 * MIB, 3500 * MIB, 5500 * MIB]
@@ -106,7 +107,7 @@ def test_a_sweep_is_fitted_and_predicts_the_next_size():
 def test_a_target_that_the_processor_bounds_tells_its_time():
     """As the article's SSD did: 0.122 ms of the 2.8 to 4.2 ms are the processor's."""
     hdd = samples_of(RATES_PER_S, target="hdd", alone=False)
-    sweeps = summarised(*hdd, *ssd_samples()).database.sweeps
+    sweeps = database_of(summarised(*hdd, *ssd_samples())).sweeps
     (sweep,) = [each for each in sweeps if each.target == "hdd"]
     assert sweep.cpu_s.value == pytest.approx(1 / 8000, rel=0.01)
     assert sweep.cpu_s.low == sweep.cpu_s.high
@@ -116,7 +117,7 @@ def test_a_target_that_the_processor_bounds_tells_its_time():
 def test_a_target_that_something_else_bounds_is_an_upper_end_of_it():
     hdd = samples_of(RATES_PER_S, target="hdd", alone=False)
     bound_by_commits = ssd_samples(waits={"IO:WALSync": 1000})
-    sweeps = summarised(*hdd, *bound_by_commits).database.sweeps
+    sweeps = database_of(summarised(*hdd, *bound_by_commits)).sweeps
     (sweep,) = [each for each in sweeps if each.target == "hdd"]
     assert 0 <= sweep.cpu_s.low < sweep.cpu_s.high <= 1.01 / 8000
 
@@ -131,7 +132,7 @@ def test_the_memory_limit_is_a_cache_too():
             record=record_of(database_bytes=SIZE_BYTES),
         )
     ]
-    (sweep,) = summarised(*samples).database.sweeps
+    (sweep,) = database_of(summarised(*samples)).sweeps
     assert sweep.factor == "memory_limit_bytes"
     assert sweep.next_size_bytes == 8 * GIB
 
@@ -149,7 +150,7 @@ def test_the_memory_limit_is_a_cache_too():
 )
 def test_what_is_no_law_is_refused_with_the_reason(rates_per_s, database_bytes, reason):
     samples = samples_of(rates_per_s, database_bytes=database_bytes)
-    (sweep,) = summarised(*samples).database.sweeps
+    (sweep,) = database_of(summarised(*samples)).sweeps
     assert not sweep.fits
     assert sweep.predicted_per_s is None
     assert reason in sweep.sentence
@@ -157,4 +158,4 @@ def test_what_is_no_law_is_refused_with_the_reason(rates_per_s, database_bytes, 
 
 
 def test_one_size_is_no_sweep():
-    assert summarised(*samples_of({"1GB": 200.0})).database.sweeps == []
+    assert database_of(summarised(*samples_of({"1GB": 200.0}))).sweeps == []

@@ -2,11 +2,13 @@
 
 import pytest
 
+from seatrial.trials.database.analysis.model import database_of
+
 from .hand import MIB, READ, cell_of, record_of, rounds_of, sample_of, summarised
 
 
 def cell_part(*samples):
-    (part,) = summarised(*samples).database.cells
+    (part,) = database_of(summarised(*samples)).cells
     return part
 
 
@@ -110,7 +112,7 @@ def test_a_batch_has_its_times():
     cell = cell_of(workload="nightly", kind="batch", operation="batch", clients=1, file="job.sql")
     record = record_of(batch_s={"real": 20.0, "user": 0.1, "sys": 0.2}, client_cpu_share=0.9)
     summary = summarised(sample_of(cell, per_s=0.05, record=record))
-    (part,) = summary.database.cells
+    (part,) = database_of(summary).cells
     assert part.batch_s["real"].value == 20.0
     assert "client_limited" not in [finding.kind for finding in summary.findings]
 

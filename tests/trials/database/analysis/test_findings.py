@@ -5,6 +5,7 @@ import pytest
 from seatrial.findings.registry import (
     kinds,
 )
+from seatrial.trials.database.analysis.model import database_of
 from seatrial.trials.database.report.tables import sweep_tables
 from stats.builders import cell_of as io_cell_of
 from stats.builders import error_of
@@ -35,7 +36,7 @@ OF_DATABASES = {
 def test_a_plain_run_has_its_bound_and_nothing_to_complain_of():
     summary = summarised(*rounds_of(cell_of(), [100.0, 101.0, 99.0]))
     assert kinds_of(summary) == ["database_bound"]
-    assert summary.database.cells[0].verdict.bound == "commit"
+    assert database_of(summary).cells[0].verdict.bound == "commit"
 
 
 def test_cells_that_agree_are_one_finding():
@@ -205,7 +206,7 @@ def test_cells_of_io_have_none_of_these():
     sample = io_sample_of(io_cell_of(operation="write"))
     summary = summarised(sample)
     assert not OF_DATABASES & set(kinds_of(summary))
-    assert summary.database is None
+    assert database_of(summary) is None
 
 
 def test_an_imported_log_has_cells_without_a_record():
@@ -216,7 +217,7 @@ def test_an_imported_log_has_cells_without_a_record():
         | {"database": None, "counters": {}}
     )
     summary = summarised(bare, before={})
-    (part,) = summary.database.cells
+    (part,) = database_of(summary).cells
     assert part.verdict.bound == "inconclusive"
     assert (part.server, part.waits, part.reads) == ("", {}, None)
     assert kinds_of(summary) == ["database_bound"]

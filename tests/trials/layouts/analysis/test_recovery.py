@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from seatrial.results.model import DatabaseRecord
+from seatrial.trials.layouts.analysis.model import layouts_of
 from seatrial.trials.layouts.analysis.phases import missing_max, spans_of
 from seatrial.trials.layouts.analysis.recovery import limit_tables, recovery_of
 from stats.builders import stall_of
@@ -102,7 +103,7 @@ def test_noise_that_remembers_makes_no_dip_of_nothing():
 def test_a_rebuild_under_way_at_the_end_is_open():
     events = REBUILT[:2]
     run = of_run(broken(events=events, shares=[None] * 16 + [0.1, 0.2, 0.43]))
-    (found,) = run.layouts.recoveries
+    (found,) = layouts_of(run).recoveries
     assert found.rebuild_time is None
     assert (found.unfinished_count, found.unfinished_share) == (1, 0.43)
     assert found.window_open_s == pytest.approx(6.0)
@@ -121,7 +122,7 @@ def test_a_rebuild_that_outlives_the_load_says_so():
 def test_raid6_keeps_redundancy_with_one_drive_gone():
     spec = spec_of("raid6", 5, spares=1)
     run = of_run(broken(spec=spec))
-    assert not run.layouts.recoveries[0].exposed
+    assert not layouts_of(run).recoveries[0].exposed
     assert "redundancy_window" not in kinds(run)
 
 
@@ -133,7 +134,7 @@ def test_raid6_is_without_redundancy_only_while_two_drives_are_gone():
         event(6.0, "rebuild_ended", missing=1),
     ]
     run = of_run(broken(spec=spec, events=events))
-    (found,) = run.layouts.recoveries
+    (found,) = layouts_of(run).recoveries
     assert found.exposed
     assert found.window.value == pytest.approx(3e9)
     assert spans_of(broken(spec=spec, events=events))[-1].phase == "degraded"
@@ -209,7 +210,7 @@ def test_a_database_whose_sums_differ_has_lost_something(holds):
     )
     samples = [msgspec.structs.replace(broken(n), database=database) for n in range(2)]
     run = of_run(*samples)
-    assert run.layouts.recoveries[0].sums_differ_count == (0 if holds else 2)
+    assert layouts_of(run).recoveries[0].sums_differ_count == (0 if holds else 2)
     assert ("data_lost" in kinds(run)) == (not holds)
     if holds:
         assert "kept the sums of its database" in run.verdict
@@ -249,7 +250,7 @@ def test_a_scrub_that_finds_anything(what, severity):
     found = finding_of(run, "scrub_mismatch")
     assert found.severity == severity
     assert "4 KiB do not agree" in found.sentence
-    assert run.layouts.recoveries[0].phase("scrub").share.value == pytest.approx(0.4, abs=0.02)
+    assert layouts_of(run).recoveries[0].phase("scrub").share.value == pytest.approx(0.4, abs=0.02)
 
 
 def test_the_price_of_each_limit_is_a_table():
@@ -275,7 +276,7 @@ def test_what_a_failure_does_is_no_fault_to_other_findings():
         for number in range(3)
     ]
     run = of_run(*samples)
-    assert run.layouts.recoveries[0].longest_stall_s == pytest.approx(2.0)
+    assert layouts_of(run).recoveries[0].longest_stall_s == pytest.approx(2.0)
     assert set(kinds(run)) <= {"rebuild_dips", "redundancy_window"}
     assert not run.steady
     assert run.cells[0].running_from_s == 0

@@ -5,6 +5,7 @@ import pytest
 
 from seatrial.findings.registry import kinds_not_of_lab
 from seatrial.trials.layouts.analysis.figures import FIGURES
+from seatrial.trials.layouts.analysis.model import layouts_of
 
 from .hand import (
     LAB,
@@ -34,7 +35,7 @@ def test_the_best_layout_for_a_use_is_told_with_doubt():
         *rounds(spec_of("raid10", 4), 30_050, block_size_bytes=8192, seed=3),
     ]
     run = of_run(*samples)
-    overall, redundant = run.layouts.best
+    overall, redundant = layouts_of(run).best
     assert (overall.target, overall.among, overall.equals) == ("raid0-4", "all", [])
     assert overall.ratio.low > 1
     assert redundant.among == "redundant"
@@ -60,7 +61,7 @@ def test_uses_for_which_none_of_many_is_surely_best_are_told_in_one_phrase():
         )
     ]
     run = of_run(*samples)
-    assert len(run.layouts.best) == 2
+    assert len(layouts_of(run).best) == 2
     assert run.verdict.startswith(
         "None of 5 layouts is surely the fastest in random reads of 8 KiB (10 at once) or "
         "random writes of 8 KiB (10 at once): each was measured once."
@@ -150,14 +151,14 @@ def test_figures_get_the_lines_that_a_run_has():
         samples += rounds(spec_of("raid5", 4), 5000, block_size_bytes=size * KIB)
         samples += rounds(spec_of("raid5", 6), 6000, block_size_bytes=size * KIB)
     figures = {
-        figure.number: figure for figure in of_run(*samples).layouts.figures if figure.number
+        figure.number: figure for figure in layouts_of(of_run(*samples)).figures if figure.number
     }
     assert set(figures) == {3, 12, 13}
     assert {line.operation for line in figures[3].lines} == {"read", "write"}
     assert [point.x for point in figures[3].lines[0].points] == [3, 4, 6]
     assert [point.x for point in figures[12].lines[0].points] == [4096, 8192, 16384, 65536]
     assert figures[13].unit == "IOPS"
-    others = [figure for figure in of_run(*samples).layouts.figures if not figure.number]
+    others = [figure for figure in layouts_of(of_run(*samples)).figures if not figure.number]
     assert {figure.title.rpartition(": ")[2] for figure in others} == {"raid5-6"}
 
 
@@ -168,7 +169,7 @@ def test_a_copy_is_told_by_the_time_of_a_gib():
         samples += rounds(
             spec, per_s, operation="copy", block_size_bytes=128 * KIB, address="sequential"
         )
-    (figure,) = of_run(*samples).layouts.figures
+    (figure,) = layouts_of(of_run(*samples)).figures
     assert (figure.number, figure.unit) == (2, "ns")
     slow, fast = figure.lines[0].points
     assert slow.y.value == pytest.approx(8192 / 1000 * 1e9, rel=0.05)

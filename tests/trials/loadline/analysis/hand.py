@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from findings.analyses import analyses_of
 from seatrial.findings.context import Context
 from seatrial.stats.model import Estimate
 from seatrial.trials.loadline.analysis.model import LoadLine, LoadStep
@@ -62,4 +63,4 @@ def cells():
 
 
 def context_of(*lines):
-    return Context(run_of(), cells(), load_lines=lines)
+    return Context(run_of(), cells(), analyses_of(load_lines=lines))

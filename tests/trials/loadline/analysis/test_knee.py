@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from findings.analyses import analyses_of
 from seatrial.findings.model import Summary
 from seatrial.findings.rules.not_repeatable import not_repeatable
 from seatrial.findings.thresholds import evaluate
@@ -62,16 +63,22 @@ def test_rates_that_are_too_high_on_purpose_are_no_other_finding():
 
 
 def test_the_verdict_is_the_answer():
-    told = verdict(cells(), knee(context_of(line_of())), [line_of()])
+    told = verdict(cells(), knee(context_of(line_of())), analyses_of(load_lines=[line_of()]))
     assert told == "Within p99 <= 5 ms it sustains 7,000 IOPS (5,000 to 10,000)."
-    doubted = verdict(cells(), [], [line_of(generator="The generator was slow")])
+    doubted = verdict(
+        cells(), [], analyses_of(load_lines=[line_of(generator="The generator was slow")])
+    )
     assert doubted.endswith("The generator was slow.")
 
 
 def judged(condition, **changes):
     threshold = parse_threshold("loadline.sustained_per_s", condition)
     summary = Summary(
-        run=run_of(), cells=cells(), findings=[], verdict="", load_lines=[line_of(**changes)]
+        run=run_of(),
+        cells=cells(),
+        findings=[],
+        verdict="",
+        analyses=analyses_of(load_lines=[line_of(**changes)]),
     )
     (result,) = evaluate([threshold], summary)
     return result

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from seatrial.findings.summary import summarise
-from seatrial.trials.database.analysis.model import BOUNDS
+from seatrial.trials.database.analysis.model import BOUNDS, database_of
 from seatrial.trials.replay.analysis.bottleneck import WHO
 from seatrial.trials.replay.analysis.model import WHO as ANSWERS
+from seatrial.trials.replay.analysis.model import replays_of
 from stats.builders import run_of
 from trials.database.analysis.hand import COMMIT, LOCK, MACHINE, PROCESSOR, READ
 
@@ -28,7 +29,7 @@ WAITING = {"backends_active": 1.0, "backends_idle": 7.0, "backends_idle_in_trans
 def told(play, rounds=3):
     samples = rounds_of(play, rounds)
     assert all(adds_up(sample.replay) for sample in samples)
-    (cell,) = summarise(run_of(before=MACHINE), samples).replays
+    (cell,) = replays_of(summarise(run_of(before=MACHINE), samples))
     return cell
 
 
@@ -90,7 +91,7 @@ def test_the_drivers_thread_is_the_client_and_not_seatrials_own_work():
 def test_an_order_that_holds_statements_back_is_told_when_the_server_waits():
     play = Play(order="commit", waits={"CPU": 1000}, columns=WAITING | IDLE)
     samples = rounds_of(play)
-    few = summarise(run_of(before=MACHINE), samples).replays[0]
+    few = replays_of(summarise(run_of(before=MACHINE), samples))[0]
     assert few.order_share == pytest.approx(4.0 / 8 / samples[1].duration_s, rel=0.05)
     assert few.bottleneck.who == "inconclusive"  # 4 s of eight connections' time are too few
     found = told(changed(play, held_s=60.0)).bottleneck
@@ -155,6 +156,6 @@ def test_every_bound_has_somebody_who_it_is():
 
 def test_the_database_s_cell_has_the_same_verdict():
     summary = summarise(run_of(before=MACHINE), rounds_of(Play(speed=1.0)))
-    (part,), (replay,) = summary.database.cells, summary.replays
+    (part,), (replay,) = database_of(summary).cells, replays_of(summary)
     assert part.verdict.sentence == replay.bottleneck.sentence
     assert part.verdict.bound == "pace"

@@ -8,6 +8,7 @@ import pytest
 from seatrial.findings.summary import summarise
 from seatrial.report.table import rate_text
 from seatrial.stats.wording import format_estimate
+from seatrial.trials.replay.analysis.model import replays_of
 from seatrial.trials.replay.analysis.pace import (
     answered_per_s,
     captured_per_s,
@@ -126,7 +127,7 @@ def test_verdict_and_tables_tell_one_rate_of_a_replay(failed):
     """Where statements failed, the verdict told the rate of the others alone."""
     samples = rounds_of(Play(failed=failed, captured_s=20.0))
     summary = summarise(run_of(before=MACHINE), samples)
-    (told,) = summary.replays
+    (told,) = replays_of(summary)
     assert told.answered_per_s == answered_per_s(samples)
     assert f" at {format_estimate(told.answered_per_s)}" in summary.verdict
     (row,) = rates_table([(told, summary.cells[0])]).rows
@@ -136,4 +137,4 @@ def test_verdict_and_tables_tell_one_rate_of_a_replay(failed):
 def test_one_round_without_failures_knows_its_interval_in_every_place():
     sample = sample_of(Play(captured_s=20.0))
     summary = summarise(run_of(before=MACHINE), [sample])
-    assert summary.replays[0].answered_per_s == summary.cells[0].iops
+    assert replays_of(summary)[0].answered_per_s == summary.cells[0].iops

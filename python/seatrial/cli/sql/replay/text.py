@@ -14,7 +14,7 @@ from seatrial.results.replay_content import CAPTURE
 from seatrial.stats.wording import format_estimate, format_interval, format_iops, format_value
 from seatrial.trials.replay.analysis.content import content_sentence
 from seatrial.trials.replay.analysis.judgement import Judgement
-from seatrial.trials.replay.analysis.model import ReplayCell
+from seatrial.trials.replay.analysis.model import ReplayCell, replays_of
 from seatrial.trials.replay.analysis.samples import played
 from seatrial.trials.replay.report.tables import replay_tables
 from seatrial.trials.replay.report.words import replayed, told_of
@@ -49,7 +49,7 @@ def replay_text(judged: Mapping[str, Judgement], summary: Summary) -> str:
         judged: What is to be thought of it on each target.
         summary: Of its run.
     """
-    cells = {each.cell.target: each for each in reversed(summary.replays)}
+    cells = {each.cell.target: each for each in reversed(replays_of(summary))}
     several = len(judged) > 1
     blocks = [
         verdict_text(judgement, cells.get(label), label=label if several else "")

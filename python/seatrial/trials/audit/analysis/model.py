@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from seatrial.stats.estimate import Estimate
+from seatrial.stats.model import Analysed
 
 Form = Literal["read", "locked_write", "parity_write", "none"]
 """Which equation of docs/method.md describes a table; ``none`` where no form holds."""
@@ -171,3 +172,9 @@ class TableAudit(msgspec.Struct, frozen=True, kw_only=True):
     gaps: list[Gap]
     limits: list[str] = []
     rests_on: list[str] = []
+
+
+def audits_of(analysed: Analysed) -> list[TableAudit]:
+    """Return the audits of a run, one of each table of block sizes and concurrency."""
+    found: list[TableAudit] = analysed.analyses.get("audit", [])
+    return found

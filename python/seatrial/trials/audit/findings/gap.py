@@ -9,7 +9,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
 from seatrial.trials.audit.analysis.gaps import gap_limit_log
-from seatrial.trials.audit.analysis.model import Gap, GapKind, TableAudit, TablePoint
+from seatrial.trials.audit.analysis.model import Gap, GapKind, TableAudit, TablePoint, audits_of
 from seatrial.trials.audit.analysis.tables import identity_of
 
 NOTES: Final[tuple[GapKind, ...]] = ("start_transient", "noise")
@@ -52,7 +52,7 @@ def gap(context: Context) -> list[Finding]:
     """
     return [
         _finding(context.run.id, audit, each)
-        for audit in context.audits
+        for audit in audits_of(context)
         for each in audit.gaps
         if _is_told(audit, each)
     ]

@@ -8,7 +8,7 @@ from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural, format_size
-from seatrial.trials.audit.analysis.model import Parameter, TableAudit, TablePoint
+from seatrial.trials.audit.analysis.model import Parameter, TableAudit, TablePoint, audits_of
 from seatrial.trials.audit.analysis.tables import identity_of
 from seatrial.trials.audit.findings.limits import (
     agree,
@@ -48,7 +48,7 @@ def host_limited(context: Context) -> list[Finding]:
         Fewer and larger requests; a second controller; interrupts spread over processors; a volume
         with a higher limit. Beside `generator_limited` it is the load generator's own.
     """
-    limited = [audit for audit in context.audits if _cells_at_limit(audit)]
+    limited = [audit for audit in audits_of(context) if _cells_at_limit(audit)]
     found: list[Finding] = []
     while limited:
         first = limited[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seatrial.findings.context import Context
-from seatrial.trials.audit.analysis.model import Parameter, TableAudit, TablePoint
+from seatrial.trials.audit.analysis.model import Parameter, TableAudit, TablePoint, audits_of
 from seatrial.trials.audit.analysis.predict import odd_keys_of
 from seatrial.trials.audit.analysis.tables import known_points
 
@@ -41,5 +41,5 @@ def name_targets(audits: Sequence[TableAudit]) -> str:
 
 def on_target(context: Context, audit: TableAudit) -> str:
     """Return `` on ssd``; nothing where all tables of the run are of one target."""
-    several = len({each.table.target for each in context.audits}) > 1
+    several = len({each.table.target for each in audits_of(context)}) > 1
     return f" on {audit.table.target}" if several else ""

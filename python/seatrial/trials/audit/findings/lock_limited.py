@@ -10,7 +10,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.stats.estimates import estimate_of_rounds
 from seatrial.stats.model import Estimate, Finding
 from seatrial.stats.wording import format_interval, format_plural, format_value
-from seatrial.trials.audit.analysis.model import TableAudit
+from seatrial.trials.audit.analysis.model import TableAudit, audits_of
 from seatrial.trials.audit.analysis.tables import identity_of
 from seatrial.trials.audit.findings.limits import on_target, parameter_of, sound_points
 
@@ -45,7 +45,7 @@ def lock_limited(context: Context) -> list[Finding]:
         Several files, direct I/O, another file system; measure the device itself to compare.
     """
     found = []
-    for audit in context.audits:
+    for audit in audits_of(context):
         gain = _gain_of_threads(audit) if audit.form == "locked_write" else None
         if gain is not None and gain.high is not None and gain.high < GAIN_RATIO_MAX:
             found.append(_finding(context, audit, gain))

@@ -8,7 +8,7 @@ from seatrial.findings.context import NS_PER_S, Context
 from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_duration_s, format_plural, format_share
-from seatrial.trials.audit.analysis.model import TableAudit, TablePoint
+from seatrial.trials.audit.analysis.model import TableAudit, TablePoint, audits_of
 from seatrial.trials.audit.analysis.tables import identity_of
 
 GUARD_COUNTER = "guard_ns"
@@ -31,7 +31,7 @@ def predicted(context: Context) -> list[Finding]:
     """
     return [
         _finding(context, audit, left_out)
-        for audit in context.audits
+        for audit in audits_of(context)
         if (left_out := [point for point in audit.table.points if not point.measured])
     ]
 

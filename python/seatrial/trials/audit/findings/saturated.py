@@ -9,7 +9,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.saturation import NO_GAIN_RATIO, Saturation, saturation
 from seatrial.stats.wording import format_interval, format_value
-from seatrial.trials.audit.analysis.model import TableAudit
+from seatrial.trials.audit.analysis.model import TableAudit, audits_of
 from seatrial.trials.audit.analysis.tables import identity_of
 from seatrial.trials.audit.findings.limits import on_target, parameter_of, sound_points
 
@@ -32,7 +32,7 @@ def saturated(context: Context) -> list[Finding]:
         Let the database keep about so many requests in flight.
     """
     found = []
-    for audit in context.audits:
+    for audit in audits_of(context):
         by_count: dict[int, dict[object, float]] = {}
         for point in sound_points(audit):
             if point.iops:

@@ -12,7 +12,7 @@ from seatrial.findings.model import Summary
 from seatrial.report.json_documents import Document, as_text
 from seatrial.results.model import Run
 from seatrial.stats.model import Finding
-from seatrial.trials.audit.analysis.model import Prediction, TableAudit
+from seatrial.trials.audit.analysis.model import Prediction, TableAudit, audits_of
 from seatrial.trials.audit.analysis.predict import predict
 
 
@@ -97,7 +97,7 @@ def audit_document(summary: Summary, answered: Sequence[Answer]) -> str:
     return as_text(
         AuditDocument(
             run=summary.run,
-            audits=summary.audits,
+            audits=audits_of(summary),
             findings=summary.findings,
             answers=list(answered),
         )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from seatrial.findings.model import Summary
 from seatrial.report.exports.markdown import escape
-from seatrial.trials.audit.analysis.model import TableAudit
+from seatrial.trials.audit.analysis.model import TableAudit, audits_of
 from seatrial.trials.audit.report.overlay import gap_text
 from seatrial.trials.audit.report.tables import audit_name
 
 
 def audits_markdown(summary: Summary) -> list[str]:
     """Return the part on what the tables say; nothing where none was audited."""
-    if not summary.audits:
+    if not audits_of(summary):
         return []
-    return ["## What the tables say", "\n\n".join(_audit(each) for each in summary.audits)]
+    return ["## What the tables say", "\n\n".join(_audit(each) for each in audits_of(summary))]
 
 
 def _audit(audit: TableAudit) -> str:

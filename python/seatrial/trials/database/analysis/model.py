@@ -8,6 +8,7 @@ import msgspec
 
 from seatrial.published import named, one_of
 from seatrial.stats.estimate import Estimate
+from seatrial.stats.model import Analysed
 from seatrial.study.cell import Cell
 
 BOUNDS = (
@@ -172,3 +173,9 @@ class DatabaseAnalysis(msgspec.Struct, frozen=True, kw_only=True):
 
     cells: list[DatabaseCell]
     sweeps: list[CacheSweep]
+
+
+def database_of(analysed: Analysed) -> DatabaseAnalysis | None:
+    """Return what is particular to the database cells of a run; None where it has none."""
+    found: DatabaseAnalysis | None = analysed.analyses.get("database")
+    return found

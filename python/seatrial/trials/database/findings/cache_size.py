@@ -7,7 +7,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
 from seatrial.trials.database.analysis.cache_sweep import is_of_sweep
-from seatrial.trials.database.analysis.model import CacheSweep
+from seatrial.trials.database.analysis.model import CacheSweep, database_of
 
 
 @from_samples(rank=630, section="Of a database", sees_replays=True)
@@ -28,7 +28,7 @@ def cache_size(context: Context) -> list[Finding]:
     Do:
         Measure the predicted size before buying it.
     """
-    sweeps = context.database.sweeps if context.database else []
+    sweeps = analysis.sweeps if (analysis := database_of(context)) else []
     return [_finding(context, sweep) for sweep in sweeps]
 
 

@@ -8,7 +8,7 @@ from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_iops, format_share
-from seatrial.trials.database.analysis.model import DatabaseCell
+from seatrial.trials.database.analysis.model import DatabaseCell, database_of
 from seatrial.trials.database.analysis.samples import ceiling_share
 
 CORE_SHARE_MAX: Final = 0.7
@@ -33,7 +33,11 @@ def client_limited(context: Context) -> list[Finding]:
         More `jobs` or `processes` where cores are idle, prepared statements, or a client machine of
         its own.
     """
-    parts = {part.cell.key: part for part in context.database.cells} if context.database else {}
+    parts = (
+        {part.cell.key: part for part in analysis.cells}
+        if (analysis := database_of(context))
+        else {}
+    )
     own = [summary for summary in context.cells if summary.cell.key in parts]
     concerned = [c for c in own if _core(parts[c.cell.key]) or _ceiling(c, parts[c.cell.key])]
     if not concerned:

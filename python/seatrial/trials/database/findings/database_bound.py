@@ -11,7 +11,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_plural
 from seatrial.trials.database.analysis.crashes import is_crash_trial
-from seatrial.trials.database.analysis.model import DatabaseCell
+from seatrial.trials.database.analysis.model import DatabaseCell, database_of
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def database_bound(context: Context) -> list[Finding]:
         machine and repeat.
     """
     groups: dict[tuple[str, str], list[DatabaseCell]] = defaultdict(list)
-    for part in context.database.cells if context.database else []:
+    for part in analysis.cells if (analysis := database_of(context)) else []:
         if is_crash_trial(part.cell):
             continue  # Its clients are slow on purpose: each notes what it sends and gets.
         groups[part.cell.target, part.verdict.bound].append(part)

@@ -8,7 +8,7 @@ from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_share
-from seatrial.trials.database.analysis.model import DatabaseCell
+from seatrial.trials.database.analysis.model import DatabaseCell, database_of
 from seatrial.trials.database.analysis.samples import specification
 
 TPCB: Final = "tpcb-like"
@@ -33,7 +33,7 @@ def lock_contention(context: Context) -> list[Finding]:
     Do:
         Use a scale of at least the clients, or the script simple-update.
     """
-    parts = context.database.cells if context.database else []
+    parts = analysis.cells if (analysis := database_of(context)) else []
     crowded = [part for part in parts if _clients_a_branch(part) > 1]
     if not crowded:
         return []

@@ -9,7 +9,7 @@ from seatrial.findings.context import Context, memory_for_cache_bytes
 from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_share, format_size
-from seatrial.trials.database.analysis.model import DatabaseCell
+from seatrial.trials.database.analysis.model import DatabaseCell, database_of
 from seatrial.trials.database.analysis.samples import specification
 
 DEVICE_SHARE_MAX: Final = 0.01
@@ -35,9 +35,10 @@ def reads_from_cache(context: Context) -> list[Finding]:
     Do:
         If the device's reads are meant: the memory limit or the scale that the finding names.
     """
+    analysis = database_of(context)
     parts = [
         part
-        for part in (context.database.cells if context.database else [])
+        for part in (analysis.cells if analysis else [])
         if part.reads is not None and part.reads.device.value < DEVICE_SHARE_MAX
     ]
     if not parts:

@@ -10,12 +10,16 @@ from seatrial.report.exports.csv_row import Field, interval_columns
 from seatrial.results.model import Sample
 from seatrial.stats.estimates import counted
 from seatrial.stats.model import CellSummary
-from seatrial.trials.database.analysis.model import DatabaseCell, ReadShares
+from seatrial.trials.database.analysis.model import DatabaseCell, ReadShares, database_of
 
 
 def database_columns(summary: Summary) -> dict[str, dict[str, Field]]:
     """Return the columns of each cell of a database, by its key."""
-    found = {each.cell.key: each for each in summary.database.cells} if summary.database else {}
+    found = (
+        {each.cell.key: each for each in analysis.cells}
+        if (analysis := database_of(summary))
+        else {}
+    )
     return {
         part.cell.key: _of_database(part, found[part.cell.key])
         for part in summary.cells

@@ -30,7 +30,12 @@ from seatrial.stats.wording import (
 from seatrial.study.cell import Cell, FactorValue
 from seatrial.trials.database.analysis.cache_sweep import is_of_sweep
 from seatrial.trials.database.analysis.crashes import is_crash_trial
-from seatrial.trials.database.analysis.model import CacheSweep, DatabaseAnalysis, DatabaseCell
+from seatrial.trials.database.analysis.model import (
+    CacheSweep,
+    DatabaseAnalysis,
+    DatabaseCell,
+    database_of,
+)
 from seatrial.trials.database.study.workloads import DatabaseSpec, is_of_database, spec_of
 from seatrial.trials.replay.analysis.samples import is_of_replay
 
@@ -114,7 +119,7 @@ def analysed(summary: Summary) -> dict[str, DatabaseCell]:
 
     A crash trial has no say in what the time went into.
     """
-    told = summary.database or DatabaseAnalysis(cells=[], sweeps=[])
+    told = database_of(summary) or DatabaseAnalysis(cells=[], sweeps=[])
     return {part.cell.key: part for part in told.cells if not is_crash_trial(part.cell)}
 
 
@@ -191,7 +196,7 @@ def sweeps_of(summary: Summary) -> list[CacheSweep]:
 
     Those of replays are told with them (trials/replay/report/caches.py).
     """
-    sweeps = summary.database.sweeps if summary.database else []
+    sweeps = analysis.sweeps if (analysis := database_of(summary)) else []
     played = [part.cell for part in summary.cells if is_of_replay(part.cell)]
     return [sweep for sweep in sweeps if not any(is_of_sweep(cell, sweep) for cell in played)]
 

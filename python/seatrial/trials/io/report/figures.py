@@ -14,7 +14,7 @@ from seatrial.report.figures.steady import steady_figures
 from seatrial.stats.fastest import Served, served_by_caches
 from seatrial.stats.model import CellSummary
 from seatrial.stats.steady.model import SteadyState
-from seatrial.trials.audit.analysis.model import TableAudit
+from seatrial.trials.audit.analysis.model import TableAudit, audits_of
 from seatrial.trials.io.report.rates import matrix_figures, sequential_figures
 
 _AFTER = (
@@ -36,7 +36,7 @@ def figures_of_run(summary: Summary, heat_views_max: int = COLUMNS_MAX) -> list[
     return figures_of(
         summary.cells,
         heat_views_max,
-        summary.audits,
+        audits_of(summary),
         summary.steady,
         served_by_caches(summary.findings),
     )

@@ -8,6 +8,7 @@ import msgspec
 
 from seatrial.published import Count, named
 from seatrial.stats.estimate import Estimate
+from seatrial.stats.model import Analysed
 from seatrial.study.cell import Cell, FactorValue
 
 CHECKED_BLOCK_BYTES = 4096
@@ -426,3 +427,9 @@ class LayoutAnalysis(msgspec.Struct, frozen=True, kw_only=True):
     recoveries: list[Recovery]
     limits: list[LimitTable]
     figures: list[DrawnFigure]
+
+
+def layouts_of(analysed: Analysed) -> LayoutAnalysis | None:
+    """Return what is particular to the layouts of a run; None where it has none."""
+    found: LayoutAnalysis | None = analysed.analyses.get("layouts")
+    return found

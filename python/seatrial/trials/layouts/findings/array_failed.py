@@ -6,7 +6,7 @@ from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_count, format_plural, format_size
-from seatrial.trials.layouts.analysis.model import Recovery
+from seatrial.trials.layouts.analysis.model import Recovery, layouts_of
 
 
 @from_samples(rank=20, section="Of layouts", sees_faults=True)
@@ -24,7 +24,7 @@ def array_failed(context: Context) -> list[Finding]:
     Do:
         A level that survives one loss more, and a spare.
     """
-    recoveries = context.layouts.recoveries if context.layouts else []
+    recoveries = analysis.recoveries if (analysis := layouts_of(context)) else []
     failed = [each for each in recoveries if each.array_failed_count]
     if not failed:
         return []

@@ -10,7 +10,7 @@ from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.saturation import NO_GAIN_RATIO
 from seatrial.stats.wording import format_identity, format_plural
 from seatrial.study.cell import FactorValue
-from seatrial.trials.layouts.analysis.model import ArraySaturation, SweepSeries
+from seatrial.trials.layouts.analysis.model import ArraySaturation, SweepSeries, layouts_of
 
 
 @from_samples(rank=480, section="Of layouts")
@@ -31,7 +31,7 @@ def array_saturated(context: Context) -> list[Finding]:
         single request at a time gains nothing from any number of drives.
     """
     groups: dict[tuple[object, ...], list[tuple[SweepSeries, ArraySaturation]]] = {}
-    for series in context.layouts.sweeps if context.layouts else []:
+    for series in analysis.sweeps if (analysis := layouts_of(context)) else []:
         if reached := series.saturation:
             key = (series.name, series.cell["operation"], reached.drives, reached.drives_max)
             groups.setdefault(key, []).append((series, reached))

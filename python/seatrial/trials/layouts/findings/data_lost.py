@@ -7,7 +7,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell
 from seatrial.study.layouts.layout import FILESYSTEMS
-from seatrial.trials.layouts.analysis.model import Recovery
+from seatrial.trials.layouts.analysis.model import Recovery, layouts_of
 from seatrial.trials.layouts.analysis.telling import checked_words, lost_words
 
 
@@ -28,7 +28,7 @@ def data_lost(context: Context) -> list[Finding]:
         Scrub on a schedule, so that unreadable sectors are found while there is redundancy; take a
         level that survives one loss more; against rot use checksums (btrfs, ZFS, dm-integrity).
     """
-    recoveries = context.layouts.recoveries if context.layouts else []
+    recoveries = analysis.recoveries if (analysis := layouts_of(context)) else []
     return [_finding(each) for each in recoveries if lost_words(each)]
 
 

@@ -11,7 +11,7 @@ from seatrial.stats.compare.comparison import MARGIN_SHARE_DEFAULT
 from seatrial.stats.compare.verdict import ratio_words
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural
-from seatrial.trials.layouts.analysis.model import LayoutRatio
+from seatrial.trials.layouts.analysis.model import LayoutRatio, layouts_of
 from seatrial.trials.layouts.analysis.sweep import word
 
 PAIRS_TOLD_MAX: Final = 3
@@ -37,7 +37,7 @@ def layouts_differ(context: Context) -> list[Finding]:
         that could not be told apart.
     """
     groups: dict[tuple[str, str, str], list[LayoutRatio]] = {}
-    for each in context.layouts.ratios if context.layouts else []:
+    for each in analysis.ratios if (analysis := layouts_of(context)) else []:
         if each.answer in ("higher", "lower") and _distance(each) > MARGIN_SHARE_DEFAULT:
             key = (each.factor, str(each.value_a), str(each.value_b))
             groups.setdefault(key, []).append(each)

@@ -11,7 +11,7 @@ from seatrial.stats.compare.fingerprints import target_facts
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_estimate, format_plural, format_size
 from seatrial.trials.layouts.analysis.accounting import LEG
-from seatrial.trials.layouts.analysis.model import Accounting, MemberWork
+from seatrial.trials.layouts.analysis.model import Accounting, MemberWork, layouts_of
 
 BUSY_RATIO_MIN: Final = 1.25
 BYTES_RATIO_MIN: Final = 0.5
@@ -39,7 +39,7 @@ def mixed_members(context: Context) -> list[Finding]:
 def _slow(context: Context) -> list[Finding]:
     """Find drives that surely were busy for longer than their peers with the same work."""
     found: dict[str, list[tuple[Accounting, MemberWork]]] = {}
-    for each in context.layouts.accounting if context.layouts else []:
+    for each in analysis.accounting if (analysis := layouts_of(context)) else []:
         for member in each.members:
             if member.role.startswith(LEG) and _is_slow(member):
                 found.setdefault(member.drive, []).append((each, member))

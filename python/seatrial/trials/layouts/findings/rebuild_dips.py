@@ -15,7 +15,7 @@ from seatrial.stats.wording import (
     format_share,
     format_value,
 )
-from seatrial.trials.layouts.analysis.model import PhaseFigures, Recovery
+from seatrial.trials.layouts.analysis.model import PhaseFigures, Recovery, layouts_of
 
 SHARE_MAX: Final = 0.9
 SHARE_ONCE_MAX: Final = 0.7
@@ -45,7 +45,7 @@ def rebuild_dips(context: Context) -> list[Finding]:
     Do:
         Limit the rebuild, with `rebuild_limit_kib_per_s` as a list to see the price of each limit.
     """
-    recoveries = context.layouts.recoveries if context.layouts else []
+    recoveries = analysis.recoveries if (analysis := layouts_of(context)) else []
     told = [(each, phase) for each in recoveries if (phase := _worst_phase(each))]
     if not told:
         return []

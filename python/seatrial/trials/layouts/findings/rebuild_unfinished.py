@@ -6,6 +6,7 @@ from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_duration_s, format_plural, format_share
+from seatrial.trials.layouts.analysis.model import layouts_of
 
 
 @from_samples(rank=330, section="Of layouts", sees_faults=True)
@@ -22,7 +23,7 @@ def rebuild_unfinished(context: Context) -> list[Finding]:
         Longer samples, less of each drive (`member_size`), a higher limit. Time grows with the
         drives' size.
     """
-    recoveries = context.layouts.recoveries if context.layouts else []
+    recoveries = analysis.recoveries if (analysis := layouts_of(context)) else []
     open_ones = [each for each in recoveries if each.unfinished_count]
     if not open_ones:
         return []

@@ -8,7 +8,7 @@ from seatrial.findings.context import Context
 from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
-from seatrial.trials.layouts.analysis.model import Recovery
+from seatrial.trials.layouts.analysis.model import Recovery, layouts_of
 from seatrial.trials.layouts.analysis.telling import window_words
 
 YEARLY_SHARE: Final = 0.01
@@ -33,7 +33,7 @@ def redundancy_window(context: Context) -> list[Finding]:
     Do:
         A hot spare, a faster rebuild, or a level that survives one loss more.
     """
-    recoveries = context.layouts.recoveries if context.layouts else []
+    recoveries = analysis.recoveries if (analysis := layouts_of(context)) else []
     exposed = [each for each in recoveries if each.exposed and not each.array_failed_count]
     by_target: dict[str, Recovery] = {}
     for each in exposed:

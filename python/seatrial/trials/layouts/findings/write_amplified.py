@@ -10,7 +10,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell, format_estimate, format_interval, format_plural
-from seatrial.trials.layouts.analysis.model import Accounting, Rule
+from seatrial.trials.layouts.analysis.model import Accounting, Rule, layouts_of
 
 ABOVE_SHARE_MIN: Final = 0.1
 """Bitmap, metadata and a file system's own times are some percent; a tenth is more."""
@@ -53,7 +53,7 @@ def write_amplified(context: Context) -> list[Finding]:
         Measure with `filesystem = "none"`: what is left is the array's own. Whole stripes need no
         reads; a larger or external bitmap spares writes.
     """
-    entries = context.layouts.accounting if context.layouts else []
+    entries = analysis.accounting if (analysis := layouts_of(context)) else []
     found = [above for each in entries if each.per == "write" and (above := _above(each))]
     if not found:
         return []

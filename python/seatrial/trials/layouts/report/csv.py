@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seatrial.findings.model import Summary
 from seatrial.report.exports.csv_row import Field, interval_columns
-from seatrial.trials.layouts.analysis.model import Accounting, Recovery
+from seatrial.trials.layouts.analysis.model import Accounting, Recovery, layouts_of
 from seatrial.trials.layouts.report.words import Variant, mean_of_builds, variants_of
 
 _NS_PER_S = 1e9
@@ -13,7 +13,7 @@ _NS_PER_S = 1e9
 def layout_columns(summary: Summary) -> dict[str, dict[str, Field]]:
     """Return the columns of each cell that was measured on a layout, by its key."""
     variants = {variant.spec.label: variant for variant in variants_of(summary)}
-    found = summary.layouts
+    found = layouts_of(summary)
     accounts = {each.cell.key: each for each in found.accounting} if found else {}
     recoveries = {each.cell.key: each for each in found.recoveries} if found else {}
     columns = {}

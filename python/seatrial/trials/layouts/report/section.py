@@ -17,7 +17,7 @@ from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_plural, format_share
 from seatrial.trials.database.report.timelines import course_figure
 from seatrial.trials.database.report.timelines_section import course_table
-from seatrial.trials.layouts.analysis.model import Accounting, LayoutAnalysis, Recovery
+from seatrial.trials.layouts.analysis.model import Accounting, LayoutAnalysis, Recovery, layouts_of
 from seatrial.trials.layouts.report.array_marks import array_marks, dips_of
 from seatrial.trials.layouts.report.failure_tables import (
     consequences_table,
@@ -62,7 +62,7 @@ def layout_part(summary: Summary, detail: Detail) -> PagePart:
     variants = variants_of(summary)
     if not variants:
         return PagePart("layouts", HEADING, Markup(""), [])
-    found = summary.layouts
+    found = layouts_of(summary)
     figures = layout_figures(found) if found else []
     courses = (
         _courses(found, summary.cells, detail.rounds_max, detail.timelines_max) if found else {}

@@ -25,6 +25,7 @@ from seatrial.trials.layouts.analysis.model import (
     DrawnFigure,
     LayoutAnalysis,
     LayoutRatio,
+    layouts_of,
 )
 from seatrial.trials.layouts.report.failure_tables import failure_tables
 from seatrial.trials.layouts.report.figures import figure_name
@@ -64,8 +65,8 @@ def layout_tables(summary: Summary) -> list[Table]:
     if not variants:
         return []
     found = [built_table(variants)]
-    if summary.layouts:
-        found += analysed_tables(summary.layouts)
+    if analysis := layouts_of(summary):
+        found += analysed_tables(analysis)
     return [narrowed(table, _LESS_TELLING) for table in found]
 
 

@@ -16,6 +16,7 @@ from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_identity, format_plural, format_size, format_value
 from seatrial.study.cell import Cell
 from seatrial.study.layouts.layout import LayoutSpec
+from seatrial.trials.layouts.analysis.model import layouts_of
 from seatrial.trials.layouts.analysis.samples import spec_of
 
 KIB: Final = 1024
@@ -55,7 +56,7 @@ def variants_of(summary: Summary) -> list[Variant]:
 
 def layout_sentences(summary: Summary) -> list[str]:
     """Return from how many drives on there is no more, and what is not aligned."""
-    sweeps = summary.layouts.sweeps if summary.layouts else []
+    sweeps = analysis.sweeps if (analysis := layouts_of(summary)) else []
     ends = [f"{each.name}: {each.saturation.sentence}" for each in sweeps if each.saturation]
     return [*dict.fromkeys(ends), *misaligned(variants_of(summary))]
 

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from seatrial.stats.estimate import AtLeast, Estimate
+from seatrial.stats.model import Analysed
 
 Break = Literal["none", "knee", "cliff", "stalls", "service", "undecided"]
 """How it breaks: not at all within what was tried, by latency that grows, at once, by freezes,
@@ -86,3 +87,9 @@ class LoadLine(msgspec.Struct, frozen=True, kw_only=True):
     generator: str = ""
     sentence: str
     cause: str
+
+
+def load_lines_of(analysed: Analysed) -> list[LoadLine]:
+    """Return the load lines of a run."""
+    found: list[LoadLine] = analysed.analyses.get("loadline", [])
+    return found

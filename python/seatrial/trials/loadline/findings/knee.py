@@ -5,7 +5,7 @@ from __future__ import annotations
 from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
-from seatrial.trials.loadline.analysis.model import Break, LoadLine, LoadStep
+from seatrial.trials.loadline.analysis.model import Break, LoadLine, LoadStep, load_lines_of
 from seatrial.trials.loadline.analysis.telling import exact_duration
 
 
@@ -42,7 +42,7 @@ def knee(context: Context) -> list[Finding]:
     """
     return [
         _finding(context, line)
-        for line in context.load_lines
+        for line in load_lines_of(context)
         if line.breaks not in ("none", "undecided") and line.steps
     ]
 
@@ -79,7 +79,7 @@ def _finding(context: Context, line: LoadLine) -> Finding:
 
 def _opening(context: Context, line: LoadLine) -> str:
     """Return ``p99 <= 5 ms breaks at a knee``; with its cells where there are several lines."""
-    several = len(context.load_lines) > 1
+    several = len(load_lines_of(context)) > 1
     where = f" in {line.workload} on {line.target}" if several else ""
     return f"{line.percentile} <= {exact_duration(line.limit_ns)} {_HOW[line.breaks]}{where}"
 

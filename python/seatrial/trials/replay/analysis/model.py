@@ -8,6 +8,7 @@ import msgspec
 
 from seatrial.published import Count, named, one_of
 from seatrial.stats.estimate import Estimate
+from seatrial.stats.model import Analysed
 from seatrial.study.cell import Cell
 from seatrial.trials.database.analysis.model import BOUNDS, Rival
 
@@ -108,3 +109,9 @@ class ReplayCell(msgspec.Struct, frozen=True, kw_only=True):
     ceiling_share: float | None
     order_share: float | None
     told_round: Count
+
+
+def replays_of(analysed: Analysed) -> list[ReplayCell]:
+    """Return what is known of each cell of a run that plays a trace."""
+    found: list[ReplayCell] = analysed.analyses.get("replay", [])
+    return found

@@ -8,6 +8,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_iops, format_share
+from seatrial.trials.replay.analysis.model import replays_of
 
 CORE_SHARE_MAX: Final = 0.7
 """Of one core, by the driver's one thread: with more it sometimes has no time for an answer."""
@@ -32,7 +33,7 @@ def replay_client_bound(context: Context) -> list[Finding]:
     """
     parts = [
         part
-        for part in context.replays
+        for part in replays_of(context)
         if (part.client_core_share or 0.0) > CORE_SHARE_MAX
         or (part.ceiling_share or 0.0) > CEILING_SHARE_MAX
     ]

@@ -8,7 +8,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.stats.model import CellSummary, Finding
 from seatrial.stats.wording import format_count, format_duration_ns, format_share
-from seatrial.trials.replay.analysis.model import Lateness, ReplayCell
+from seatrial.trials.replay.analysis.model import Lateness, ReplayCell, replays_of
 from seatrial.trials.replay.analysis.pace import KEPT_SHARE_MIN, keeps_pace
 
 LATE_SHARE_MAX: Final = 0.05
@@ -65,7 +65,7 @@ def replay_late(context: Context) -> list[Finding]:
     """
     late = [
         (part, part.lateness)
-        for part in context.replays
+        for part in replays_of(context)
         if part.lateness is not None and (_breaks(part) or _is_late(part.lateness))
     ]
     if not late:

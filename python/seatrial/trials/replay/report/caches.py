@@ -14,7 +14,7 @@ from seatrial.stats.estimate import Estimate
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_size
 from seatrial.trials.database.analysis.cache_sweep import CACHES, cache_bytes, is_of_sweep
-from seatrial.trials.database.analysis.model import CacheSweep
+from seatrial.trials.database.analysis.model import CacheSweep, database_of
 from seatrial.trials.database.report.words import cell_words, label_names
 from seatrial.trials.replay.analysis.samples import is_of_replay
 
@@ -55,7 +55,7 @@ class CacheSizes(NamedTuple):
 def cache_sizes(summary: Summary) -> list[CacheSizes]:
     """Return the replays of a run by the size of each cache that was varied: often none."""
     played = [part for part in summary.cells if is_of_replay(part.cell) and not part.blank]
-    sweeps = summary.database.sweeps if summary.database else []
+    sweeps = analysis.sweeps if (analysis := database_of(summary)) else []
     found = []
     for factor in CACHES:
         sized = [part for part in played if cache_bytes(part.cell, factor)]

@@ -12,7 +12,7 @@ from seatrial.stats.model import CellSummary, Estimate
 from seatrial.stats.wording import format_share
 from seatrial.trials.database.report.words import cell_words, label_names
 from seatrial.trials.replay.analysis.judgement import judge
-from seatrial.trials.replay.analysis.model import ReplayCell
+from seatrial.trials.replay.analysis.model import ReplayCell, replays_of
 from seatrial.trials.replay.analysis.samples import NO_CONNECTION, UNTOLD, is_of_replay
 
 QUERY_CHARACTERS_MAX: Final = 60
@@ -52,7 +52,9 @@ ERRORS: Final = {
 def replayed(summary: Summary) -> list[tuple[ReplayCell, CellSummary]]:
     """Return the cells of a run that play a trace, with what the analysis says of them."""
     by_key = {part.cell.key: part for part in summary.cells if is_of_replay(part.cell)}
-    return [(told, by_key[told.cell.key]) for told in summary.replays if told.cell.key in by_key]
+    return [
+        (told, by_key[told.cell.key]) for told in replays_of(summary) if told.cell.key in by_key
+    ]
 
 
 def told_of(told: ReplayCell, part: CellSummary) -> tuple[Sample, ReplayRecord]:

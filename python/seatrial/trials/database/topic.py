@@ -269,7 +269,9 @@ class DatabaseTopic(Topic):
         replays = measured.analyses.get("replay", [])
         return analyse(measured.run, measured.cells, replays)
 
-    def analysis_without(self, analysis: DatabaseAnalysis, keys: Collection[str]) -> Any:  # noqa: ANN401
+    def analysis_without(
+        self, analysis: DatabaseAnalysis, keys: Collection[str]
+    ) -> DatabaseAnalysis:
         """Return the analysis less some cells; what sizes of caches say stays."""
         import msgspec
 

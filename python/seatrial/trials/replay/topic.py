@@ -66,7 +66,9 @@ class ReplayTopic(Topic):
 
         return analyse_replays(measured.run, measured.cells) or None
 
-    def analysis_without(self, analysis: list[ReplayCell], keys: Collection[str]) -> Any:  # noqa: ANN401
+    def analysis_without(
+        self, analysis: list[ReplayCell], keys: Collection[str]
+    ) -> list[ReplayCell]:
         """Return the analysis less some cells."""
         return [each for each in analysis if each.cell.key not in keys]
 

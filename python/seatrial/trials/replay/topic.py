@@ -7,7 +7,7 @@ load of its servers.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from seatrial.topic import Topic
 

@@ -1,4 +1,4 @@
-"""What could spoil a measurement, from the fingerprint alone."""
+"""What could distort a measurement, from the fingerprint alone."""
 
 import pytest
 from hypothesis import given

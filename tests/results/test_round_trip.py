@@ -18,6 +18,7 @@ from seatrial._core import Histogram
 from seatrial.errors import ResultsFileError, UsageError
 from seatrial.results.model import (
     OPERATIONS,
+    ArrayEvent,
     Corruption,
     DatabaseRecord,
     ErrorSample,
@@ -387,3 +388,8 @@ def test_plain_sql_reads_rates_from_the_view(file):
     plain.close()
     expected = (stored.completed_per_s, stored.transferred_bytes_per_s)
     assert row == (stored.cell.key, "read", *expected)
+
+
+def test_an_event_of_an_older_file_has_its_name_of_today():
+    event = msgspec.json.decode(b'{"at_s": 1.5, "what": "deed_failed"}', type=ArrayEvent)
+    assert event.what == "fault_failed"

@@ -405,8 +405,8 @@ def test_legs_are_compared_interleaved_and_stripes_by_md_and_by_lvm() -> None:
 
 def test_every_kind_of_failure_is_tried() -> None:
     plan = make_plan(load_study("raid-failure"), {}, drives_of(5, 2 * GIB))
-    deeds = {deed["deed"] for cell in plan.cells for deed in cell.spec.get("fail", [])}
-    assert deeds == {"fail", "scrub", "rot", "bad_sectors", "falter", "drop_writes"}
+    faults = {fault["deed"] for cell in plan.cells for fault in cell.spec.get("fail", [])}
+    assert faults == {"fail", "scrub", "rot", "bad_sectors", "falter", "drop_writes"}
     kinds = {cell.kind for cell in plan.cells if cell.spec.get("fail")}
     assert kinds == {"io", "pgbench"}
     limited = {cell.factors.get("rebuild_limit_kib_per_s") for cell in plan.cells}

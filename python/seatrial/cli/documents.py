@@ -98,7 +98,7 @@ class PlanDocument(Document, frozen=True, kw_only=True):
 class CheckDocument(Document, frozen=True, kw_only=True):
     """A check.
 
-    ``seatrial check``: what could spoil a measurement here. Nothing was measured or written.
+    ``seatrial check``: what could distort a measurement here. Nothing was measured or written.
 
     Attributes:
         fingerprint: Machine and target, as a run keeps them.
@@ -193,11 +193,11 @@ def check_document(
     server: ServerCheck | None,
     layouts: LayoutCheck,
 ) -> str:
-    """Return the fingerprint and what could spoil a measurement.
+    """Return the fingerprint and what could distort a measurement.
 
     Args:
         fingerprint: Of machine and target.
-        findings: What could spoil a measurement there.
+        findings: What could distort a measurement there.
         server: Whether a PostgreSQL could be run there; None where the target is no directory.
         layouts: Which layouts could be built on this machine.
     """

@@ -25,7 +25,7 @@ COMMANDS: Final = {
     "loadline": "The most that a target sustains within a latency, and how it breaks.",
     "precondition": "A drive brought to its steady state, with proof; its cost said before.",
     "layout": "Arrays: what a study's are, one built to stand, its end.",
-    "check": "What could spoil a measurement here, before anything is measured.",
+    "check": "What could distort a measurement here, before anything is measured.",
     "list": "The runs of a results file.",
     "show": "A run's tables, findings and verdict.",
     "audit": "What the tables of a result say: model, limits, and the cells that do not fit.",

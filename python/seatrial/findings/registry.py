@@ -93,7 +93,7 @@ def find_in_before_after(found: object) -> list[Finding]:
 
 
 def preflight(fingerprint: dict[str, Any], *, trial_file_bytes: int | None = None) -> list[Finding]:
-    """Return what could spoil a measurement here, from the fingerprint alone, the worst first.
+    """Return what could distort a measurement here, from the fingerprint alone, the worst first.
 
     Args:
         fingerprint: As ``seatrial.machine.fingerprint`` takes it; whatever is None or absent is not

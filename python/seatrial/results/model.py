@@ -242,9 +242,11 @@ class DatabaseRecord(msgspec.Struct, frozen=True, kw_only=True):
 ARRAY_EVENTS: Final = (
     *("failed", "bad_sectors", "rotten", "faltering", "dropping_writes", "replaced"),
     *("rebuild_started", "rebuild_ended", "scrub_started", "scrub_ended"),
-    *("array_failed", "deed_failed"),
+    *("array_failed", "fault_failed"),
 )
 """What may happen to an array."""
+_FORMER_FAULT_FAILED: Final = "deed_failed"
+"""What results files of before 2026-11-23 call ``fault_failed``."""
 
 
 class ArrayEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,11 +263,16 @@ class ArrayEvent(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     at_s: float
-    what: Annotated[str, one_of(*ARRAY_EVENTS)]
+    what: Annotated[str, one_of(*ARRAY_EVENTS, _FORMER_FAULT_FAILED)]
     leg: Count = 0
     member: str = ""
     detail: str = ""
     missing: int | None = None
+
+    def __post_init__(self) -> None:
+        """Give an event of an older results file its name of today."""
+        if self.what == _FORMER_FAULT_FAILED:
+            msgspec.structs.force_setattr(self, "what", "fault_failed")
 
 
 class LayoutRecord(msgspec.Struct, frozen=True, kw_only=True):

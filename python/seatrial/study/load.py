@@ -12,6 +12,7 @@ import msgspec
 from seatrial.errors import StudyError
 from seatrial.study.check import check
 from seatrial.study.files import with_files
+from seatrial.study.layouts.failure import with_fault
 from seatrial.study.problems import CommandLine, ConstraintError, Source, explain, nearest
 from seatrial.study.schema import Study
 from seatrial.study.server_address import with_addresses
@@ -169,6 +170,7 @@ def _found(study: Study, folder: Path, source: Source) -> Study:
 
 def _checked(data: Mapping[str, Any], source: Source) -> Study:
     """Return the study of what was read, or raise the first thing that is wrong."""
+    data = _with_current_keys(data)
     try:
         study = msgspec.convert(data, Study, dec_hook=decode)
     except msgspec.ValidationError as error:
@@ -176,3 +178,17 @@ def _checked(data: Mapping[str, Any], source: Source) -> Study:
     for violation in check(study):
         raise source.error(violation.path, violation.seen, violation.expected)
     return with_addresses(study)
+
+
+def _with_current_keys(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what was read, with the names of today for the keys of older studies."""
+    workloads = data.get("workload")
+    if not isinstance(workloads, list):
+        return data
+    current = [
+        each | {"fail": with_fault(each["fail"])}
+        if isinstance(each, dict) and "fail" in each
+        else each
+        for each in workloads
+    ]
+    return {**data, "workload": current}

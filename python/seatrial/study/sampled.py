@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final, Self
 import msgspec
 from msgspec import Meta, field
 
-from seatrial.study.layouts.failure import Failure, Failures
+from seatrial.study.layouts.failure import Failure, Failures, as_stored
 from seatrial.study.values import ONE, Seconds
 
 REBUILD_LIMIT: Final = "rebuild_limit_kib_per_s"
@@ -94,9 +94,9 @@ class Sampled(
 def breaking(workload: Sampled, rebuild_limit_kib_per_s: int) -> dict[str, Any]:
     """Return what a cell's specification says of what is broken meanwhile; empty for nothing.
 
-    ``fail`` holds the deeds in order of time, each a ``Failure`` as plain values.
+    ``fail`` holds the faults in order of time, each a ``Failure`` as it is stored.
     """
     if not workload.failures:
         return {}
-    deeds = [msgspec.to_builtins(failure) for failure in workload.failures]
-    return {"fail": deeds, REBUILD_LIMIT: rebuild_limit_kib_per_s}
+    faults = [as_stored(failure) for failure in workload.failures]
+    return {"fail": faults, REBUILD_LIMIT: rebuild_limit_kib_per_s}

@@ -74,7 +74,7 @@ WORN = """
     data = "verifiable"
     verify = true
     seconds = 3
-    fail = [{ after_s = 0.5, deed = "bad_sectors", member = 1, sectors = 12 },
+    fail = [{ after_s = 0.5, fault = "bad_sectors", member = 1, sectors = 12 },
             { after_s = 1, member = 2 }]
     [[workload]]
     name = "rot"
@@ -84,7 +84,7 @@ WORN = """
     data = "verifiable"
     verify = true
     seconds = 3
-    fail = [{ after_s = 0.5, deed = "rot" }, { after_s = 1, deed = "scrub" }]
+    fail = [{ after_s = 0.5, fault = "rot" }, { after_s = 1, fault = "scrub" }]
 """
 LOST = """
     [[layout]]
@@ -121,7 +121,7 @@ FLAKY = """
     data = "verifiable"
     verify = true
     seconds = 3.5
-    fail = { after_s = 0.5, deed = "falter", member = 2 }
+    fail = { after_s = 0.5, fault = "falter", member = 2 }
     [[workload]]
     name = "dropping"
     kind = "io"
@@ -130,7 +130,8 @@ FLAKY = """
     data = "verifiable"
     verify = true
     seconds = 2.5
-    fail = [{ after_s = 0.5, deed = "drop_writes", member = 1 }, { after_s = 1.2, deed = "scrub" }]
+    fail = [{ after_s = 0.5, fault = "drop_writes", member = 1 },
+            { after_s = 1.2, fault = "scrub" }]
 """
 DATABASE = """
     [[layout]]
@@ -143,7 +144,7 @@ DATABASE = """
     scale = 1
     clients = 2
     seconds = 8
-    fail = [{ after_s = 1, member = 2 }, { after_s = 3, deed = "replace", member = 2 }]
+    fail = [{ after_s = 1, member = 2 }, { after_s = 3, fault = "replace", member = 2 }]
 """
 
 
@@ -218,8 +219,8 @@ def test_a_drive_that_falters_is_left_out_and_one_that_drops_writes_is_found_out
     faltering = next(each for key, each in samples.items() if "faltering" in key)
     happened = whats(faltering)
     assert happened == ["faltering", "failed", "rebuild_started", "rebuild_ended"]
-    deed, left = faltering.layout.events[:2]
-    assert (left.member, left.detail) == (deed.member, "left out by the array itself")
+    fault, left = faltering.layout.events[:2]
+    assert (left.member, left.detail) == (fault.member, "left out by the array itself")
     # The others and the spare serve: nobody but the array has seen an error.
     assert faltering.outcome.failed == 0
     assert faltering.layout.unreadable_bytes == 0

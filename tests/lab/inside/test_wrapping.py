@@ -13,7 +13,7 @@ from seatrial.errors import TargetError
 from seatrial.machine.undo import UndoJournal
 from seatrial.machine.undoers import UNDOERS
 from seatrial.study.layouts.layout import LayoutSpec, assigned
-from seatrial.trials.layouts.build.deeds import can_fail, fail_drive
+from seatrial.trials.layouts.build.drive_failure import can_fail, fail_drive
 from seatrial.trials.layouts.build.wrapping import (
     make_bad,
     make_flaky,

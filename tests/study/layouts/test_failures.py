@@ -15,9 +15,9 @@ BROKEN = f"{IO}seconds = 60\n"
 
 
 @pytest.mark.parametrize("workload", [BROKEN, PGBENCH])
-def test_deeds_reach_the_cells_in_order_of_time(workload: str) -> None:
-    deeds = "fail = [{ after_s = 9, deed = 'scrub' }, { after_s = 2.5, member = 3 }]\n"
-    (cell,) = make_plan(study_of(RAID5 + workload + deeds)).cells
+def test_faults_reach_the_cells_in_order_of_time(workload: str) -> None:
+    faults = "fail = [{ after_s = 9, fault = 'scrub' }, { after_s = 2.5, member = 3 }]\n"
+    (cell,) = make_plan(study_of(RAID5 + workload + faults)).cells
     assert cell.spec["fail"] == [
         {"after_s": 2.5, "deed": "fail", "member": 3, "leg": 1, "sectors": 3},
         {"after_s": 9.0, "deed": "scrub", "member": 1, "leg": 1, "sectors": 3},
@@ -71,8 +71,8 @@ STRIPED = '[[layout]]\nname = "s"\nbackend = "md+lvm"\nlevel = "raid5"\nlegs = 2
 
 
 def test_failures_of_different_legs_do_not_add_up() -> None:
-    deeds = "fail = [{ after_s = 2 }, { after_s = 3, leg = 2 }]\n"
-    assert not make_plan(study_of(STRIPED + BROKEN + deeds)).notes
+    faults = "fail = [{ after_s = 2 }, { after_s = 3, leg = 2 }]\n"
+    assert not make_plan(study_of(STRIPED + BROKEN + faults)).notes
 
 
 @pytest.mark.parametrize(
@@ -84,19 +84,19 @@ def test_failures_of_different_legs_do_not_add_up() -> None:
         (RAID5 + BROKEN + "fail = { after_s = 2, member = 4 }", "a leg of r5 has 3 active drives"),
         (RAID5 + BROKEN + "fail = { after_s = 2, leg = 2 }", "leg is 2, but r5 has 1 leg"),
         (RAID5 + BROKEN + "fail = { member = 2 }", "fail has no 'after_s'"),
-        (RAID5 + BROKEN + "fail = { after_s = 2, deed = 'burn' }", "fail.deed is 'burn'"),
+        (RAID5 + BROKEN + "fail = { after_s = 2, fault = 'burn' }", "fail.fault is 'burn'"),
         (RAID5 + BROKEN + "fail = { after_s = 2, drive = 1 }", "fail.drive is not a key"),
         (
-            RAID5 + BROKEN + "fail = [{ after_s = 2, deed = 'bad_sectors' }]",
-            "fail[0].deed is 'bad_sectors', but the drives of r5 cannot be made to do so",
+            RAID5 + BROKEN + "fail = [{ after_s = 2, fault = 'bad_sectors' }]",
+            "fail[0].fault is 'bad_sectors', but the drives of r5 cannot be made to do so",
         ),
         (
-            RAID5 + BROKEN + "fail = { after_s = 2, deed = 'drop_writes' }",
-            "fail.deed is 'drop_writes', but the drives of r5 cannot be made to do so. Say flaky",
+            RAID5 + BROKEN + "fail = { after_s = 2, fault = 'drop_writes' }",
+            "fail.fault is 'drop_writes', but the drives of r5 cannot be made to do so. Say flaky",
         ),
         (RAID5 + BROKEN + "fail = { after_s = 2, sectors = 9 }", "fail.sectors has no effect here"),
         (
-            RAID5 + BROKEN + "fail = { after_s = 2, deed = 'replace' }",
+            RAID5 + BROKEN + "fail = { after_s = 2, fault = 'replace' }",
             "fail replaces drive 1 of leg 1, which has not failed",
         ),
         (
@@ -130,6 +130,16 @@ def test_what_cannot_be_broken_is_told_with_its_key(text: str, says: str) -> Non
 
 
 def test_a_drive_that_failed_can_be_replaced() -> None:
-    deeds = "fail = [{ after_s = 2 }, { after_s = 3, deed = 'replace' }]\n"
-    (cell,) = make_plan(study_of(RAID5 + BROKEN + deeds)).cells
-    assert [deed["deed"] for deed in cell.spec["fail"]] == ["fail", "replace"]
+    faults = "fail = [{ after_s = 2 }, { after_s = 3, fault = 'replace' }]\n"
+    (cell,) = make_plan(study_of(RAID5 + BROKEN + faults)).cells
+    assert [fault["deed"] for fault in cell.spec["fail"]] == ["fail", "replace"]
+
+
+@pytest.mark.parametrize("table", ["fail = {{ {} }}\n", "fail = [{{ {} }}]\n"])
+def test_the_former_key_is_read_as_fault_and_a_resume_finds_its_run(table: str) -> None:
+    former, current = (
+        make_plan(study_of(RAID5 + BROKEN + table.format(f"after_s = 2, {key} = 'scrub'")))
+        for key in ("deed", "fault")
+    )
+    assert former.study.workloads[0].failures[0].fault == "scrub"
+    assert former.plan_hash == current.plan_hash

@@ -144,7 +144,7 @@ def test_thresholds_select_layouts() -> None:
 def test_a_study_with_layouts_comes_back_from_the_results_file() -> None:
     study = study_of(
         RAID5 + 'size = "1GiB"\nflaky = true\n[drives]\nloop = "4x2G"\n' + IO
-        + "seconds = 9\nfail = [{ after_s = 1 }, { after_s = 2, deed = 'bad_sectors' }]\n"
+        + "seconds = 9\nfail = [{ after_s = 1 }, { after_s = 2, fault = 'bad_sectors' }]\n"
     )  # fmt: skip
     assert study_from_mapping(study_to_mapping(study), "test") == study
 

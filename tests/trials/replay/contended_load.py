@@ -87,12 +87,12 @@ class _Turns:
         self._random = random.Random(number)
 
     def run(self, turns: int) -> None:
-        deeds: list[Callable[[int], None]] = [
+        faults: list[Callable[[int], None]] = [
             *(self._change, self._transfer, self._transfer, self._several, self._feed),
             *(self._enter, self._total, self._widen, self._widest),
         ]
         for turn in range(turns):
-            self._random.choice(deeds)(turn)
+            self._random.choice(faults)(turn)
 
     def _change(self, turn: int) -> None:
         self._session.execute(CHANGE, (turn, self._row()))

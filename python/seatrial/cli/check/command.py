@@ -1,4 +1,4 @@
-"""``seatrial check``: what could spoil a measurement here."""
+"""``seatrial check``: what could distort a measurement here."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Examples:
 def command(target: str, as_json: bool) -> int:
     """Look at the machine and at TARGET, a directory or a device; nothing is measured or written.
 
-    Names what could spoil a measurement: a link narrower than it could be, a busy machine, a cache
-    in between, a file system that is nearly full, io_uring forbidden, and more. Of PostgreSQL it
-    says which programs are found, and whether a server could be run there; of layouts, which could
-    be built here and what the others lack.
+    Names what could distort a measurement: a link narrower than it could be, a busy machine, a
+    cache in between, a file system that is nearly full, io_uring forbidden, and more. It says which
+    programs of PostgreSQL are found, whether a server could be run there, and which layouts could
+    be built here, with what the others lack.
     """
     from seatrial.cli.check.backend import check_layouts, layouts_text  # noqa: PLC0415
     from seatrial.cli.check.server import check_server, server_text  # noqa: PLC0415

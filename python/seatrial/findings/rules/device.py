@@ -1,4 +1,4 @@
-"""What about the devices could spoil a measurement; known before anything is measured."""
+"""What about the devices could distort a measurement; known before anything is measured."""
 
 from __future__ import annotations
 

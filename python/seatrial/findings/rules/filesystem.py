@@ -1,4 +1,4 @@
-"""What about the file system could spoil a measurement; known before anything is measured."""
+"""What about the file system could distort a measurement; known before anything is measured."""
 
 from __future__ import annotations
 

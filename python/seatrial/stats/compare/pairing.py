@@ -102,7 +102,7 @@ def match(a: Entrant, b: Entrant) -> Matched:
     cells_a, cells_b = _by_key(a.samples), _by_key(b.samples)
     if cells_a.keys() & cells_b.keys():
         return _joined(cells_a, cells_b, {key: key for key in cells_a.keys() & cells_b.keys()})
-    pairs = _by_deed(cells_a, cells_b, _deed)
+    pairs = _by_signature(cells_a, cells_b, _signature)
     if pairs:
         return _joined(cells_a, cells_b, pairs, by_identity=True)
     raise _nothing_common(a, b, cells_a, cells_b)
@@ -115,7 +115,7 @@ def match_regardless(a: Entrant, b: Entrant) -> Matched:
         UsageError: When no cell is common even so.
     """
     cells_a, cells_b = _by_key(a.samples), _by_key(b.samples)
-    pairs = _by_deed(cells_a, cells_b, _deed_regardless)
+    pairs = _by_signature(cells_a, cells_b, _signature_regardless)
     if cells_a.keys() & cells_b.keys() or not pairs:
         return match(a, b)
     return _joined(cells_a, cells_b, pairs, by_identity=True)
@@ -163,10 +163,10 @@ def _joined(
     )
 
 
-Deed = tuple[tuple[str, str], ...]
+Signature = tuple[tuple[str, str], ...]
 
 
-def _deed(cell: Cell) -> Deed:
+def _signature(cell: Cell) -> Signature:
     """Return what a cell does, without its names and its usual factors."""
     usual = usual_factors(cell)
     factors = identity_without_target(cell)
@@ -179,29 +179,29 @@ def _deed(cell: Cell) -> Deed:
     )
 
 
-def _deed_regardless(cell: Cell) -> Deed:
-    return tuple((name, value) for name, value in _deed(cell) if name not in TELLING_FACTORS)
+def _signature_regardless(cell: Cell) -> Signature:
+    return tuple((name, value) for name, value in _signature(cell) if name not in TELLING_FACTORS)
 
 
-def _by_deed(
+def _by_signature(
     cells_a: dict[str, list[Sample]],
     cells_b: dict[str, list[Sample]],
-    deed: Callable[[Cell], Deed],
+    signature: Callable[[Cell], Signature],
 ) -> dict[str, str]:
     """Return keys of A and B whose cells do the same, if no other cell of their side does."""
-    by_deed = []
+    by_signature = []
     for cells in (cells_a, cells_b):
-        deeds = {key: deed(samples[0].cell) for key, samples in cells.items()}
-        times = Counter(deeds.values())
-        by_deed.append({each: key for key, each in deeds.items() if times[each] == 1})
-    keys_a, keys_b = by_deed
+        signatures = {key: signature(samples[0].cell) for key, samples in cells.items()}
+        times = Counter(signatures.values())
+        by_signature.append({each: key for key, each in signatures.items() if times[each] == 1})
+    keys_a, keys_b = by_signature
     return {key: keys_b[each] for each, key in keys_a.items() if each in keys_b}
 
 
 def _nothing_common(
     a: Entrant, b: Entrant, cells_a: dict[str, list[Sample]], cells_b: dict[str, list[Sample]]
 ) -> UsageError:
-    near = _by_deed(cells_a, cells_b, _deed_regardless)
+    near = _by_signature(cells_a, cells_b, _signature_regardless)
     seen = (
         f"{a.side.name} and {b.side.name} have no cell in common: {_named(a, cells_a)}; "
         f"{_named(b, cells_b)}"

@@ -13,7 +13,7 @@ from seatrial.study.schema import Study
 from seatrial.study.selection import labels_of, variants_of
 
 AFTERMATH_S: Final = 1.0
-"""Shortest time for which a sample goes on after the last deed."""
+"""Shortest time for which a sample goes on after the last fault."""
 ON_SECTORS: Final = ("bad_sectors", "rot")
 ON_FLAKY: Final = ("bad_sectors", "falter", "drop_writes")
 _DEFAULT: Final = Failure(after_s=0)
@@ -32,7 +32,7 @@ def failures(study: Study) -> Iterator[ConstraintError]:
             continue
         specs = list(variants_of(workload, study))
         own = (*_of_workload(workload), *_of_targets(workload, specs, study))
-        for found in (*own, *_of_deeds(workload, specs)):
+        for found in (*own, *_of_faults(workload, specs)):
             yield ConstraintError(found.seen, found.expected, "workload", index, *found.path)
 
 
@@ -76,35 +76,35 @@ def _of_targets(
         )
 
 
-def _of_deeds(workload: Sampled, specs: Sequence[LayoutSpec]) -> Iterator[ConstraintError]:
+def _of_faults(workload: Sampled, specs: Sequence[LayoutSpec]) -> Iterator[ConstraintError]:
     given = workload.fail if isinstance(workload.fail, list) else [workload.fail]
     for nth, failure in enumerate(given):
         place = ("fail", nth) if isinstance(workload.fail, list) else ("fail",)
-        for found in _of_deed(failure, specs):
+        for found in _of_fault(failure, specs):
             yield ConstraintError(found.seen, found.expected, *place, *found.path)
-        if failure.deed == "replace" and not _failed_before(failure, workload.failures):
+        if failure.fault == "replace" and not _failed_before(failure, workload.failures):
             yield ConstraintError(
                 f"replaces drive {failure.member} of leg {failure.leg}, which has not failed",
-                "Expected deed = 'fail' of the same drive before it",
+                "Expected fault = 'fail' of the same drive before it",
                 *place,
             )
 
 
-def _failed_before(replacing: Failure, deeds: Sequence[Failure]) -> bool:
+def _failed_before(replacing: Failure, faults: Sequence[Failure]) -> bool:
     return any(
-        deed.deed == "fail"
-        and (deed.leg, deed.member) == (replacing.leg, replacing.member)
-        and deed.after_s < replacing.after_s
-        for deed in deeds
+        fault.fault == "fail"
+        and (fault.leg, fault.member) == (replacing.leg, replacing.member)
+        and fault.after_s < replacing.after_s
+        for fault in faults
     )
 
 
-def _of_deed(failure: Failure, specs: Sequence[LayoutSpec]) -> Iterator[ConstraintError]:
-    if failure.sectors != _DEFAULT.sectors and failure.deed not in ON_SECTORS:
+def _of_fault(failure: Failure, specs: Sequence[LayoutSpec]) -> Iterator[ConstraintError]:
+    if failure.sectors != _DEFAULT.sectors and failure.fault not in ON_SECTORS:
         yield ConstraintError(
             "has no effect here", f"It belongs to {' and '.join(ON_SECTORS)}", "sectors"
         )
-    if failure.member != _DEFAULT.member and failure.deed == "scrub":
+    if failure.member != _DEFAULT.member and failure.fault == "scrub":
         yield ConstraintError("has no effect here", "A scrub reads all drives of a leg", "member")
     for spec in specs:
         if failure.leg > spec.legs:
@@ -120,11 +120,11 @@ def _of_deed(failure: Failure, specs: Sequence[LayoutSpec]) -> Iterator[Constrai
                 "Drives are counted from 1, spares not among them",
                 "member",
             )
-        if failure.deed in ON_FLAKY and not spec.flaky:
+        if failure.fault in ON_FLAKY and not spec.flaky:
             yield ConstraintError(
-                f"is {failure.deed!r}, but the drives of {spec.label} cannot be made to do so",
+                f"is {failure.fault!r}, but the drives of {spec.label} cannot be made to do so",
                 "Say flaky = true in the layout",
-                "deed",
+                "fault",
             )
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from seatrial.errors import SpaceError
 from seatrial.study.cell import Cell
+from seatrial.study.layouts.failure import STORED_FAULT
 from seatrial.study.layouts.layout import FILESYSTEMS, LayoutSpec
 from seatrial.study.model import Plan, PlannedTarget, TrialFile
 from seatrial.study.sampled import REBUILD_LIMIT
@@ -128,12 +129,12 @@ def sync_write_bytes(target: PlannedTarget) -> int:
 
 def aftermath_s(target: PlannedTarget, cell: Cell) -> float:
     """Return what follows a sample that breaks an array (s): rebuild, and reading all data."""
-    deeds = cell.spec.get("fail")
-    if not deeds:
+    faults = cell.spec.get("fail")
+    if not faults:
         return 0.0
     limit_bytes_per_s = int(cell.spec[REBUILD_LIMIT]) << 10
     per_s = min(limit_bytes_per_s or ASSUMED_SYNC_BYTES_PER_S, ASSUMED_SYNC_BYTES_PER_S)
-    last_s = max(float(deed["after_s"]) for deed in deeds)
+    last_s = max(float(fault["after_s"]) for fault in faults)
     rebuilt_by_s = last_s + (member_bytes(target) or 0) / per_s
     waited_s = max(0.0, rebuilt_by_s - float(cell.spec["limit"]["duration_s"]))
     read_bytes = target.size_bytes if cell.spec["verify"] else 0
@@ -142,10 +143,10 @@ def aftermath_s(target: PlannedTarget, cell: Cell) -> float:
 
 def rebuilt_write_bytes(target: PlannedTarget, cell: Cell) -> int:
     """Return what rebuilding writes: a drive for each that took another's place."""
-    deeds: Sequence[Mapping[str, object]] = cell.spec.get("fail", ())
-    left = sum(deed["deed"] in ("fail", "falter") for deed in deeds)
+    faults: Sequence[Mapping[str, object]] = cell.spec.get("fail", ())
+    left = sum(fault[STORED_FAULT] in ("fail", "falter") for fault in faults)
     by_spares = left if _layout(target).spares else 0
-    replaced = sum(deed["deed"] == "replace" for deed in deeds)
+    replaced = sum(fault[STORED_FAULT] == "replace" for fault in faults)
     return (by_spares + replaced) * (member_bytes(target) or 0)
 
 

@@ -32,7 +32,7 @@ def notes_on_failures(
             )
 
 
-def _most_failures(deeds: Sequence[Failure]) -> int:
+def _most_failures(faults: Sequence[Failure]) -> int:
     """Return how many drives of one leg fail, of that leg of which the most do."""
-    failing = [deed.leg for deed in deeds if deed.deed == "fail"]
+    failing = [fault.leg for fault in faults if fault.fault == "fail"]
     return max(map(failing.count, failing), default=0)

@@ -70,7 +70,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         rate_per_s: Requests per second over all threads.
         sample_s: Length of the sample; always the same for one rate.
         rest_s: How long the target is left alone before, so that the backlog of an overload does
-            not spoil what follows.
+            not distort what follows.
     """
 
     rate_per_s: float

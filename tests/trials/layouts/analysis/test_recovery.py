@@ -79,7 +79,7 @@ def test_shares_times_and_rates_have_intervals_over_rounds():
     assert found.exposed
     assert 0.3 < found.lowest_share < 0.4
     assert found.lowest_share_before > 0.9
-    assert found.deeds == ["drive /dev/d1 failed after 3.0 s"]
+    assert found.faults == ["drive /dev/d1 failed after 3.0 s"]
 
 
 def test_one_round_has_the_interval_of_its_slices_and_says_so():
@@ -232,7 +232,7 @@ def test_an_array_that_failed_is_told():
 def test_an_array_that_takes_no_more_writes_is_not_told_to_have_lost_what_was_read():
     """As md's raid10, which does not let the drive go that holds the only copy."""
     spec = spec_of("raid10", 4, spares=1)
-    events = [event(3.0, "failed"), event(3.1, "deed_failed"), event(3.2, "array_failed")]
+    events = [event(3.0, "failed"), event(3.1, "fault_failed"), event(3.2, "array_failed")]
     record = record_of(
         spec, events=events, checked_bytes=24 * MIB, wrong_bytes=0, unreadable_bytes=0
     )

@@ -16,10 +16,10 @@ from seatrial.machine.undo import UndoJournal
 from seatrial.study.layouts.layout import Drives, LayoutSpec, assigned
 from seatrial.trials.layouts.build import build
 from seatrial.trials.layouts.build.backends.btrfs import BACKEND, read_fsid, undo_btrfs
-from seatrial.trials.layouts.build.deeds import can_fail, fail_drive
+from seatrial.trials.layouts.build.drive_failure import can_fail, fail_drive
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.registry import require
-from seatrial.trials.layouts.measure.spoil import choose_blocks, rot
+from seatrial.trials.layouts.measure.corruption import choose_blocks, rot
 
 DRIVE = "192M"
 
@@ -132,15 +132,15 @@ def test_blocks_that_rot_are_found_and_mended_by_a_scrub(stand):
     built = stand(spec_of("raid1", 2), 2)
     expected = fill(built, 48 * MIB)
     drive = built.assigned.legs[0][1]
-    spoiled = choose_blocks(drive, 40, random.Random(1), verifiable=False)
-    rot(drive, spoiled)
+    corrupted = choose_blocks(drive, 40, random.Random(1), verifiable=False)
+    rot(drive, corrupted)
     BACKEND.start_scrub(built, 1)
     with pytest.raises(TargetError, match="is being scrubbed already"):
         BACKEND.start_scrub(built, 1)
     wait_idle(built)
-    assert BACKEND.mismatch_blocks(built, 1) == len(spoiled) * 8
+    assert BACKEND.mismatch_blocks(built, 1) == len(corrupted) * 8
     facts = BACKEND.describe(built)
-    assert facts["corrected sectors"] == str(len(spoiled))
+    assert facts["corrected sectors"] == str(len(corrupted))
     assert facts["uncorrectable sectors"] == "0"
     assert digest(built) == expected
     assert BACKEND.state(built, 1).missing == 0

@@ -13,7 +13,7 @@ from seatrial.machine import guard, uses
 from seatrial.machine.undo import UndoJournal
 from seatrial.study.layouts.layout import Drives
 from seatrial.trials.layouts.build import drives as drives_module
-from seatrial.trials.layouts.build.deeds import can_fail, fail_drive
+from seatrial.trials.layouts.build.drive_failure import can_fail, fail_drive
 from seatrial.trials.layouts.build.drives import OpenDrives, looked_at
 
 

@@ -17,7 +17,7 @@ from seatrial.trials.layouts.build.backends.zfs import BACKEND, undo_zfs
 from seatrial.trials.layouts.build.drives import OpenDrives
 from seatrial.trials.layouts.build.registry import check, require
 from seatrial.trials.layouts.build.zfs_status import parse_status
-from seatrial.trials.layouts.measure.spoil import choose_blocks, rot
+from seatrial.trials.layouts.measure.corruption import choose_blocks, rot
 
 OLD_SPARE = """\
   pool: seatrial-x

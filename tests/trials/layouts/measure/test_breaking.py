@@ -1,4 +1,4 @@
-"""Deeds done at their time beside a load, by a thread that never outlives it."""
+"""Faults injected at their time beside a load, by a thread that never outlives it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from seatrial.trials.layouts.measure.breaking import Breaking
 from seatrial.trials.layouts.measure.watch import Watch
 
 SOON = Failure(after_s=0.1)
-LATER = Failure(after_s=0.3, deed="scrub")
-NEVER = Failure(after_s=60, deed="replace")
+LATER = Failure(after_s=0.3, fault="scrub")
+NEVER = Failure(after_s=60, fault="replace")
 
 
 class Fake:
@@ -36,7 +36,7 @@ class Fake:
     def do(self, failure: Failure, watch: Watch) -> None:
         if self._error:
             raise self._error
-        self.done.append((time.monotonic() - self.began_s, failure.deed))
+        self.done.append((time.monotonic() - self.began_s, failure.fault))
         watch.note("failed", failure.leg)
 
 
@@ -59,14 +59,14 @@ def start(breaking: Breaking, fake: Fake) -> None:
     breaking.begin()
 
 
-def test_deeds_are_done_at_their_time_and_none_after_the_load():
+def test_faults_are_injected_at_their_time_and_none_after_the_load():
     fake = Fake()
     with begun(fake, SOON, LATER, NEVER) as breaking:
         assert fake.prepared == [SOON, LATER, NEVER]
         start(breaking, fake)
         time.sleep(0.6)
         breaking.load_ended()
-    assert [deed for _, deed in fake.done] == ["fail", "scrub"]
+    assert [fault for _, fault in fake.done] == ["fail", "scrub"]
     for (did_s, _), failure in zip(fake.done, (SOON, LATER), strict=True):
         assert failure.after_s <= did_s < failure.after_s + 0.25
     assert breaking.notes == ["replace after 60 s was not done: the load had ended."]
@@ -81,13 +81,13 @@ def test_an_array_that_nothing_is_done_to_has_no_thread():
     assert (fake.done, breaking.notes) == ([], [])
 
 
-def test_a_deed_that_fails_is_an_event_and_a_note():
+def test_a_fault_that_cannot_be_injected_is_an_event_and_a_note():
     fake = Fake(TargetError(seen="It is busy.", cause="Who knows.", next_step="Wait."))
     with begun(fake, SOON) as breaking:
         start(breaking, fake)
         time.sleep(0.4)
     (event,) = breaking.watch.events(fake.began_s)
-    assert (event.what, event.leg) == ("deed_failed", 1)
+    assert (event.what, event.leg) == ("fault_failed", 1)
     assert "It is busy" in event.detail
     assert "fail after 0.1 s failed" in breaking.notes[0]
 

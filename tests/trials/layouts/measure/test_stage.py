@@ -73,7 +73,7 @@ BROKEN = """
     data = "verifiable"
     verify = true
     seconds = 2
-    fail = [{ after_s = 0.5, member = 2 }, { after_s = 1, deed = "replace", member = 2 }]
+    fail = [{ after_s = 0.5, member = 2 }, { after_s = 1, fault = "replace", member = 2 }]
 """
 
 

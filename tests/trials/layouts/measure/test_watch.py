@@ -113,7 +113,7 @@ def test_the_series_of_a_database_keeps_its_own_period():
 
 def test_moments_of_events_count_from_the_start_of_the_sample():
     watch = Watch(1, lambda _leg: WHOLE)
-    watch.note("deed_failed", 1, detail="why")
+    watch.note("fault_failed", 1, detail="why")
     (event,) = watch.events(watch.happened[0].at_s - 2.5)
     assert event.at_s == pytest.approx(2.5)
-    assert (event.what, event.leg, event.detail) == ("deed_failed", 1, "why")
+    assert (event.what, event.leg, event.detail) == ("fault_failed", 1, "why")

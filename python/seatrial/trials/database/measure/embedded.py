@@ -57,7 +57,7 @@ USUAL_CONNECTIONS: Final = 100
 OWN_CONNECTIONS: Final = 10
 """Of the observer and of whom else a trial has, with those that the server keeps for superusers."""
 WARM: Final = ("warm", "prewarmed", "as_is")
-"""Start states that looking at the data does not spoil."""
+"""Start states that looking at the data does not change."""
 AT_ONCE_S: Final = 0.0
 """A server whose data are thrown away need not write them first."""
 

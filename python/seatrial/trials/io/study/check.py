@@ -123,7 +123,7 @@ def _io_workloads(study: Study) -> Iterator[tuple[int, WorkloadBase]]:
 
 
 def _verifying(study: Study) -> Iterator[ConstraintError]:
-    """Yield the workloads whose writes would spoil what another workload checks."""
+    """Yield the workloads whose writes would corrupt what another workload checks."""
     checked = [each for _, each in _io_workloads(study) if each.verify]
     for index, workload in _io_workloads(study):
         if not writes_trial_file(workload) or only(workload.data, "verifiable"):

@@ -250,7 +250,7 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
         cell: What was measured.
         variant: On what.
         rounds: Samples in which something happened.
-        deeds: What was done, as phrases in order, of the first round.
+        faults: What was done, as phrases in order, of the first round.
         phases: Those that were seen.
         lowest_share: The slowest second after the first failure over the rate before; the lowest of
             all rounds, which is no mean and has no interval. None without a rate before.
@@ -287,7 +287,7 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     cell: Annotated[Cell, named("key")]
     variant: Annotated[Variant, named("target")]
     rounds: int
-    deeds: list[str]
+    faults: list[str]
     phases: list[PhaseFigures]
     lowest_share: float | None
     lowest_share_before: float | None

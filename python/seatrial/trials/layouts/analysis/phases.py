@@ -10,9 +10,9 @@ from typing import Final
 from seatrial.results.model import ArrayEvent, Sample
 from seatrial.trials.layouts.analysis.model import PhaseName
 
-DEEDS: Final = (
+FAULTS: Final = (
     *("failed", "bad_sectors", "rotten", "faltering", "dropping_writes"),
-    *("replaced", "scrub_started", "deed_failed"),
+    *("replaced", "scrub_started", "fault_failed"),
 )
 """Events that somebody caused."""
 

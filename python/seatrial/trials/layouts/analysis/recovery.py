@@ -17,7 +17,7 @@ from seatrial.study.layouts.layout import FILESYSTEMS, LayoutSpec
 from seatrial.study.sampled import REBUILD_LIMIT
 from seatrial.trials.layouts.analysis.course import course_of, lowest_shares, phase_figures
 from seatrial.trials.layouts.analysis.model import LimitRow, LimitTable, Recovery
-from seatrial.trials.layouts.analysis.phases import DEEDS, missing_at_end, missing_max, spans_of
+from seatrial.trials.layouts.analysis.phases import FAULTS, missing_at_end, missing_max, spans_of
 from seatrial.trials.layouts.analysis.samples import is_breaking_summary, layout_of, variant
 
 INVARIANT: Final = "invariant_holds"
@@ -31,7 +31,7 @@ _DEED_WORDS: Final = {
     "dropping_writes": "{member} began to drop writes that it said were done",
     "replaced": "{member} took the place of a failed drive",
     "scrub_started": "a scrub began",
-    "deed_failed": "what was to be done could not be",
+    "fault_failed": "what was to be done could not be",
 }
 
 
@@ -73,7 +73,7 @@ def recovery_of(summary: CellSummary) -> Recovery | None:
         cell=summary.cell,
         variant=variant(spec, summary.cell.target),
         rounds=len(samples),
-        deeds=[_deed_words(each) for each in records[0].events if each.what in DEEDS],
+        faults=[_fault_words(each) for each in records[0].events if each.what in FAULTS],
         phases=phase_figures(courses),
         lowest_share=lowest,
         lowest_share_before=lowest_before,
@@ -111,11 +111,11 @@ def _sums_differ_count(samples: Sequence[Sample]) -> int | None:
     return sum(not holds for holds in known) if known else None
 
 
-def _deed_words(event: ArrayEvent) -> str:
+def _fault_words(event: ArrayEvent) -> str:
     if event.what == "failed" and not event.member:
         return f"a drive failed {event.detail or 'of its own accord'}"
     words = _DEED_WORDS[event.what].format(member=event.member or "the array")
-    detail = f" ({event.detail})" if event.detail and event.what == "deed_failed" else ""
+    detail = f" ({event.detail})" if event.detail and event.what == "fault_failed" else ""
     return f"{words} after {format_duration_s(event.at_s)}{detail}"
 
 

@@ -88,8 +88,8 @@ def _gravity(recovery: Recovery) -> tuple[bool, bool]:
 
 def _when(recovery: Recovery) -> str:
     """Return what was done to it, as the beginning of a sentence."""
-    failed = sum("failed after" in deed for deed in recovery.deeds)
-    if failed == len(recovery.deeds) > 0:
+    failed = sum("failed after" in fault for fault in recovery.faults)
+    if failed == len(recovery.faults) > 0:
         return "when a drive failed" if failed == 1 else f"when {failed} drives failed"
     return "when something was broken"
 

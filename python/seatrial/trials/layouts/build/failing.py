@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seatrial.machine.direct_read import read_direct
-from seatrial.trials.layouts.build.deeds import can_fail
+from seatrial.trials.layouts.build.drive_failure import can_fail
 
 _BLOCK_BYTES: Final = 4096
 

@@ -9,7 +9,7 @@ from seatrial.machine.undoer import comes_true
 from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.trials.layouts.build import md_array
 from seatrial.trials.layouts.build.backend import ArrayState, Built, Step
-from seatrial.trials.layouts.build.deeds import fail_drive
+from seatrial.trials.layouts.build.drive_failure import fail_drive
 from seatrial.trials.layouts.build.failing import answers
 
 _SPARE_PATIENCE_S: Final = 10.0

@@ -37,7 +37,7 @@ def array_failed(context: Context) -> list[Finding]:
             cells=[each.cell.identity() for each in failed],
             sentence=(
                 f"The array itself failed in {format_plural(rounds, 'sample')} "
-                f"({first.variant.target}: {'; '.join(first.deeds)}): {_lost(first)}; "
+                f"({first.variant.target}: {'; '.join(first.faults)}): {_lost(first)}; "
                 f"{format_count(sum(each.failed_count for each in failed))} requests failed."
             ),
             cause=_cause(first),
@@ -46,7 +46,7 @@ def array_failed(context: Context) -> list[Finding]:
                 "losses_survived_count": first.variant.losses_survived,
                 "at_stake_bytes": first.at_stake_bytes,
                 "failed_count": sum(each.failed_count for each in failed),
-                "deeds": first.deeds,
+                "faults": first.faults,
             },
             next=(
                 "Where that must not happen take a level that survives one loss more (raid6, "
@@ -69,7 +69,7 @@ def _lost(first: Recovery) -> str:
 def _cause(first: Recovery) -> str:
     survived = first.variant.losses_survived
     level = str(first.variant.factors["level"])
-    if any("could not be" in deed for deed in first.deeds):
+    if any("could not be" in fault for fault in first.faults):
         return (
             "A drive was to fail that held the only copy of its data: md does not let it go, and "
             "takes no writes from then on."

@@ -39,7 +39,7 @@ def _finding(recovery: Recovery) -> Finding:
         cells=[recovery.cell.identity()],
         sentence=(
             f"{format_cell(recovery.cell)} {lost_words(recovery)}, of {checked_words(recovery)}, "
-            f"after: {'; '.join(recovery.deeds)}."
+            f"after: {'; '.join(recovery.faults)}."
         ),
         cause=_cause(recovery),
         evidence={
@@ -51,7 +51,7 @@ def _finding(recovery: Recovery) -> Finding:
             "sums_differ_count": recovery.sums_differ_count,
             "array_failed_count": recovery.array_failed_count,
             "losses_survived_count": recovery.variant.losses_survived,
-            "deeds": recovery.deeds,
+            "faults": recovery.faults,
         },
         next=(
             "Scrub on a schedule, so that unreadable sectors are found while there still is "

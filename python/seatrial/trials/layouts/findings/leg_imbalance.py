@@ -129,7 +129,7 @@ def _groups_of_legs(context: Context) -> list[list[str]]:
 
 def _have_common_cell(context: Context, labels: Sequence[str]) -> bool:
     """Tell whether the targets were measured alike: a workload may run on some targets only."""
-    deeds = [
+    faults = [
         {
             summary.cell.key.removeprefix(f"{label}/")
             for summary in context.cells
@@ -137,7 +137,7 @@ def _have_common_cell(context: Context, labels: Sequence[str]) -> bool:
         }
         for label in labels
     ]
-    return bool(set.intersection(*deeds))
+    return bool(set.intersection(*faults))
 
 
 def _entrant(context: Context, label: str) -> Entrant:

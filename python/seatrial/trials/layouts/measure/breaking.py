@@ -1,4 +1,4 @@
-"""An array broken while a load lasts: each deed at its time, and all that follows watched.
+"""An array broken while a load lasts: each fault at its time, and all that follows watched.
 
 A thread does it beside the driver of the sample. It never outlives the sample, and what goes wrong
 in it is told with the sample.
@@ -26,11 +26,11 @@ QUIET_S: Final = 3.0
 JOIN_S_MAX: Final = 60.0
 
 
-class Deeds(Protocol):
+class Faults(Protocol):
     """What can be done to an array. Each raises SeatrialError or OSError when it cannot."""
 
     def prepare(self, failures: Sequence[Failure]) -> None:
-        """Find out, before the load, what deeds need to know."""
+        """Find out, before the load, what faults need to know."""
 
     def do(self, failure: Failure, watch: Watch) -> None:
         """Do one, and note it."""
@@ -41,15 +41,15 @@ class Breaking:
 
     Args:
         failures: What is done, in order of time.
-        deeds: Does it.
+        faults: Does it.
         watch: Sees what follows.
     """
 
-    def __init__(self, failures: Sequence[Failure], deeds: Deeds, watch: Watch) -> None:
+    def __init__(self, failures: Sequence[Failure], faults: Faults, watch: Watch) -> None:
         self.watch = watch
         self.notes: list[str] = []
         self._failures = list(failures)
-        self._deeds = deeds
+        self._faults = faults
         self._began_s = 0.0
         self._load_over = threading.Event()
         self._ending = threading.Event()
@@ -69,7 +69,7 @@ class Breaking:
         self._load_over.set()
 
     def __enter__(self) -> Self:
-        self._deeds.prepare(self._failures)
+        self._faults.prepare(self._failures)
         self.watch.look()
         return self
 
@@ -88,7 +88,7 @@ class Breaking:
                 f"A command on the array has not ended within {JOIN_S_MAX:g} s: a drive may hang."
             )
         self.notes += [
-            f"{failure.deed} after {failure.after_s:g} s was not done: the load had ended."
+            f"{failure.fault} after {failure.after_s:g} s was not done: the load had ended."
             for failure in self._failures
         ]
         self._failures = []
@@ -153,10 +153,10 @@ class Breaking:
                 return
             self._failures.pop(0)
             try:
-                self._deeds.do(failure, self.watch)
+                self._faults.do(failure, self.watch)
             except (SeatrialError, OSError) as error:
-                self.watch.note("deed_failed", failure.leg, detail=f"{failure.deed}: {error}")
-                self.notes.append(f"{failure.deed} after {failure.after_s:g} s failed: {error}")
+                self.watch.note("fault_failed", failure.leg, detail=f"{failure.fault}: {error}")
+                self.notes.append(f"{failure.fault} after {failure.after_s:g} s failed: {error}")
 
     def _pause_s(self) -> float:
         if not self._failures or self._load_over.is_set():

@@ -299,6 +299,6 @@ class LayoutStage:
 
 
 def _seed(study_seed: int, key: str, round_number: int) -> int:
-    """Return a seed for what is spoiled in a sample: another in each round."""
+    """Return a seed for what is corrupted in a sample: another in each round."""
     text = f"{study_seed} {key} {round_number} spoiled"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")

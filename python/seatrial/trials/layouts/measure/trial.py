@@ -18,13 +18,13 @@ from seatrial.measure.progress import Watcher
 from seatrial.measure.recorder import INTERRUPTED
 from seatrial.results.model import LayoutRecord, Sample
 from seatrial.study.cell import Cell
-from seatrial.study.layouts.failure import Failure
+from seatrial.study.layouts.failure import Failure, with_fault
 from seatrial.study.sampled import REBUILD_LIMIT
 from seatrial.trials.layouts.build.build import run_steps
 from seatrial.trials.layouts.measure import verify
 from seatrial.trials.layouts.measure.array import Array
 from seatrial.trials.layouts.measure.breaking import Breaking, telling
-from seatrial.trials.layouts.measure.deeds import ArrayDeeds
+from seatrial.trials.layouts.measure.faults import ArrayFaults
 from seatrial.trials.layouts.measure.members import Members
 from seatrial.trials.layouts.measure.watch import Watch, joined, series_of
 
@@ -46,7 +46,7 @@ class Trial:
         record: What is known of the target that it is, or that a leg of it is.
         cell: What is measured.
         journal: Where a limit of the rebuild is recorded before it is set.
-        seed: Chooses the sectors that are spoiled.
+        seed: Chooses the sectors that are corrupted.
         watcher: Told of the progress.
     """
 
@@ -65,7 +65,7 @@ class Trial:
         self._record = record
         self._journal = journal
         self._watcher = watcher
-        self._failures = msgspec.convert(cell.spec.get("fail", []), list[Failure])
+        self._failures = msgspec.convert(with_fault(cell.spec.get("fail", [])), list[Failure])
         self._limit_kib_per_s = int(cell.spec.get(REBUILD_LIMIT, 0))
         self._verifies = bool(cell.spec.get("verify"))
         self._watch = Watch(built.spec.legs, lambda leg: backend.state(built, leg))
@@ -77,10 +77,10 @@ class Trial:
             places=built.places,
             is_buffered=is_buffered,
         )
-        self._deeds = ArrayDeeds(
+        self._faults = ArrayFaults(
             backend, built, random.Random(seed), verifiable=self._verifies, journal=journal
         )
-        self._breaking = Breaking(self._failures, self._deeds, self._watch)
+        self._breaking = Breaking(self._failures, self._faults, self._watch)
 
     def measure(self, load: Load, spec: Mapping[str, Any]) -> Sample:
         """Measure, wait until the array is whole again, and check what was lost.
@@ -129,7 +129,7 @@ class Trial:
         try:
             yield
         finally:
-            self._deeds.end()
+            self._faults.end()
 
     def _tell(self, share: str) -> None:
         telling(self._watcher, self._array.built.spec.label)(share)
@@ -141,7 +141,7 @@ class Trial:
             self._record,
             members=self._members.grown,
             events=self._watch.events(start_s),
-            mismatch_blocks=self._deeds.mismatch_blocks(),
+            mismatch_blocks=self._faults.mismatch_blocks(),
             rebuild_limit_kib_per_s=self._limit_kib_per_s or None,
             notes=[*self._record.notes, *self._notes()],
         )
@@ -157,7 +157,7 @@ class Trial:
 
     def _notes(self) -> Iterator[str]:
         yield from self._members.notes
-        yield from self._deeds.notes
+        yield from self._faults.notes
         yield from self._breaking.notes
         for words in self._watch.complaints:
             yield f"How the array is could not be told at times: {words}"
@@ -195,7 +195,7 @@ class Trial:
 
 
 class _OnArray:
-    """What goes on beside a load on an array: its drives counted, deeds done, all watched."""
+    """What goes on beside a load on an array: its drives counted, faults injected, all watched."""
 
     def __init__(self, members: Members, breaking: Breaking, tell: Callable[[str], None]) -> None:
         self._members = members

@@ -23,7 +23,7 @@ EVENT_WORDS: Final = {
     "scrub_started": "scrub began",
     "scrub_ended": "scrub ended",
     "array_failed": "array failed",
-    "deed_failed": "could not be done",
+    "fault_failed": "could not be done",
 }
 """What the kinds of events are called."""
 

@@ -222,6 +222,6 @@ def limit_table(limits: LimitTable, place: int) -> Table:
 
 def failure_words(recovery: Recovery) -> str:
     """Return which failure it is: layout, workload and what was done."""
-    deeds = "; ".join(recovery.deeds)
+    faults = "; ".join(recovery.faults)
     words = f"{recovery.variant.target}, {workload_text(recovery.cell)}"
-    return f"{words}: {deeds}" if deeds else words
+    return f"{words}: {faults}" if faults else words

@@ -94,10 +94,10 @@ def _only_by_stalls(steps: Sequence[MeasuredStep], latency_target: LatencyTarget
     requests = above = quiet = clusters = 0
     for step in steps:
         for sample, part in zip(step.samples, step.limit_counts, strict=True):
-            spoilt = _spoilt(sample, part, latency_target)
-            clusters += len(spoilt)
-            for place, is_spoilt in enumerate(spoilt):
-                if not is_spoilt:
+            above_limit = _above_limit(sample, part, latency_target)
+            clusters += len(above_limit)
+            for place, is_above in enumerate(above_limit):
+                if not is_above:
                     quiet += 1
                     requests += part.requests[place]
                     above += part.above[place]
@@ -105,7 +105,7 @@ def _only_by_stalls(steps: Sequence[MeasuredStep], latency_target: LatencyTarget
     return enough and above / requests <= latency_target.allowed_share
 
 
-def _spoilt(sample: Sample, part: LimitCounts, latency_target: LatencyTarget) -> list[bool]:
+def _above_limit(sample: Sample, part: LimitCounts, latency_target: LatencyTarget) -> list[bool]:
     """Tell of each cluster whether a stall touched it, or its backlog was not worked off yet."""
     spans = [
         (
@@ -114,13 +114,13 @@ def _spoilt(sample: Sample, part: LimitCounts, latency_target: LatencyTarget) ->
         )
         for stall in sample.stalls
     ]
-    spoilt = []
+    above_limit = []
     recovering = any(first < 0 for first, _ in spans)
     for place, (slow, count) in enumerate(zip(part.above, part.requests, strict=True)):
         touched = any(first <= place <= last for first, last in spans)
         recovering = touched or (recovering and slow > latency_target.allowed_share * count)
-        spoilt.append(recovering)
-    return spoilt
+        above_limit.append(recovering)
+    return above_limit
 
 
 def generator_limit(broken: MeasuredStep | None, latency_target: LatencyTarget) -> str:

@@ -30,7 +30,7 @@ from seatrial.trials.layouts.build.backend import (
     Step,
 )
 from seatrial.trials.layouts.build.btrfs_scrubs import BtrfsScrubs, begin
-from seatrial.trials.layouts.build.deeds import fail_drive
+from seatrial.trials.layouts.build.drive_failure import fail_drive
 from seatrial.trials.layouts.build.names import LABEL_MAX, identity, mount_folder, shortened
 from seatrial.trials.layouts.build.running import attempt, run_checked
 

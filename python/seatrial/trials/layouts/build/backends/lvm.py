@@ -16,7 +16,7 @@ from seatrial.trials.layouts.build.backend import (
     Program,
     Step,
 )
-from seatrial.trials.layouts.build.deeds import fail_drive
+from seatrial.trials.layouts.build.drive_failure import fail_drive
 from seatrial.trials.layouts.build.md_legs import leg_name
 from seatrial.trials.layouts.build.volume_group import Member
 

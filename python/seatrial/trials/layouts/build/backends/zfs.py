@@ -20,7 +20,7 @@ from seatrial.trials.layouts.build.backend import (
     Program,
     Step,
 )
-from seatrial.trials.layouts.build.deeds import can_fail, fail_drive
+from seatrial.trials.layouts.build.drive_failure import can_fail, fail_drive
 from seatrial.trials.layouts.build.names import NAME_PREFIX, mount_folder
 from seatrial.trials.layouts.build.running import attempt, run_checked
 from seatrial.trials.layouts.build.zfs_labels import wipe_labels

@@ -12,19 +12,19 @@ from seatrial.machine.undo import UndoJournal
 from seatrial.study.layouts.failure import Failure
 from seatrial.trials.layouts.build.backend import Backend, Built
 from seatrial.trials.layouts.build.wrapping import make_bad, make_flaky, mark_bad
-from seatrial.trials.layouts.measure import spoil
+from seatrial.trials.layouts.measure import corruption
 from seatrial.trials.layouts.measure.watch import Happened, Watch
 
 ON_SECTORS: Final = ("bad_sectors", "rot")
 
 
-class ArrayDeeds:
+class ArrayFaults:
     """What can be done to one array.
 
     Args:
         backend: That built it.
         built: The array.
-        draw: Chooses the sectors that are spoiled.
+        draw: Chooses the sectors that are corrupted.
         verifiable: Whether the trial's data bear the mark of verifiable data.
         journal: Where it is recorded which drives are flaky.
     """
@@ -50,24 +50,24 @@ class ArrayDeeds:
         self._blocks_bytes: dict[Failure, list[int]] = {}
 
     def prepare(self, failures: Sequence[Failure]) -> None:
-        """Choose what is spoiled before the load begins: that takes reads, and commands.
+        """Choose what is corrupted before the load begins: that takes reads, and commands.
 
-        All bad sectors of a drive show with the first of its deeds that makes any.
+        All bad sectors of a drive show with the first of its fault that makes any.
         """
         for failure in failures:
-            if failure.deed not in ON_SECTORS:
+            if failure.fault not in ON_SECTORS:
                 continue
             try:
-                self._blocks_bytes[failure] = spoil.choose_blocks(
+                self._blocks_bytes[failure] = corruption.choose_blocks(
                     self._drive(failure),
                     failure.sectors,
                     self._draw,
                     verifiable=self._verifiable,
                 )
-                if failure.deed == "bad_sectors":
+                if failure.fault == "bad_sectors":
                     mark_bad(self._drive(failure), self._blocks_bytes[failure])
             except SeatrialError as error:
-                self.notes.append(f"{failure.deed}: {error}")
+                self.notes.append(f"{failure.fault}: {error}")
 
     def do(self, failure: Failure, watch: Watch) -> None:
         """Do one, and note when it was done and to what.
@@ -77,7 +77,7 @@ class ArrayDeeds:
             OSError: when the system refuses.
         """
         at_s = time.monotonic()
-        match failure.deed:
+        match failure.fault:
             case "fail":
                 what, drive, detail = "failed", self._fail(failure), ""
             case "replace":
@@ -127,7 +127,7 @@ class ArrayDeeds:
         unused = list(self._built.assigned.unused)
         new, detail = (unused[0], f"in place of {old}") if unused else (old, "wiped, as a new one")
         if not unused:
-            spoil.wipe(old)
+            corruption.wipe(old)
         self._backend.replace(self._built, failure.leg, failure.member, new)
         return new, detail
 
@@ -138,7 +138,7 @@ class ArrayDeeds:
 
     def _rot(self, failure: Failure) -> tuple[str, str]:
         drive, blocks_bytes = self._drive(failure), self._chosen(failure)
-        spoil.rot(drive, blocks_bytes)
+        corruption.rot(drive, blocks_bytes)
         return drive, _told(blocks_bytes)
 
     def _chosen(self, failure: Failure) -> list[int]:

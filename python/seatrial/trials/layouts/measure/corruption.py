@@ -1,7 +1,7 @@
 """Blocks of a drive that are made bad, or changed in silence: where data of the trial lie.
 
-What is spoiled where nothing lies would be noticed by nobody. The drives have passed the guard, and
-all that is on them is the run's own.
+Nobody would notice corruption where nothing lies. The drives have passed the guard, and all that
+is on them is the run's own.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _opened(drive: str, mode: int) -> Iterator[int]:
             os.close(descriptor)
     except OSError as error:
         raise TargetError(
-            seen=f"{drive} cannot be spoiled: {error.strerror}",
+            seen=f"{drive} cannot be corrupted: {error.strerror}",
             cause="The drive is gone, or this kernel lets nobody write to a drive in use",
             next_step="See the end of `dmesg`; a layout with flaky = true has drives that can be "
             "made bad",

@@ -17,11 +17,11 @@ import pytest
 
 from cli.command import ended, seatrial, start
 from report.json_schema import assert_published
-from seatrial.cli.sql.model import Reading
 from seatrial.cli.sql.reading import Wanted, read_logs
 from seatrial.cli.sql.showing import show_trace
 from seatrial.cli.sql.showing_text import trace_text
 from seatrial.errors import RefusedError, UsageError
+from seatrial.trials.replay.reading import Reading
 
 HEAD = "2026-11-21 12:00:{second:02}.000 UTC"
 LINES = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from seatrial.cli.sql.model import Accounting, LogFile, Reading, Split, Unreadable
 from seatrial.cli.sql.reading_text import reading_text, split_text
 from seatrial.cli.sql.timeline import COLUMNS_MAX, column_length_s, columns, timeline_text
-from seatrial.cli.sql.trace_model import Slice, Timeline
 from seatrial.cli.sql.words import bars, span_text
+from seatrial.trials.replay.reading import Accounting, LogFile, Reading, Split, Unreadable
+from seatrial.trials.replay.trace import Slice, Timeline
 
 AT = 1_795_262_400.0  # 2026-11-21 12:00 UTC
 ACCOUNTING = Accounting(

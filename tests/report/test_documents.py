@@ -10,7 +10,6 @@ import json_schema
 import pytest
 from exports_hand import make_finding
 
-from seatrial.cli.check.backend import check_layouts
 from seatrial.cli.check.server import check_server
 from seatrial.cli.documents import check_document, clean_document, plan_document, report_document
 from seatrial.findings.registry import (
@@ -23,6 +22,7 @@ from seatrial.study.estimate import prefill_bytes
 from seatrial.study.load import load_study, parse_study, shipped_studies
 from seatrial.study.model import TargetInfo
 from seatrial.study.plan import make_plan
+from seatrial.trials.layouts.build.check import check_layouts
 
 KINDS = (
     "run", "audit", "comparison", "runs", "plan", "precondition", "layouts", "standing", "reading",

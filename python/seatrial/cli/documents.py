@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from seatrial.cli.check.backend import LayoutCheck
 from seatrial.cli.check.server import ServerCheck
 from seatrial.machine.undo import Undone
 from seatrial.published import FLATTENED, Amount, Count, one_of
@@ -20,6 +19,7 @@ from seatrial.study.estimate import cell_time_s, cell_write_bytes, estimate
 from seatrial.study.layouts.drives import DriveInfo
 from seatrial.study.layouts.layout import LayoutSpec
 from seatrial.study.model import Plan, PlanEstimate, PlannedTarget, TrialFile
+from seatrial.trials.layouts.build.check import LayoutCheck
 
 
 class PlanTarget(msgspec.Struct, frozen=True, kw_only=True):

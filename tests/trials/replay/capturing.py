@@ -15,8 +15,8 @@ import msgspec
 
 from cli.command import Ended, ended, start
 from seatrial import _core
-from seatrial.cli.sql.model import Reading
 from seatrial.postgres.connection import Address
+from seatrial.trials.replay.reading import Reading
 from trials.replay.targets import Target
 from trials.replay.wire import Relay, relay
 

@@ -10,9 +10,9 @@ from typing import Any
 import psycopg
 
 from seatrial import _core
-from seatrial.cli.sql.model import Reading
 from seatrial.cli.sql.reading import Wanted, read_logs
 from seatrial.postgres.connection import connect
+from seatrial.trials.replay.reading import Reading
 from trials.replay.logging_server import CLIENTS, MODES, TRANSACTIONS, LoggingServer
 
 PROTOCOLS = ("simple", "extended", "prepared")

@@ -22,8 +22,8 @@ import pytest
 
 from cli.command import ended, seatrial, start
 from seatrial import _core
-from seatrial.cli.sql.model import PacketsSeen, Reading
 from seatrial.trials.replay.analysis.judgement import judge
+from seatrial.trials.replay.reading import PacketsSeen, Reading
 from trials.replay import talk
 from trials.replay.capturing import WAIT_S, Capture, Command, capturing, server_place
 from trials.replay.encrypting import encrypting_server

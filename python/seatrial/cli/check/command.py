@@ -27,13 +27,14 @@ def command(target: str, as_json: bool) -> int:
     programs of PostgreSQL are found, whether a server could be run there, and which layouts could
     be built here, with what the others lack.
     """
-    from seatrial.cli.check.backend import check_layouts, layouts_text  # noqa: PLC0415
+    from seatrial.cli.check.backend import layouts_text  # noqa: PLC0415
     from seatrial.cli.check.server import check_server, server_text  # noqa: PLC0415
     from seatrial.cli.documents import check_document, stack_text  # noqa: PLC0415
     from seatrial.cli.outcome import finding_text  # noqa: PLC0415
     from seatrial.cli.places import existing  # noqa: PLC0415
     from seatrial.findings.registry import preflight  # noqa: PLC0415
     from seatrial.machine import fingerprint as context  # noqa: PLC0415 - not for --help
+    from seatrial.trials.layouts.build.check import check_layouts  # noqa: PLC0415
 
     place = existing(target).path or Path.cwd()
     server = check_server(place) if place.is_dir() else None

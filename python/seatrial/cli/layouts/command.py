@@ -9,8 +9,8 @@ import click
 from seatrial.cli.options import destroy_option, drives_options, json_option, plan_option
 
 if TYPE_CHECKING:
-    from seatrial.cli.layouts.text import Variant
     from seatrial.study.schema import Study
+    from seatrial.trials.layouts.build.variant import Variant
 
 EPILOG = """\b
 Examples:
@@ -78,8 +78,8 @@ def show(
     """Show the layouts of the study FILE, or one VARIANT of them; without FILE, what stands."""
     if file is None:
         return _show_standing(as_json=as_json)
-    from seatrial.cli.layouts.documents import variants_document  # noqa: PLC0415 - not for --help
     from seatrial.cli.layouts.text import variant_text, variants_text  # noqa: PLC0415
+    from seatrial.trials.layouts.documents import variants_document  # noqa: PLC0415 - late
 
     found = _variants(_study(file, devices, loop, loop_dir), variant)
     if as_json:
@@ -126,8 +126,8 @@ def build(
         found.spec, study.drives, destroy=destroy, tell=lambda told: click.echo(told, err=True)
     )
     if as_json:
-        from seatrial.cli.check.backend import check_layouts  # noqa: PLC0415 - only here
-        from seatrial.cli.layouts.documents import standing_document  # noqa: PLC0415
+        from seatrial.trials.layouts.build.check import check_layouts  # noqa: PLC0415 - only here
+        from seatrial.trials.layouts.documents import standing_document  # noqa: PLC0415
 
         click.echo(standing_document([standing], check_layouts()), nl=False)
     else:
@@ -176,11 +176,11 @@ def _study(file: str, devices: str, loop: str, loop_dir: str) -> Study:
 
 def _variants(study: Study, label: str | None) -> list[Variant]:
     """Return the variants of a study, or the one of a label."""
-    from seatrial.cli.layouts.text import describe  # noqa: PLC0415 - not for --help
     from seatrial.cli.places import drives_info  # noqa: PLC0415
     from seatrial.study.layouts.targets import drives_of  # noqa: PLC0415
     from seatrial.study.problems import suggestion  # noqa: PLC0415
     from seatrial.study.selection import all_variants  # noqa: PLC0415
+    from seatrial.trials.layouts.build.variant import describe  # noqa: PLC0415 - not for --help
 
     specs = list(all_variants(study))
     chosen = [spec for spec in specs if label in (None, spec.label)]
@@ -192,8 +192,8 @@ def _variants(study: Study, label: str | None) -> list[Variant]:
 
 
 def _show_plan(variant: Variant, *, as_json: bool) -> int:
-    from seatrial.cli.layouts.documents import variants_document  # noqa: PLC0415 - only here
     from seatrial.cli.layouts.text import variant_text  # noqa: PLC0415
+    from seatrial.trials.layouts.documents import variants_document  # noqa: PLC0415 - only here
 
     if as_json:
         click.echo(variants_document([variant]), nl=False)
@@ -203,10 +203,11 @@ def _show_plan(variant: Variant, *, as_json: bool) -> int:
 
 
 def _show_standing(*, as_json: bool) -> int:
-    from seatrial.cli.check.backend import check_layouts, layouts_text  # noqa: PLC0415 - only here
-    from seatrial.cli.layouts.documents import standing_document  # noqa: PLC0415
+    from seatrial.cli.check.backend import layouts_text  # noqa: PLC0415 - only here
     from seatrial.cli.layouts.text import standing_text  # noqa: PLC0415
+    from seatrial.trials.layouts.build.check import check_layouts  # noqa: PLC0415
     from seatrial.trials.layouts.build.standing import all_standing  # noqa: PLC0415
+    from seatrial.trials.layouts.documents import standing_document  # noqa: PLC0415
 
     there, check = all_standing(), check_layouts()
     if as_json:

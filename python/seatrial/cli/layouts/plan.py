@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from seatrial.errors import UsageError
 from seatrial.study.layouts.layout import LayoutSpec, assigned
 from seatrial.study.model import Plan
 from seatrial.trials.layouts.build.build import commands_of
 from seatrial.trials.layouts.build.names import array_name
 from seatrial.trials.layouts.build.registry import check
-
-PLANNED_RUN: Final = "RUN"
-"""Stands in shown commands for the run, which has no name before it begins."""
+from seatrial.trials.layouts.build.variant import PLANNED_RUN
 
 
 def variants_of(plan: Plan) -> list[LayoutSpec]:

@@ -6,84 +6,20 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import click
-import msgspec
 
 from seatrial import program
-from seatrial.cli.layouts.plan import PLANNED_RUN
-from seatrial.errors import SeatrialError
-from seatrial.published import Count
 from seatrial.report.table import NO_FIGURE, Table, as_text
 from seatrial.stats.wording import format_duration_s, format_plural, format_size, moment
-from seatrial.study.layouts.drives import DriveInfo
-from seatrial.study.layouts.layout import Assigned, LayoutSpec, assigned
-from seatrial.study.layouts.targets import usable_bytes
+from seatrial.study.layouts.layout import Assigned, LayoutSpec
 from seatrial.study.layouts.text import layout_text
-from seatrial.trials.layouts.build import registry
-from seatrial.trials.layouts.build.build import commands_of
-from seatrial.trials.layouts.build.names import array_name
 from seatrial.trials.layouts.build.standing import Standing
+from seatrial.trials.layouts.build.variant import Variant
 
 WIDTH: Final = 100
 _INDENT_MIN: Final = 13
 _SYNC_SHOWN_FROM_S: Final = 0.1
 """Asking whether it has ended takes a moment even where there is none."""
 _GONE: Final = "it is not there any more: the machine started anew, or somebody took it apart"
-
-
-class Variant(msgspec.Struct, frozen=True, kw_only=True):
-    """One variant of a study's layouts.
-
-    Attributes:
-        label: Its own in the study.
-        spec: The variant.
-        assigned: Which drive does what; None where there are too few.
-        holds_bytes: What it holds at most; None where its drives' sizes are not known.
-        survives: How many of its drives may fail, whichever they are, as a phrase.
-        commands: What builds it, as a shell would take it; empty where it cannot be built.
-        obstacle: Why it cannot be built on this machine, as sentences; empty where it can.
-    """
-
-    label: str
-    spec: LayoutSpec
-    assigned: Assigned | None
-    holds_bytes: Count | None
-    survives: str
-    commands: list[str]
-    obstacle: str
-
-
-def describe(spec: LayoutSpec, drives: Sequence[DriveInfo]) -> Variant:
-    """Return what there is to say of a variant before it is built; nothing is touched.
-
-    Args:
-        spec: The variant.
-        drives: What it would be built of.
-    """
-    by_name = {drive.name: drive for drive in drives}
-    try:
-        places = assigned(spec, list(by_name))
-    except ValueError as error:
-        places = None
-        obstacle = f"{error}."
-    else:
-        obstacle = _obstacle(spec)
-    return Variant(
-        label=spec.label,
-        spec=spec,
-        assigned=places,
-        holds_bytes=usable_bytes(spec, [by_name[each] for each in places.used]) if places else None,
-        survives=survives(spec),
-        commands=_commands(spec, places) if places else [],
-        obstacle=obstacle,
-    )
-
-
-def survives(spec: LayoutSpec) -> str:
-    """Return how many drives may fail, as a phrase: ``any 1 of each leg``, ``none``."""
-    count = spec.facts.losses_survived(spec.drives)
-    if not count:
-        return "none"
-    return f"any {count} of each leg" if spec.legs > 1 else f"any {count}"
 
 
 def variants_text(variants: Sequence[Variant]) -> str:
@@ -150,22 +86,6 @@ def standing_text(standing: Standing) -> str:
         ("undo", f"{program.called()} layout destroy {standing.run_id}"),
     ]
     return _facts_text([(name, text) for name, text in facts if text])
-
-
-def _obstacle(spec: LayoutSpec) -> str:
-    try:
-        registry.require(spec)
-    except SeatrialError as error:
-        return f"{error.cause} {error.next_step}"
-    return ""
-
-
-def _commands(spec: LayoutSpec, places: Assigned) -> list[str]:
-    try:
-        registry.check(spec)
-        return commands_of(spec, places, array_name(PLANNED_RUN, 1))
-    except SeatrialError:
-        return []
 
 
 def _roles(places: Assigned) -> Iterator[tuple[str, str]]:

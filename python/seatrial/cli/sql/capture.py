@@ -128,7 +128,7 @@ def capture(
     rows = sql_capturing.rows_output(wanted) if with_rows else None
     captured = sql_capturing.capture_statements(wanted, quiet=as_json)
     if as_json:
-        from seatrial.cli.sql.documents import reading_document  # noqa: PLC0415 - only here
+        from seatrial.trials.replay.documents import reading_document  # noqa: PLC0415 - only here
 
         click.echo(reading_document(captured), nl=False)
     else:

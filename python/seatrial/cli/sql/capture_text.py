@@ -8,7 +8,6 @@ from typing import Final
 import click
 
 from seatrial import program
-from seatrial.cli.sql.model import Accounting, CaptureCounts, Reading
 from seatrial.cli.sql.reading_text import sums
 from seatrial.cli.sql.words import span_text, words_of
 from seatrial.report.table import Table, as_text
@@ -19,6 +18,7 @@ from seatrial.stats.wording import (
     format_share,
     format_size,
 )
+from seatrial.trials.replay.reading import Accounting, CaptureCounts, Reading
 
 WIDTH: Final = 100
 

@@ -19,12 +19,12 @@ from seatrial import _core, interrupts, program
 from seatrial.cli.files import ROWS, Output, keeping_owner, place_to_write, trace_to_write
 from seatrial.cli.sql import reading as sql_reading
 from seatrial.cli.sql.errors import native_errors
-from seatrial.cli.sql.model import Reading
 from seatrial.errors import PartialResult, SeatrialError, TargetError, UsageError
 from seatrial.measure.descriptors import allow_all_descriptors
 from seatrial.postgres.row_file import SUFFIX
 from seatrial.postgres.system_identifier import asked_system_identifier
 from seatrial.stats.wording import format_plural
+from seatrial.trials.replay.reading import Reading
 
 if TYPE_CHECKING:
     from seatrial.postgres.clients import Client

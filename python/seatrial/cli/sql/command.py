@@ -132,7 +132,7 @@ def read(
         quiet=as_json,
     )
     if as_json:
-        from seatrial.cli.sql.documents import reading_document  # noqa: PLC0415 - only here
+        from seatrial.trials.replay.documents import reading_document  # noqa: PLC0415 - only here
 
         click.echo(reading_document(reading), nl=False)
     else:
@@ -159,7 +159,7 @@ def show(*, trace: Path, top: int, as_json: bool) -> int:
 
     shown = show_trace(trace, top=top)
     if as_json:
-        from seatrial.cli.sql.documents import trace_document  # noqa: PLC0415 - only here
+        from seatrial.trials.replay.documents import trace_document  # noqa: PLC0415 - only here
 
         click.echo(trace_document(shown), nl=False)
     else:

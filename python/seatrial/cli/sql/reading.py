@@ -15,10 +15,10 @@ import msgspec
 from seatrial import _core
 from seatrial.cli.files import keeping_owner, trace_to_write
 from seatrial.cli.sql.errors import native_errors
-from seatrial.cli.sql.model import Reading
 from seatrial.errors import RefusedError, SeatrialError, UsageError
 from seatrial.postgres.system_identifier import system_identifier_of
 from seatrial.stats.wording import format_plural
+from seatrial.trials.replay.reading import Reading
 
 POLL_S: Final = 0.1
 TELL_EVERY_S: Final = 10.0

@@ -8,7 +8,6 @@ from typing import Final
 import click
 
 from seatrial import program
-from seatrial.cli.sql.model import Accounting, LogFile, Reading, Split, Unreadable
 from seatrial.cli.sql.words import span_text, words_of
 from seatrial.report.table import NO_FIGURE, Table, as_text, without_empty
 from seatrial.stats.wording import (
@@ -19,6 +18,7 @@ from seatrial.stats.wording import (
     format_share,
     format_size,
 )
+from seatrial.trials.replay.reading import Accounting, LogFile, Reading, Split, Unreadable
 
 WIDTH: Final = 100
 FILES_SHOWN_MAX: Final = 20

@@ -8,7 +8,7 @@ import msgspec
 
 from seatrial import _core
 from seatrial.cli.sql.errors import native_errors
-from seatrial.cli.sql.trace_model import Trace
+from seatrial.trials.replay.trace import Trace
 
 
 def show_trace(trace: Path, *, top: int) -> Trace:

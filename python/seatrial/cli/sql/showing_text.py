@@ -8,7 +8,6 @@ import click
 
 from seatrial.cli.sql.reading_text import WIDTH, split_text, sums, unreadable_text
 from seatrial.cli.sql.timeline import timeline_text
-from seatrial.cli.sql.trace_model import Mix, Query, Spread, Sums, Trace
 from seatrial.cli.sql.words import span_text, words_of
 from seatrial.report.table import NO_FIGURE, TOO_FEW, Table, as_text, without_empty
 from seatrial.stats.estimates import entries_needed
@@ -21,6 +20,7 @@ from seatrial.stats.wording import (
     format_size,
     moment,
 )
+from seatrial.trials.replay.trace import Mix, Query, Spread, Sums, Trace
 
 QUERY_CHARACTERS_MAX = 46
 NAMES_SHOWN_MAX = 5

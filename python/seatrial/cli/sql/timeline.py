@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from seatrial.cli.sql.trace_model import Timeline
 from seatrial.cli.sql.words import bars
 from seatrial.report.table import Table, as_text
 from seatrial.stats.wording import format_count, format_duration_s, moment
+from seatrial.trials.replay.trace import Timeline
 
 COLUMNS_MAX: Final = 60
 US_PER_S: Final = 1_000_000

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from seatrial.cli.sql.model import Origin
 from seatrial.published import Count
+from seatrial.trials.replay.reading import Origin
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from seatrial.cli.check.backend import LayoutCheck
-from seatrial.cli.layouts.text import Variant
 from seatrial.published import FLATTENED
 from seatrial.report.json_documents import Document, as_text
+from seatrial.trials.layouts.build.check import LayoutCheck
 from seatrial.trials.layouts.build.standing import Standing
+from seatrial.trials.layouts.build.variant import Variant
 
 
 class LayoutsDocument(Document, frozen=True, kw_only=True):

@@ -11,8 +11,11 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from seatrial.cli.sql.model import Origin, Reading
-from seatrial.cli.sql.trace_model import (
+from seatrial.published import FLATTENED, Amount, Count
+from seatrial.report.json_documents import Document, as_text
+from seatrial.stats.estimates import entries_needed
+from seatrial.trials.replay.reading import Origin, Reading
+from seatrial.trials.replay.trace import (
     BusiestMinute,
     ClassSums,
     Counts,
@@ -25,9 +28,6 @@ from seatrial.cli.sql.trace_model import (
     Trace,
     Transactions,
 )
-from seatrial.published import FLATTENED, Amount, Count
-from seatrial.report.json_documents import Document, as_text
-from seatrial.stats.estimates import entries_needed
 
 US_PER_S: Final = 1e6
 

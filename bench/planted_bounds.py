@@ -37,6 +37,7 @@ from seatrial.errors import SeatrialError
 from seatrial.findings.summary import summarise_cell
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
+from seatrial.measure.driver import Occasion
 from seatrial.measure.progress import Silent
 from seatrial.stats.wording import format_plural
 from seatrial.study.cell import Cell
@@ -282,7 +283,9 @@ class Disk:
             round_number: From 0.
         """
         beside = Others(plant, self._point, kind)
-        sample = self._databases.measure(self._cell(plant), round_number, 0, Silent(), beside)
+        sample = self._databases.measure(
+            self._cell(plant), Occasion(round_number, 0, Silent(), beside)
+        )
         cpus = float(len(os.sched_getaffinity(0)))
         return database_cell(summarise_cell([sample]), cpus).verdict
 

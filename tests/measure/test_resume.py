@@ -169,7 +169,7 @@ def test_an_interrupt_in_the_calibration_is_heeded_and_the_sample_kept(tmp_path,
     """The engine's own limit is measured after a cell: an interrupt then once went unheard."""
     code = """
         import os, signal, sys
-        from seatrial.trials.io.measure import limits
+        from seatrial.measure import limits
         real = limits.measure_spec
         def interrupted(spec, watcher):
             os.kill(os.getpid(), signal.SIGINT)

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from machine.conftest import _swept, child, image, loops, mounts, state_dir
 from postgres.programs import installed_programs
 from seatrial.machine.undo import UndoJournal
 from seatrial.postgres.account import account_for

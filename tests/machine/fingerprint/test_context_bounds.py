@@ -7,7 +7,7 @@ import fake_trees
 import pytest
 from fake_trees import FakeMachine
 
-from seatrial.machine.fingerprint import whole as fingerprint
+from seatrial.machine.fingerprint import fingerprint
 from seatrial.machine.fingerprint.memory_copy import memory_copy_bytes_per_s
 from seatrial.machine.fingerprint.target import target
 

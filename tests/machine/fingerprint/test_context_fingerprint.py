@@ -9,8 +9,7 @@ import pytest
 from fake_trees import FakeMachine
 
 import seatrial
-from seatrial.machine.fingerprint import after, differences
-from seatrial.machine.fingerprint import whole as fingerprint
+from seatrial.machine.fingerprint import after, differences, fingerprint
 from seatrial.machine.fingerprint.privacy import short_hash
 from seatrial.machine.fingerprint.version import seatrial_version
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from seatrial.machine.fingerprint import after, block_device_of, counters
-from seatrial.machine.fingerprint import whole as fingerprint
+from seatrial.machine.fingerprint import after, block_device_of, counters, fingerprint
 
 MIB = 1 << 20
 

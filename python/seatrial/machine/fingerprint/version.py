@@ -8,7 +8,7 @@ from typing import Final
 from seatrial.machine.fingerprint.tree import CommandMissingError, CommandTimeoutError, SystemTree
 
 _GIT_TIMEOUT_S: Final = 2.0
-_CHECKOUT: Final = Path(__file__).resolve().parents[3]
+_CHECKOUT: Final = Path(__file__).resolve().parents[4]
 
 
 def seatrial_version(tree: SystemTree) -> dict[str, str | None]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from seatrial.cli.study_command import plan_of
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
+from seatrial.measure.driver import Occasion
 from seatrial.measure.progress import Silent, Watcher
 from seatrial.results.model import Sample
 from seatrial.study.cell import Cell
@@ -46,7 +47,7 @@ class Trial:
         self, cell: Cell, round_number: int = 0, watcher: Watcher | None = None
     ) -> Sample:
         """Measure a cell."""
-        return self._databases.measure(cell, round_number, 0, watcher or Silent())
+        return self._databases.measure(cell, Occasion(round_number, 0, watcher or Silent()))
 
 
 def plan_of_text(folder: Path, study: str) -> Plan:

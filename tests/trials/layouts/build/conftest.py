@@ -1,3 +1,3 @@
 """The devices and folders of the tests of the machine, for arrays."""
 
-from machine.conftest import _swept, child, image, loops, mounts, state_dir  # noqa: F401
+from machine.conftest import _swept, child, image, loops, mounts, state_dir

@@ -12,6 +12,7 @@ from postgres.programs import installed_programs
 from seatrial._core import trace_statements
 from seatrial.errors import RefusedError
 from seatrial.machine.undo import UndoJournal
+from seatrial.measure.driver import Occasion
 from seatrial.measure.progress import Silent
 from seatrial.postgres.account import account_for
 from seatrial.postgres.cluster import create_cluster
@@ -92,7 +93,7 @@ def test_a_sample_on_a_directory_adds_up_and_is_watched(tmp_path, trace):
     more = 'scale = 1\nstart = "warm"\norder = ["session", "commit"]'
     with trial(tmp_path, study(trace, folder(tmp_path), more)) as here:
         for cell in here.plan.cells:
-            sample = here._databases.measure(cell, 0, 0, Silent())
+            sample = here._databases.measure(cell, Occasion(0, 0, Silent()))
             record = sample.replay
             assert record.end == "complete"
             assert all(account.adds_up for account in record.classes.values())

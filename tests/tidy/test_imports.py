@@ -68,7 +68,7 @@ CRATES_MAY_USE = {
     "seatrial-trace": {"seatrial-gauge", "seatrial-sqltext"},
     "seatrial-ingest": {"seatrial-gauge", "seatrial-sqltext", "seatrial-trace"},
     "seatrial-capture": PLAYED_OR_CAPTURED,
-    "seatrial-replay": PLAYED_OR_CAPTURED,
+    "seatrial-playback": PLAYED_OR_CAPTURED,
     "seatrial-model": {"seatrial-gauge"},
 }
 TOP_CRATE = "seatrial-pyext"

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::sql_read::as_json;
 use crate::sql_trace::python_error;
-use seatrial_replay::ids::plan::Plan;
+use seatrial_playback::ids::plan::Plan;
 
 #[derive(Serialize)]
 struct Shown {

@@ -149,7 +149,7 @@ def test_every_row_is_the_right_one_or_the_statement_is_told(kinds, kinds_played
 def test_a_sequence_whose_ids_no_session_uses_at_once_stood_where_it_did_if_that_is_shown(
     kinds_played, name
 ):
-    """How the sessions meet shows it, or not: see `crates/replay/src/ids/tests.rs`."""
+    """How the sessions meet shows it, or not: see `crates/playback/src/ids/tests.rs`."""
     found = of_column(kinds_played.ids, f"public.{KINDS[name].column}")
     assert found.next_value_log in (None, found.next_value_target)
 

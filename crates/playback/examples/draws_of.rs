@@ -11,8 +11,8 @@ use std::error::Error;
 use seatrial_sqltext::catalog::Catalog;
 use seatrial_trace::TraceReader;
 
-use seatrial_replay::ids::infer::Found;
-use seatrial_replay::ids::plan::Plan;
+use seatrial_playback::ids::infer::Found;
+use seatrial_playback::ids::plan::Plan;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();

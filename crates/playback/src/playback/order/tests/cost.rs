@@ -1,5 +1,5 @@
 //! What the order costs, and how that is told. Without a server it is measured by
-//! `cargo test --release -p seatrial-replay --lib order_costs -- --ignored --nocapture`.
+//! `cargo test --release -p seatrial-playback --lib order_costs -- --ignored --nocapture`.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

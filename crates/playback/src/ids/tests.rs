@@ -102,7 +102,7 @@ fn outcome(scene: Scene, next_value: Option<i64>) -> Outcome {
     outcome
 }
 
-/// Scenes of a test; `SEATRIAL_ID_SCENES=20000 cargo test -p seatrial-replay ids:: -- --nocapture`
+/// Scenes of a test; `SEATRIAL_ID_SCENES=20000 cargo test -p seatrial-playback ids:: -- --nocapture`
 /// plays more, and tells what was found of each habit.
 fn scenes() -> u64 {
     std::env::var("SEATRIAL_ID_SCENES").ok().and_then(|told| told.parse().ok()).unwrap_or(700)

@@ -1,14 +1,54 @@
-//! SQL logs: readers, playback, capture.
+//! Playback: what was captured is sent to a server again, and everything is accounted for.
 //!
-//! - [`playback`] sends a trace to a server again.
+//! One thread plays all sessions: it reads the trace ahead, holds what has to wait, sends what is
+//! due and takes in what comes back. Nothing that a session sends waits for another session but by
+//! the order that was asked for. For every statement of the trace
+//!
+//! ```text
+//! captured = ok + failed + skipped(by reason) + not reached
+//! ```
+//!
+//! holds, for each class of statements; what was captured is counted in a pass of its own.
+//!
+//! | part | rule |
+//! |---|---|
+//! | [`spec`] | what is asked for |
+//! | [`connection`] | one connection's side of the protocol |
+//! | [`copying`] | COPY over the connection |
+//! | [`item`] | a statement on its way, and why it may be skipped |
+//! | [`played`] | what came of all of it |
+//! | [`survey`] | what a trace holds, counted by itself |
+//! | [`feed`] | the trace, read ahead as far as memory allows |
+//! | [`pace`] | when a statement is due |
+//! | [`order`] | what has to be done before a statement is sent |
+//! | [`ids`] | which values of a statement the server had made for another |
+//! | [`rewrite`] | these are sent as it makes them now |
+//! | [`locks`] | who waits for a lock of whom |
+//! | [`drive`] | the loop that sends and takes in |
+//! | [`tally`] | the accounting of every statement |
+//! | [`timing`] | lag, timeline, stalls |
+//! | [`divergence`] | rows, tags and commits against the capture |
+//! | [`rules`] | what is not sent |
+//! | [`errors_seen`] | errors against those of the capture |
 
+pub mod connection;
+pub mod copying;
+pub mod divergence;
+pub mod drive;
+pub mod errors_seen;
+pub mod feed;
 pub mod ids;
-pub mod playback;
-
-// For `ids`, which moves last.
-use seatrial_sqltext::{catalog, lexer, reading};
-use seatrial_trace as trace;
-use seatrial_trace::captured;
+pub mod item;
+pub mod locks;
+pub mod order;
+pub mod pace;
+pub mod played;
+pub mod rewrite;
+pub mod rules;
+pub mod spec;
+pub mod survey;
+pub mod tally;
+pub mod timing;
 
 #[cfg(test)]
 #[path = "../../sqltext/src/lexer/sql_like.rs"]

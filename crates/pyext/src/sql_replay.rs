@@ -6,8 +6,8 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use seatrial_gauge::Cause;
-use seatrial_playback::playback::drive::{self, Playback, PlaybackError};
-use seatrial_playback::playback::played::{End, Kind, Played, Quiet};
+use seatrial_playback::drive::{self, Playback, PlaybackError};
+use seatrial_playback::played::{End, Kind, Played, Quiet};
 
 use crate::sample::{outcome_dict, seconds, timeline_dict};
 use crate::sql_read::as_json;

@@ -1,6 +1,6 @@
 """What is particular to a sample of a replay, as the engine tells it and as it is stored.
 
-The fields are those of ``crates/playback/src/playback/played.rs``, where each is explained.
+The fields are those of ``crates/playback/src/played.rs``, where each is explained.
 """
 
 from __future__ import annotations

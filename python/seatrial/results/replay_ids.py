@@ -1,6 +1,6 @@
 """How the ids of a replay were mapped, as the engine tells it and as it is stored.
 
-The fields are those of ``crates/playback/src/playback/ids/told.rs``.
+The fields are those of ``crates/playback/src/rewrite/told.rs``.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::catalog::{Catalog, Generated};
-use crate::reading::{ColumnOf, Source};
+use seatrial_sqltext::catalog::{Catalog, Generated};
+use seatrial_sqltext::reading::{ColumnOf, Source};
 
 use super::values::Kind;
 
@@ -145,15 +145,15 @@ fn named_sequence(catalog: &Catalog, at: ColumnOf) -> Option<usize> {
         "hibernate_sequence".to_owned(),
     ];
     names.iter().find_map(|name| {
-        let is_it = |sequence: &crate::catalog::Sequence| {
+        let is_it = |sequence: &seatrial_sqltext::catalog::Sequence| {
             sequence.schema == table.schema && sequence.name == *name
         };
         catalog.sequences.iter().position(is_it)
     })
 }
 
-/// The column of the table that a partition or a child is a part of, as [`crate::reading`] tells
-/// columns; a column itself where its table is no part.
+/// The column of the table that a partition or a child is a part of, as
+/// [`seatrial_sqltext::reading`] tells columns; a column itself where its table is no part.
 fn root(catalog: &Catalog, at: ColumnOf) -> ColumnOf {
     let mut table = at.table;
     // A catalogue that goes round in circles is no catalogue; it is left after a turn.

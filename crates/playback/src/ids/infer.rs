@@ -3,14 +3,15 @@
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
+use seatrial_sqltext::catalog::{Catalog, Sequence};
+use seatrial_sqltext::reading::Source;
+
 use super::anchor::{Anchor, Fit, rank};
 use super::in_order::{InOrder, Own, OwnSlots};
 use super::pattern::{self, Case, Habit, Habits};
 use super::proof::{Proof, Slot, Wanted};
 use super::scan::{Count, Drawing, NOBODY, NONE, Scan, Used};
 use super::windows::Windows;
-use crate::catalog::{Catalog, Sequence};
-use crate::reading::Source;
 
 /// How often what is proved limits what is not known.
 const LIMITS_MAX: usize = 8;

@@ -7,7 +7,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use seatrial_sqltext::catalog::Catalog;
+use seatrial_sqltext::lexer::form::Parts;
+use seatrial_sqltext::reading::{ColumnOf, Place, Reader, Reading, SessionNames, Source};
 use seatrial_sqltext::statements::{Control, control};
+use seatrial_trace::{Columns, TraceError, TraceReader, Traced};
 
 use super::classes::{Class, Classes};
 use super::infer::{Found, Inferred, Stood};
@@ -17,10 +21,6 @@ use super::rows::{Row, Rows, Several};
 use super::scan::{Count, Drawing, Scan, Seen, TextPlace};
 use super::spots::{Gave, Spot};
 use super::values::{Id, Spelled};
-use crate::catalog::Catalog;
-use crate::lexer::form::Parts;
-use crate::reading::{ColumnOf, Place, Reader, Reading, SessionNames, Source};
-use crate::trace::{Columns, TraceError, TraceReader, Traced};
 
 /// Texts that are kept to be told.
 const TEXTS_MAX: usize = 2_000;

@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
+use seatrial_sqltext::catalog::Catalog;
+use seatrial_sqltext::reading::Source;
+
 use super::anchor::rank;
 use super::scan::{Count, Scan};
 use super::spots::Gave;
 use super::values::{Id, Kind};
-use crate::catalog::Catalog;
-use crate::reading::Source;
 
 /// Ids of a class that may have been drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]

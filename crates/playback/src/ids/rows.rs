@@ -13,12 +13,12 @@
 use std::collections::HashMap;
 use std::hash::Hasher;
 
+use seatrial_sqltext::reading::{ColumnOf, Operand, Place, Shown};
+use seatrial_trace::captured::{digest, digest_once};
 use twox_hash::XxHash64;
 
 use super::scan::Seen;
 use super::values::{Id, Kind, Spelled};
-use crate::captured::{digest, digest_once};
-use crate::reading::{ColumnOf, Operand, Place, Shown};
 
 /// Rows that are followed.
 const ROWS_MAX: usize = 1 << 20;
@@ -281,8 +281,8 @@ fn key_of<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::captured::Returned;
-    use crate::reading::Reading;
+    use seatrial_sqltext::reading::Reading;
+    use seatrial_trace::captured::Returned;
 
     const SHOWN: Shown = Shown { column: ColumnOf { table: 0, column: 0 }, returned: 0, key: None };
 

@@ -18,8 +18,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::captured::Returned;
-use crate::reading::{ColumnOf, Draw, How, Place, Reading, Shown, Source, Use};
+use seatrial_sqltext::reading::{ColumnOf, Draw, How, Place, Reading, Shown, Source, Use};
+use seatrial_trace::captured::Returned;
 
 use super::classes::{Class, Classes};
 use super::clock::Clock;

@@ -20,13 +20,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use seatrial_sqltext::reading::{How, Place, Reading};
 use twox_hash::XxHash64;
 
 use super::classes::{Class, Classes};
 use super::mentions::{Mention, find};
 use super::scan::NONE;
 use super::values::{Id, Kind, Spelled};
-use crate::reading::{How, Place, Reading};
 
 /// Numbers that have to agree.
 const AGREEING_MIN: u32 = 20;

@@ -4,16 +4,16 @@ mod simulator;
 
 use std::collections::BTreeMap;
 
-use simulator::{Capture, Chance, Habit, NEXT_VALUE, Scene, capture};
+use seatrial_sqltext::catalog::{Catalog, Column, Generated, Sequence, Table};
+use seatrial_sqltext::reading::{Draw, Reading, Source};
+use seatrial_trace::captured::Returned;
 
 use super::classes::Classes;
 use super::infer::{Found, Inferred, Level, Reason};
 use super::rows::Rows;
 use super::scan::{Count, Scan, Seen};
 use super::values::Spelled;
-use crate::captured::Returned;
-use crate::catalog::{Catalog, Column, Generated, Sequence, Table};
-use crate::reading::{Draw, Reading, Source};
+use simulator::{Capture, Chance, Habit, NEXT_VALUE, Scene, capture};
 
 fn catalog(next_value: Option<i64>, increment: i64) -> Catalog {
     let id = Column {
@@ -102,8 +102,8 @@ fn outcome(scene: Scene, next_value: Option<i64>) -> Outcome {
     outcome
 }
 
-/// Scenes of a test; `SEATRIAL_ID_SCENES=20000 cargo test -p seatrial-playback ids:: -- --nocapture`
-/// plays more, and tells what was found of each habit.
+/// Scenes of a test. `SEATRIAL_ID_SCENES=20000 cargo test -p seatrial-playback ids:: --
+/// --nocapture` plays more, and tells what was found of each habit.
 fn scenes() -> u64 {
     std::env::var("SEATRIAL_ID_SCENES").ok().and_then(|told| told.parse().ok()).unwrap_or(700)
 }

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
+use seatrial_sqltext::lexer::token::Tokens;
+use seatrial_sqltext::reading::returning_at;
 use twox_hash::XxHash64;
-
-use crate::lexer::token::Tokens;
-use crate::reading::returning_at;
 
 /// How ids of a class are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
+use seatrial_sqltext::reading::{ColumnOf, Draw, How, Place, Reading, Source, Use};
+
 use super::super::scan::Seen;
-use crate::reading::{ColumnOf, Draw, How, Place, Reading, Source, Use};
 
 /// A generator of random numbers: SplitMix64.
 pub struct Chance(pub u64);

@@ -48,7 +48,7 @@ Danger = Literal[
 """What a replay does only where it is asked to.
 
 The last three are told by the target, the others by each statement
-(``crates/playback/src/playback/item.rs``).
+(``crates/playback/src/item.rs``).
 """
 SettingValue = bool | int | float | str
 

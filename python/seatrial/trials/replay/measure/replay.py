@@ -134,7 +134,7 @@ def engine_spec(
     stall_threshold_ms: int,
     catalogue: Catalogue | None = None,
 ) -> dict[str, Any]:
-    """Return what the engine is told (``crates/playback/src/playback/spec.rs``).
+    """Return what the engine is told (``crates/playback/src/spec.rs``).
 
     Without a catalogue ids are sent as they were captured.
     """

@@ -1,0 +1,110 @@
+//! What is open at the end, and what came of all.
+
+use rustix::event::epoll::Event;
+use seatrial_pgwire::link::Link;
+
+use super::PlaybackError;
+use super::ids::Mapping;
+use super::run::{CANCEL, Run};
+use super::usage;
+use crate::order::keeper::Keeper;
+use crate::played::{Client, End, Held, Played};
+use crate::rewrite::told::Ids;
+use crate::tally::Ending;
+
+/// How long what is open at the end may take by itself.
+const PATIENCE_NS: u64 = 2_000_000_000;
+
+/// How long a server may take to end what it was asked to end.
+const CANCEL_NS: u64 = 1_000_000_000;
+
+impl Run {
+    /// Sends nothing more, waits for what is open, has the rest of it cancelled, and gives up what
+    /// is open even then.
+    pub(super) fn drain(&mut self, events: &mut Vec<Event>) -> Result<(), PlaybackError> {
+        // Whoever would go on sees that it is over.
+        self.end.get_or_insert(End::Complete);
+        self.wait_for_open(events, PATIENCE_NS)?;
+        if self.counts.in_flight > 0 {
+            // They last as long as it takes.
+            let _requests = self.cancel();
+            self.wait_for_open(events, CANCEL_NS)?;
+        }
+        for session in 0..self.players.len() {
+            self.give_up(session);
+        }
+        Ok(())
+    }
+
+    fn wait_for_open(
+        &mut self,
+        events: &mut Vec<Event>,
+        at_most_ns: u64,
+    ) -> Result<(), PlaybackError> {
+        let until_ns = self.now_ns() + at_most_ns;
+        while self.counts.in_flight > 0 && self.now_ns() < until_ns {
+            self.wait(events, Some(until_ns.saturating_sub(self.now_ns()).max(1)))?;
+        }
+        Ok(())
+    }
+
+    /// Has what is open cancelled, over a connection of its own each.
+    fn cancel(&self) -> Vec<Link> {
+        let open = self.players.iter().filter(|player| player.open.is_some());
+        let request = |peer: &super::player::Peer| {
+            let mut request = Vec::new();
+            peer.connection.cancel_request(&mut request);
+            Link::open(&self.address, &self.epoll, CANCEL, &request).ok().flatten()
+        };
+        open.filter_map(|player| player.peer.as_deref().and_then(request)).collect()
+    }
+
+    /// Closes all, and puts together what came of it.
+    ///
+    /// # Errors
+    ///
+    /// When the statements do not add up.
+    pub(super) fn finish(mut self, end: End) -> Result<Played, PlaybackError> {
+        self.tally_ended();
+        let duration_ns = self.now_ns();
+        let queued = self.players.iter().map(|player| player.queue.len() as u64).sum::<u64>();
+        let not_reached = queued + (self.survey.statements - self.counts.taken);
+        for session in 0..self.players.len() {
+            self.leave(session);
+        }
+        let (looped, run_delay_ns) = self.used();
+        let read = self.feed.end();
+        let used = looped.plus(read);
+        let busy_ns = looped.total_ns() + run_delay_ns;
+        let client = Client {
+            cpu_user_ns: used.user_ns,
+            cpu_system_ns: used.system_ns,
+            run_delay_ns,
+            idle_ns: duration_ns.saturating_sub(busy_ns),
+            memory_bytes_max: self.memory_bytes_max.max(usage::memory_bytes()),
+            read_ahead_max: self.feed.held_items_max,
+        };
+        let start_unix_ns = self.start_unix_ns();
+        let ids = self.ids.take().map_or_else(Ids::off, Mapping::finish);
+        let cost = self.order.as_ref().map(Keeper::cost).unwrap_or_default();
+        let Run { tally, survey, held, sessions, .. } = self;
+        let held = Held {
+            edges: cost.edges,
+            edge_ns: cost.edge_ns(),
+            statement_ns: cost.statement_ns(),
+            postponed: cost.postponed,
+            ..held
+        };
+        Ok(tally.finish(Ending {
+            start_unix_ns,
+            duration_ns,
+            end,
+            survey: &survey,
+            not_reached,
+            order: held,
+            sessions,
+            client,
+            ids,
+        })?)
+    }
+}

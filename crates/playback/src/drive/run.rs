@@ -1,0 +1,413 @@
+//! The loop.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use seatrial_gauge::Clock;
+use seatrial_pgwire::link::Address;
+use seatrial_trace::TraceReader;
+
+use super::ids::Mapping;
+use super::player::{Ended, Player, Wait};
+use super::sessions::Probe;
+use super::stuck::Asking;
+use super::usage::{self, Processor};
+use super::{Live, PlaybackError, Watch, rules};
+use crate::connection::{Login, Said};
+use crate::feed::{Feed, Rule, Stages};
+use crate::order::keeper::Keeper;
+use crate::order::scan::Scan;
+use crate::pace::{Schedule, Timers};
+use crate::played::{End, Held, Played, Sessions};
+use crate::rules::Rules;
+use crate::rules::memory::Memory;
+use crate::spec::PlaybackSpec;
+use crate::survey::Survey;
+use crate::tally::{Tally, TallySettings};
+
+/// What is read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// Events taken at once.
+const EVENTS_MAX: usize = 64;
+
+/// Fingerprints that are told apart.
+const TEXTS_MAX: usize = 2_000;
+
+/// How often the memory is looked at.
+const MEMORY_EVERY_NS: u64 = 250_000_000;
+
+/// What wakes the loop that is no session.
+const WAKE: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
+/// The connection that asks for locks.
+pub const WATCHER: u64 = u64::MAX - 2;
+/// The connection that tries whether the server is there.
+pub const PROBE: u64 = u64::MAX - 3;
+/// Those that ask the server to end a statement.
+pub const CANCEL: u64 = u64::MAX - 4;
+
+/// A playback.
+pub struct Run {
+    pub(super) spec: PlaybackSpec,
+    pub(super) watch: Arc<Watch>,
+    clock: Clock,
+    zero_ns: u64,
+    start_unix_ns: u64,
+    pub(super) epoll: OwnedFd,
+    wake: Arc<OwnedFd>,
+    timer: OwnedFd,
+    /// When the timer will wake the loop.
+    armed_ns: Option<u64>,
+    pub(super) address: Address,
+    pub(super) survey: Survey,
+    pub(super) schedule: Schedule,
+    /// The order across sessions, if one is kept.
+    pub(super) order: Option<Keeper>,
+    /// Ids that were drawn now, where they are mapped.
+    pub(super) ids: Option<Mapping>,
+    pub(super) players: Vec<Player>,
+    pub(super) timers: Timers,
+    /// Sessions that may come in, those first that came first in the capture.
+    pub(super) arrived: BinaryHeap<Reverse<(i64, u32)>>,
+    pub(super) feed: Feed,
+    /// For sessions of which a statement failed: what was read of them took it for granted.
+    pub(super) rules: Rules,
+    pub(super) tally: Tally,
+    /// Statements that were answered and are to be tallied.
+    pub(super) ended: Vec<Ended>,
+    pub(super) buffer: Vec<u8>,
+    pub(super) out: Vec<u8>,
+    pub(super) said: Vec<Said>,
+    pub(super) connections_max: usize,
+    /// Sessions by the number of their server process.
+    pub(super) by_process: HashMap<i32, u32>,
+    pub(super) counts: Counts,
+    pub(super) held: Held,
+    pub(super) sessions: Sessions,
+    pub(super) asking: Asking,
+    pub(super) probe: Probe,
+    /// Set when it is to end.
+    pub(super) end: Option<End>,
+    pub(super) memory_bytes_max: u64,
+    memory_seen_ns: u64,
+    processor: Processor,
+    run_delay_ns: u64,
+}
+
+/// What is counted as it goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Statements that were taken from the feed.
+    pub taken: u64,
+    /// Statements of the trace that were neither answered nor skipped nor given up.
+    pub left: u64,
+    /// Statements on their way.
+    pub in_flight: usize,
+    /// Of these, those that may wait for a row's lock.
+    pub may_wait: usize,
+    /// Sessions that are connected or on their way in.
+    pub open: usize,
+    /// Of these, on their way in.
+    pub entering: usize,
+    /// Sessions whose next statement was not read yet.
+    pub starved: usize,
+    /// Sessions that the order holds back.
+    pub held: usize,
+    /// When a statement was sent or answered last.
+    pub moved_ns: u64,
+    /// How late the last statement was sent.
+    pub lag_ns: u64,
+}
+
+impl Run {
+    /// Counts what the trace holds, and starts to read it.
+    ///
+    /// # Errors
+    ///
+    /// When the trace cannot be read, the address is none, or the system refuses.
+    pub fn prepare(
+        spec: PlaybackSpec,
+        watch: Arc<Watch>,
+        wake: Arc<OwnedFd>,
+    ) -> Result<Run, PlaybackError> {
+        let survey = survey(&spec)?;
+        let address = Address::of(&spec.server)
+            .map_err(|source| PlaybackError::Address { host: spec.server.host.clone(), source })?;
+        let until_us = spec.until_us.map(|until| survey.first_us.saturating_add_unsigned(until));
+        let rules = rules(&spec)?;
+        let rule = rule(rules, survey.sessions.len());
+        let captured_open_max = survey.captured_open_max;
+        let connections_max = spec.connections_max.unwrap_or(captured_open_max as usize).max(1);
+        let sessions = survey.sessions.len();
+        let scan = Scan::of(spec.order, spec.catalog.as_ref(), sessions, &survey.drift);
+        let (ids, binder) = Mapping::of(&spec, &survey)?.unzip();
+        let stages = Stages { until_us, rule, scan, binder };
+        let feed = Feed::start(&spec.trace, &survey, connections_max, stages, wake.clone())?;
+        let (epoll, timer) = descriptors(&wake)
+            .map_err(|source| PlaybackError::System { what: "an epoll and a timer", source })?;
+        let clock = Clock::new(kernel_trusts_tsc());
+        let tally = Tally::new(settings(&spec, &survey));
+        let players = players(&survey);
+        Ok(Run {
+            watch,
+            clock,
+            zero_ns: 0,
+            start_unix_ns: 0,
+            epoll,
+            wake,
+            timer,
+            armed_ns: None,
+            address,
+            schedule: Schedule::new(spec.speed, spec.pace, survey.first_us),
+            order: Keeper::of(spec.order, sessions),
+            ids,
+            players,
+            timers: Timers::default(),
+            arrived: BinaryHeap::new(),
+            feed,
+            rules,
+            tally,
+            ended: Vec::new(),
+            buffer: vec![0; READ_BYTES],
+            out: Vec::with_capacity(READ_BYTES),
+            said: Vec::new(),
+            connections_max,
+            by_process: HashMap::new(),
+            counts: Counts { left: survey.statements, ..Counts::default() },
+            held: Held { mode: spec.order, ..Held::default() },
+            sessions: Sessions {
+                captured: survey.sessions_played,
+                captured_open_max,
+                never_ended: survey.never_ended,
+                ..Sessions::default()
+            },
+            asking: Asking::new(spec.order, spec.lock_patience_ms * 1_000_000),
+            probe: Probe::default(),
+            end: None,
+            memory_bytes_max: 0,
+            memory_seen_ns: 0,
+            processor: Processor::default(),
+            run_delay_ns: 0,
+            survey,
+            spec,
+        })
+    }
+
+    /// Plays it.
+    ///
+    /// # Errors
+    ///
+    /// When the trace turns out to be damaged, the system refuses, or the statements do not add up.
+    pub fn play(mut self) -> Result<Played, PlaybackError> {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.start_unix_ns = since_1970.as_nanos() as u64;
+        self.zero_ns = self.clock.now_ns();
+        self.processor = Processor::of_thread();
+        self.run_delay_ns = usage::run_delay_ns();
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let end = loop {
+            let now_ns = self.now_ns();
+            let has_more = self.take_batch(now_ns)?;
+            self.wake_due();
+            self.admit();
+            self.free_held();
+            self.unstick()?;
+            self.tell(now_ns);
+            if self.watch.is_stopped() {
+                break End::Interrupted;
+            }
+            if let Some(end) = self.end.take() {
+                break end;
+            }
+            if self.is_complete() {
+                break End::Complete;
+            }
+            self.wait(&mut events, has_more.then_some(0))?;
+        };
+        self.drain(&mut events)?;
+        self.finish(end)
+    }
+
+    /// Now, from the start of the playback.
+    pub(super) fn now_ns(&self) -> u64 {
+        self.clock.now_ns().saturating_sub(self.zero_ns)
+    }
+
+    pub(super) fn start_unix_ns(&self) -> u64 {
+        self.start_unix_ns
+    }
+
+    /// What the loop's thread used since the start: processor, and time that it could have run.
+    pub(super) fn used(&self) -> (Processor, u64) {
+        let run_delay_ns = usage::run_delay_ns().saturating_sub(self.run_delay_ns);
+        (Processor::of_thread().since(self.processor), run_delay_ns)
+    }
+
+    /// Who a session is to the server.
+    pub(super) fn login(&self) -> Login<'_> {
+        let server = &self.spec.server;
+        Login {
+            user: &server.user,
+            database: &server.database,
+            password: server.password.as_deref(),
+            application: "seatrial",
+            read_only: self.spec.read_only,
+            options: None,
+        }
+    }
+
+    /// Whether nothing is left. A trace that has fewer statements than were counted ends too.
+    fn is_complete(&self) -> bool {
+        let counts = &self.counts;
+        let is_quiet = counts.in_flight == 0 && !self.probe.is_open();
+        let lacks = || self.feed.is_over() && self.players.iter().all(|one| one.queue.is_empty());
+        is_quiet && (counts.left == 0 || (self.feed.is_over() && counts.entering == 0 && lacks()))
+    }
+
+    /// Waits until something happens or is due, at most so long, and serves what happened.
+    pub(super) fn wait(
+        &mut self,
+        events: &mut Vec<Event>,
+        at_most_ns: Option<u64>,
+    ) -> Result<(), PlaybackError> {
+        let timeout = if at_most_ns == Some(0) || !self.arm(at_most_ns)? {
+            Some(Timespec { tv_sec: 0, tv_nsec: 0 })
+        } else {
+            None
+        };
+        match epoll::wait(&self.epoll, spare_capacity(events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(refused("an epoll")(error.into())),
+        }
+        for event in events.drain(..) {
+            match event.data.u64() {
+                WAKE => {
+                    // It only counts how often it was woken.
+                    let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
+                }
+                TIMER => self.armed_ns = None,
+                WATCHER => self.serve_watcher(event.flags),
+                PROBE => self.serve_probe(event.flags),
+                // The server hangs up without a word.
+                CANCEL => {}
+                session => self.serve(session as usize, event.flags),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the timer to the next time at which something is due; false when that has come.
+    fn arm(&mut self, at_most_ns: Option<u64>) -> Result<bool, PlaybackError> {
+        let now_ns = self.now_ns();
+        let latest_ns = at_most_ns.map(|at_most_ns| now_ns + at_most_ns);
+        let wanted =
+            [self.timers.next_ns(), self.next_look_ns(), self.probe.gives_up_ns(), latest_ns];
+        let Some(next_ns) = wanted.into_iter().flatten().min() else { return Ok(true) };
+        if next_ns <= now_ns {
+            return Ok(false);
+        }
+        if self.armed_ns.is_some_and(|armed_ns| armed_ns <= next_ns && armed_ns > now_ns) {
+            return Ok(true);
+        }
+        let in_ns = next_ns - now_ns;
+        let value = Timespec {
+            tv_sec: (in_ns / 1_000_000_000) as i64,
+            tv_nsec: (in_ns % 1_000_000_000) as _,
+        };
+        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)
+            .map_err(|error| refused("a timer")(error.into()))?;
+        self.armed_ns = Some(next_ns);
+        Ok(true)
+    }
+
+    /// Goes on with whoever waited for the time that has come.
+    fn wake_due(&mut self) {
+        let now_ns = self.now_ns();
+        while let Some(session) = self.timers.pop(now_ns) {
+            let player = &mut self.players[session as usize];
+            if player.wait == Wait::Time {
+                player.wait = Wait::Nothing;
+            }
+            self.on_time(session as usize);
+        }
+    }
+
+    fn tell(&mut self, now_ns: u64) {
+        let so_far = self.tally.so_far();
+        self.watch.tell(&Live {
+            elapsed_ns: now_ns,
+            answered: so_far.ok + so_far.failed,
+            failed: so_far.failed,
+            skipped: so_far.skipped,
+            captured_total: self.survey.statements,
+            lag_ns: self.counts.lag_ns,
+            open: self.counts.open as u64,
+        });
+        if now_ns >= self.memory_seen_ns {
+            self.memory_seen_ns = now_ns + MEMORY_EVERY_NS;
+            self.memory_bytes_max = self.memory_bytes_max.max(usage::memory_bytes());
+        }
+    }
+}
+
+/// What the trace holds of what is to be played.
+fn survey(spec: &PlaybackSpec) -> Result<Survey, PlaybackError> {
+    Ok(Survey::of(&TraceReader::open(&spec.trace)?, &spec.databases, spec.until_us)?)
+}
+
+fn settings(spec: &PlaybackSpec, survey: &Survey) -> TallySettings {
+    TallySettings {
+        slice_ns: spec.slice_ms * 1_000_000,
+        stall_threshold_ns: spec.stall_threshold_ms * 1_000_000,
+        start_us: survey.first_us,
+        speed: spec.speed,
+        texts_max: TEXTS_MAX,
+    }
+}
+
+/// One for each session, nothing of which was sent yet.
+fn players(survey: &Survey) -> Vec<Player> {
+    let left = |statements| Player { left: statements, ..Player::default() };
+    survey.sessions.iter().map(|session| left(session.statements)).collect()
+}
+
+/// What decides whether a statement is sent.
+fn rule(rules: Rules, sessions: usize) -> Rule {
+    let mut memories = vec![Memory::default(); sessions];
+    Box::new(move |item| rules.rule(item, &mut memories[item.session.0 as usize]))
+}
+
+fn descriptors(wake: &OwnedFd) -> io::Result<(OwnedFd, OwnedFd)> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let timer =
+        timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+    epoll::add(&epoll, wake, EventData::new_u64(WAKE), EventFlags::IN)?;
+    // Each setting of the timer makes an edge of its own, so nobody has to read it.
+    let flags = EventFlags::IN | EventFlags::ET;
+    epoll::add(&epoll, &timer, EventData::new_u64(TIMER), flags)?;
+    Ok((epoll, timer))
+}
+
+pub(super) fn refused(what: &'static str) -> impl Fn(io::Error) -> PlaybackError {
+    move |source| PlaybackError::System { what, source }
+}
+
+/// Whether the kernel's own clock source is the processor's counter.
+fn kernel_trusts_tsc() -> bool {
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    fs::read_to_string(path).is_ok_and(|source| source.trim() == "tsc")
+}

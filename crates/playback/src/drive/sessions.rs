@@ -1,0 +1,327 @@
+//! Sessions come, go and are lost.
+//!
+//! One connection that is lost is that session's: what it had yet to send is skipped, and the rest
+//! goes on. Whether it was all of the server is found by coming in once more, as a probe: where
+//! nobody is let in because there is nobody, or the server is going down, the playback ends, and
+//! what had not been sent was not reached.
+
+use std::cmp::Reverse;
+use std::io;
+
+use rustix::event::epoll::EventFlags;
+use seatrial_pgwire::answer::ServerError;
+use seatrial_pgwire::link::Link;
+
+use super::player::{Peer, Stage, Wait};
+use super::run::{PROBE, Run};
+use crate::connection::{Connection, Said};
+use crate::item::Skipped;
+use crate::played::End;
+use crate::tally::HeldBy;
+
+/// How long a session waits until it tries again to come in.
+const AGAIN_AFTER_NS: u64 = 50_000_000;
+
+/// The same where only the server's queue was full.
+const QUEUED_AFTER_NS: u64 = 2_000_000;
+
+/// How long a server may have no room for a session.
+const PATIENCE_NS: u64 = 60_000_000_000;
+
+/// How long a server may take to answer the probe, or to start up.
+const PROBE_NS: u64 = 5_000_000_000;
+
+/// What tries whether the server is there.
+#[derive(Default)]
+pub struct Probe {
+    peer: Option<Peer>,
+    since_ns: u64,
+}
+
+impl Probe {
+    /// Whether it is not known yet.
+    pub fn is_open(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    /// Until when it has to be known.
+    pub fn gives_up_ns(&self) -> Option<u64> {
+        self.peer.is_some().then_some(self.since_ns + PROBE_NS)
+    }
+}
+
+impl Run {
+    /// A session's first statement was read.
+    pub(super) fn arrive(&mut self, session: usize) {
+        let about = &self.survey.sessions[session];
+        self.players[session].stage = Stage::Outside;
+        match self.schedule.connects_ns(about.connected_us, about.first_us) {
+            Some(at_ns) => self.timers.set(at_ns, session as u32),
+            None => self.arrived.push(Reverse((about.first_us, session as u32))),
+        }
+    }
+
+    /// The time has come for which a session waited.
+    pub(super) fn on_time(&mut self, session: usize) {
+        match self.players[session].stage {
+            Stage::Outside => {
+                let first_us = self.survey.sessions[session].first_us;
+                self.arrived.push(Reverse((first_us, session as u32)));
+            }
+            Stage::Inside => self.advance(session),
+            Stage::Unseen | Stage::Entering | Stage::Over | Stage::Lost => {}
+        }
+    }
+
+    /// Lets sessions in as long as there are connections for them.
+    pub(super) fn admit(&mut self) {
+        while self.counts.open < self.connections_max && self.end.is_none() {
+            let Some(Reverse((_, session))) = self.arrived.pop() else { return };
+            let player = &mut self.players[session as usize];
+            if player.left == 0 {
+                player.stage = Stage::Over;
+            } else {
+                self.enter(session as usize);
+            }
+        }
+    }
+
+    fn enter(&mut self, session: usize) {
+        let mut first = Vec::new();
+        let connection = Connection::new(&self.login(), &mut first);
+        match Link::open(&self.address, &self.epoll, session as u64, &first) {
+            Ok(Some(link)) => {
+                let player = &mut self.players[session];
+                player.peer = Some(Box::new(Peer { link, connection }));
+                player.stage = Stage::Entering;
+                self.counts.open += 1;
+                self.counts.entering += 1;
+                self.tell_open();
+            }
+            Ok(None) => self.timers.set(self.now_ns() + QUEUED_AFTER_NS, session as u32),
+            Err(error) if is_gone(&error) => self.server_is_lost(&error.to_string()),
+            Err(error) => self.try_again(session, &error.to_string()),
+        }
+    }
+
+    fn tell_open(&mut self) {
+        let now_ns = self.now_ns();
+        let open = self.counts.open;
+        self.sessions.open_max = self.sessions.open_max.max(open as u64);
+        self.tally.sessions_open(now_ns, open as u32);
+    }
+
+    /// A session is in.
+    pub(super) fn came_in(&mut self, session: usize) {
+        let now_ns = self.now_ns();
+        let player = &mut self.players[session];
+        if player.stage != Stage::Entering {
+            return;
+        }
+        player.stage = Stage::Inside;
+        player.ready_ns = now_ns;
+        player.ready_by = HeldBy::Connections;
+        player.refused_ns = None;
+        let Some(peer) = &mut player.peer else { return };
+        self.by_process.insert(peer.connection.process_id(), session as u32);
+        let watched = peer.link.watch_edges(&self.epoll);
+        self.counts.entering -= 1;
+        self.counts.moved_ns = now_ns;
+        self.sessions.connected += 1;
+        match watched {
+            Ok(()) => self.advance(session),
+            Err(error) => self.broke(session, &error),
+        }
+    }
+
+    /// The server did not let a session in.
+    pub(super) fn was_refused(&mut self, session: usize, error: &ServerError) {
+        self.sessions.refused += 1;
+        let words = format!("{} ({})", error.message, String::from_utf8_lossy(&error.sqlstate));
+        self.part(session, Stage::Outside);
+        match &error.sqlstate {
+            b"53300" => self.try_again(session, &words),
+            // It starts up, goes down, or hung up before it said a word.
+            b"57P03" | b"08006" => {
+                self.note(&words);
+                self.players[session].stage = Stage::Lost;
+                self.start_probe(&words);
+            }
+            _ if self.sessions.connected == 0 => self.server_is_lost(&words),
+            _ => {
+                self.note(&words);
+                self.players[session].stage = Stage::Lost;
+                self.bury(session);
+            }
+        }
+    }
+
+    /// There was no room for a session: later, or never.
+    fn try_again(&mut self, session: usize, words: &str) {
+        self.note(words);
+        let now_ns = self.now_ns();
+        let player = &mut self.players[session];
+        player.stage = Stage::Outside;
+        let since_ns = *player.refused_ns.get_or_insert(now_ns);
+        if now_ns - since_ns < PATIENCE_NS {
+            self.timers.set(now_ns + AGAIN_AFTER_NS, session as u32);
+        } else if self.sessions.connected == 0 {
+            self.server_is_lost(words);
+        } else {
+            player.stage = Stage::Lost;
+            self.bury(session);
+        }
+    }
+
+    /// Keeps the server's first words to a refusal or a loss.
+    fn note(&mut self, words: &str) {
+        if self.sessions.words.is_empty() {
+            self.sessions.words = words.to_owned();
+        }
+    }
+
+    /// A session has sent all: it leaves when it did in the capture, or now.
+    pub(super) fn rest(&mut self, session: usize) {
+        let disconnected_us = self.survey.sessions[session].disconnected_us;
+        match self.schedule.disconnects_ns(disconnected_us) {
+            Some(at_ns) if at_ns > self.now_ns() => {
+                self.players[session].wait = Wait::Time;
+                self.timers.set(at_ns, session as u32);
+            }
+            _ => self.leave(session),
+        }
+    }
+
+    /// A session says goodbye.
+    pub(super) fn leave(&mut self, session: usize) {
+        if let Some(peer) = &mut self.players[session].peer {
+            self.out.clear();
+            Connection::terminate(&mut self.out);
+            // If it is gone already, so much the better.
+            let _ = peer.link.send(&self.epoll, &self.out);
+        }
+        self.part(session, Stage::Over);
+    }
+
+    /// A session has no connection any more.
+    fn part(&mut self, session: usize, stage: Stage) {
+        let player = &mut self.players[session];
+        let Some(peer) = player.peer.take() else { return };
+        self.by_process.remove(&peer.connection.process_id());
+        self.counts.open -= 1;
+        self.counts.entering -= usize::from(player.stage == Stage::Entering);
+        self.counts.starved -= usize::from(player.wait == Wait::Feed);
+        let is_held = matches!(player.wait, Wait::Order { .. } | Wait::Draw { .. });
+        self.counts.held -= usize::from(is_held);
+        player.wait = Wait::Nothing;
+        player.stage = stage;
+        self.tell_open();
+    }
+
+    /// The server closed a session's connection.
+    pub(super) fn hung_up(&mut self, session: usize) {
+        let Some(peer) = &mut self.players[session].peer else { return };
+        match peer.connection.hung_up(&peer.link.input) {
+            Said::Refused(error) => self.was_refused(session, &error),
+            Said::Lost(error) => self.lose(session, &error.message),
+            Said::NotUnderstood(words) => self.lose(session, &words),
+            Said::Ready | Said::Answer(_) => {}
+        }
+    }
+
+    /// The system says that a session's connection is gone, or was not to be had.
+    pub(super) fn broke(&mut self, session: usize, error: &io::Error) {
+        let is_entering = self.players[session].stage == Stage::Entering;
+        if is_entering && is_gone(error) {
+            self.part(session, Stage::Outside);
+            self.server_is_lost(&error.to_string());
+        } else {
+            self.lose(session, &error.to_string());
+        }
+    }
+
+    /// A session's connection is lost.
+    pub(super) fn lose(&mut self, session: usize, words: &str) {
+        if self.players[session].peer.is_none() {
+            return;
+        }
+        self.give_up(session);
+        self.sessions.lost += 1;
+        self.note(words);
+        self.part(session, Stage::Lost);
+        self.start_probe(words);
+    }
+
+    /// Skips what a lost session had yet to send.
+    fn bury(&mut self, session: usize) {
+        while let Some(queued) = self.players[session].pop() {
+            self.skip(session, queued, Skipped::NoConnection);
+        }
+    }
+
+    fn start_probe(&mut self, words: &str) {
+        if self.probe.is_open() || self.end.is_some() {
+            return;
+        }
+        let mut first = Vec::new();
+        let connection = Connection::new(&self.login(), &mut first);
+        self.probe.since_ns = self.now_ns();
+        match Link::open(&self.address, &self.epoll, PROBE, &first) {
+            Ok(Some(link)) => self.probe.peer = Some(Peer { link, connection }),
+            Err(error) if is_gone(&error) => self.server_is_lost(words),
+            // Its queue is full, so it is there; or the system has no more sockets for us.
+            Ok(None) | Err(_) => self.server_is_there(),
+        }
+    }
+
+    /// Something happened at the probe's connection.
+    pub(super) fn serve_probe(&mut self, flags: EventFlags) {
+        let Some(Peer { link, connection }) = &mut self.probe.peer else { return };
+        let room = if flags.contains(EventFlags::OUT) { link.room(&self.epoll) } else { Ok(()) };
+        let read = room.and_then(|()| link.read(&mut self.buffer));
+        let (mut out, mut said) = (Vec::new(), Vec::new());
+        match read {
+            Ok(None) => return,
+            Ok(Some(read)) if read > 0 => {
+                link.input.extend_from_slice(&self.buffer[..read]);
+                let taken = connection.take_in(&link.input, &mut out, &mut said);
+                link.input.drain(..taken);
+                let _ = link.send(&self.epoll, &out);
+            }
+            Ok(_) | Err(_) => said.push(connection.hung_up(&[])),
+        }
+        let is_there = match said.first() {
+            None => return,
+            Some(Said::Refused(error) | Said::Lost(error)) => {
+                !matches!(&error.sqlstate, b"57P01" | b"57P02" | b"57P03" | b"08006")
+            }
+            Some(_) => true,
+        };
+        self.probe.peer = None;
+        if is_there { self.server_is_there() } else { self.server_is_lost("") }
+    }
+
+    /// The probe was let in, or refused by somebody who is there.
+    fn server_is_there(&mut self) {
+        self.probe.peer = None;
+        for session in 0..self.players.len() {
+            if self.players[session].stage == Stage::Lost {
+                self.bury(session);
+            }
+        }
+    }
+
+    /// Ends the playback; the first words that told of it are kept.
+    pub(super) fn server_is_lost(&mut self, words: &str) {
+        self.note(words);
+        self.probe.peer = None;
+        self.end.get_or_insert_with(|| End::ServerLost(self.sessions.words.clone()));
+    }
+}
+
+/// Whether nobody listens there.
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound};
+    matches!(error.kind(), ConnectionRefused | NotFound | HostUnreachable | NetworkUnreachable)
+        || error.kind() == io::ErrorKind::PermissionDenied
+}

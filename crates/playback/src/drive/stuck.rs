@@ -1,0 +1,349 @@
+//! Nothing moves: somebody is asked, and something is let go.
+//!
+//! A session is held back by the order, or by the end of what was read. While others have
+//! statements on their way, it may be its locks that they wait for: the server is
+//! [asked](crate::locks), and who has such locks goes on with its transaction. When
+//! nothing at all is on its way, or nothing has moved for very long, whoever waits for the least
+//! goes on without anybody knowing; so every playback ends. Where all that is on its way waits for
+//! locks, and what was tried did not help, that is soon: those go first for whose locks others
+//! wait.
+
+use rustix::event::epoll::EventFlags;
+use seatrial_pgwire::link::Link;
+use seatrial_trace::captured::SessionId;
+
+use super::PlaybackError;
+use super::player::{Pass, Release, Wait};
+use super::run::{Run, WATCHER};
+use crate::locks::{ASKED_MAX, Blocked, Heard, Patience, Watcher};
+use crate::order::edges::LockWait;
+use crate::order::keeper::Keeper;
+use crate::spec::Order;
+
+/// The connection that asks.
+#[derive(Default)]
+enum Door {
+    /// It was not needed yet.
+    #[default]
+    Closed,
+    /// It is there, or on its way.
+    Open(Box<(Link, Watcher)>),
+    /// It is not to be had.
+    Shut,
+}
+
+/// Whoever is asked, and when.
+pub struct Asking {
+    patience: Patience,
+    door: Door,
+    /// When it was asked last.
+    asked_ns: u64,
+    /// When it is to be looked again.
+    next_look_ns: Option<u64>,
+    /// For whose next statement it is read further.
+    reads_for: Option<usize>,
+    /// When it was asked last and all that was on its way waited for locks, and for whose.
+    jammed: Option<(u64, Vec<i32>)>,
+}
+
+impl Asking {
+    /// With a patience of so long.
+    pub fn new(order: Order, longest_ns: u64) -> Asking {
+        let patience = match order {
+            Order::Session | Order::Commit => Patience::new(longest_ns),
+            Order::Object | Order::Key | Order::Strict => Patience::short(longest_ns),
+        };
+        Asking {
+            patience,
+            door: Door::Closed,
+            asked_ns: 0,
+            next_look_ns: None,
+            reads_for: None,
+            jammed: None,
+        }
+    }
+}
+
+impl Run {
+    /// When it is to be looked again whether anything moves.
+    pub(super) fn next_look_ns(&self) -> Option<u64> {
+        self.asking.next_look_ns
+    }
+
+    /// Looks whether anything moves, and does what helps if nothing does.
+    pub(super) fn unstick(&mut self) -> Result<(), PlaybackError> {
+        self.asking.next_look_ns = None;
+        let now_ns = self.now_ns();
+        if self.probe.gives_up_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+            self.server_is_lost("the server does not answer");
+        }
+        self.read_for_one(now_ns);
+        let is_short = self.counts.starved > 0 && self.feed.is_full();
+        if (self.counts.held == 0 && !is_short) || self.end.is_some() {
+            return Ok(());
+        }
+        if self.is_at_rest() {
+            self.let_somebody_go(now_ns);
+            return Ok(());
+        }
+        if self.counts.in_flight == 0 {
+            return Ok(());
+        }
+        let Asking { patience, asked_ns, .. } = self.asking;
+        let moved_ns = self.counts.moved_ns;
+        let jammed = self.asking.jammed.take_if(|(at_ns, _)| *at_ns > moved_ns);
+        let gives_up_ns = moved_ns + patience.gives_up_after_ns(jammed.is_some());
+        if now_ns >= gives_up_ns {
+            self.counts.moved_ns = now_ns;
+            let holders = jammed.map(|(_, holders)| holders).unwrap_or_default();
+            if !self.free_holders(&holders, Release::Patience) {
+                self.let_somebody_go(now_ns);
+            }
+            return Ok(());
+        }
+        self.asking.jammed = jammed;
+        // Where something is on its way that waits for no lock, it will move by itself.
+        let all_may_wait = self.counts.may_wait == self.counts.in_flight;
+        let asks_after_ns =
+            if all_may_wait { patience.asks_after_ns() } else { patience.longest_ns() };
+        let quiet_ns = moved_ns.max(asked_ns) + asks_after_ns;
+        let oldest_ns = asked_ns + patience.longest_ns();
+        let asks_ns = quiet_ns.min(oldest_ns);
+        if now_ns >= asks_ns {
+            self.asking.asked_ns = now_ns;
+            self.ask(now_ns >= quiet_ns);
+        }
+        let later_ns = self.asking.asked_ns + asks_after_ns;
+        let next_ns = if now_ns >= asks_ns { later_ns } else { asks_ns };
+        let looks_ns = next_ns.min(gives_up_ns).max(now_ns + 1);
+        let sooner_ns = self.asking.next_look_ns.unwrap_or(looks_ns);
+        self.asking.next_look_ns = Some(looks_ns.min(sooner_ns));
+        Ok(())
+    }
+
+    /// Whether nothing can move by itself: nothing is on its way, due, coming in or to be read.
+    fn is_at_rest(&self) -> bool {
+        let may_be_read = !self.feed.is_full() && !self.feed.is_over();
+        self.counts.in_flight == 0
+            && self.counts.entering == 0
+            && self.timers.next_ns().is_none()
+            && !self.probe.is_open()
+            && !may_be_read
+    }
+
+    /// Whether sessions stand outside for want of a connection: what others wait for may be theirs,
+    /// and no lock tells it.
+    fn shuts_out(&self) -> bool {
+        !self.arrived.is_empty() && self.counts.open >= self.connections_max
+    }
+
+    /// Reads as far as the next statement of the session for whose sake it is read further.
+    fn read_for_one(&mut self, now_ns: u64) {
+        let Some(session) = self.asking.reads_for else { return };
+        if self.players[session].wait != Wait::Feed || self.feed.is_over() {
+            self.asking.reads_for = None;
+        } else if self.feed.is_full() {
+            self.feed.hold_more();
+            self.asking.next_look_ns = Some(now_ns);
+        }
+    }
+
+    /// Nobody knows what helps: whoever waits for the least goes on, or it is read further.
+    fn let_somebody_go(&mut self, now_ns: u64) {
+        // It may not be enough, and nothing else wakes the loop.
+        self.asking.next_look_ns = Some(now_ns);
+        if self.counts.starved > 0 && self.feed.is_full() {
+            self.held.read_further += 1;
+            self.feed.hold_more();
+            return;
+        }
+        while let Some((place, session)) = self.order.as_mut().and_then(|one| one.pop_first()) {
+            let session = session.0 as usize;
+            let head = self.players[session].queue.front().map(|head| head.place);
+            if head == Some(place) && matches!(self.players[session].wait, Wait::Order { .. }) {
+                return self.release(session, Release::Patience, false);
+            }
+        }
+        self.let_go_undrawn();
+    }
+
+    /// Lets a session go in spite of the order: on to the end of its transaction where somebody
+    /// waits for its locks, as they last so long.
+    fn release(&mut self, session: usize, why: Release, has_locks: bool) {
+        let player = &mut self.players[session];
+        let Some(head) = player.queue.front() else { return };
+        let item = &head.fed.item;
+        let transaction = if has_locks { item.transaction } else { 0 };
+        player.pass = Some(Pass { number: item.number, transaction, why });
+        if let Some(order) = &mut self.order {
+            order.let_go(head.place, SessionId(session as u32));
+        }
+        self.let_go(session);
+    }
+
+    /// Asks for whom those wait that have a statement on its way; if anything is quiet, all of
+    /// them, else those only that take long.
+    fn ask(&mut self, is_quiet: bool) {
+        let since_ns = self.now_ns().saturating_sub(self.asking.patience.longest_ns());
+        let players = &self.players;
+        let sent_ns = |session: u32| players[session as usize].open.map(|times| times.sent_ns);
+        let open = self.by_process.iter();
+        let mut open: Vec<(u64, i32)> = open
+            .filter_map(|(&process, &session)| Some((sent_ns(session)?, process)))
+            .filter(|&(sent_ns, _)| is_quiet || sent_ns <= since_ns)
+            .collect();
+        open.sort_unstable();
+        open.truncate(ASKED_MAX);
+        let processes: Vec<i32> = open.into_iter().map(|(_, process)| process).collect();
+        if processes.is_empty() {
+            return;
+        }
+        match &mut self.asking.door {
+            Door::Closed => self.open_door(),
+            Door::Open(door) if door.1.is_idle() => {
+                self.out.clear();
+                door.1.ask(&processes, &mut self.out);
+                if door.0.send(&self.epoll, &self.out).is_err() {
+                    self.asking.door = Door::Shut;
+                }
+            }
+            Door::Open(_) | Door::Shut => {}
+        }
+    }
+
+    fn open_door(&mut self) {
+        let mut first = Vec::new();
+        let watcher = Watcher::new(&self.login(), &mut first);
+        self.asking.door = match Link::open(&self.address, &self.epoll, WATCHER, &first) {
+            Ok(Some(link)) => Door::Open(Box::new((link, watcher))),
+            // The next time.
+            Ok(None) => Door::Closed,
+            Err(_) => Door::Shut,
+        };
+    }
+
+    /// Something happened at the connection that asks.
+    pub(super) fn serve_watcher(&mut self, flags: EventFlags) {
+        let Door::Open(door) = &mut self.asking.door else { return };
+        let (link, watcher) = &mut **door;
+        let room = if flags.contains(EventFlags::OUT) { link.room(&self.epoll) } else { Ok(()) };
+        let heard = match room.and_then(|()| link.read(&mut self.buffer)) {
+            Ok(None) => return,
+            Ok(Some(0)) | Err(_) => watcher.hung_up(),
+            Ok(Some(read)) => {
+                let mut out = Vec::new();
+                let heard = watcher.take_in(&self.buffer[..read], &mut out);
+                let _ = link.send(&self.epoll, &out);
+                heard
+            }
+        };
+        match heard {
+            Heard::Nothing => {}
+            // Whether it is still needed shows when it is looked again.
+            Heard::Ready => self.asking.asked_ns = 0,
+            Heard::Waits(waits) => {
+                // Who was asked about may have been answered since, and others sent.
+                let is_jammed = waits.len() >= self.counts.in_flight.min(ASKED_MAX);
+                let asked_ns = self.asking.asked_ns;
+                self.asking.jammed = is_jammed.then(|| (asked_ns, holders(&waits)));
+                self.help(&waits);
+            }
+            Heard::Unanswered(_) | Heard::Gone(_) => self.asking.door = Door::Shut,
+        }
+    }
+
+    /// Somebody waits for locks: does what helps.
+    fn help(&mut self, waits: &[Blocked]) {
+        let helped = self.let_go_of_draws(waits);
+        let helped = helped
+            | match &self.order {
+                Some(Keeper::Edges(_)) if !self.shuts_out() => self.set_waiting_aside(waits),
+                Some(_) | None => self.free_blockers(waits),
+            };
+        if helped {
+            self.asking.patience.helped();
+        } else {
+            self.asking.patience.was_in_vain();
+        }
+    }
+
+    /// Lets those go for whose locks others wait, as far as they are held back; whether any was.
+    fn free_blockers(&mut self, waits: &[Blocked]) -> bool {
+        let holders = holders(waits);
+        let mut helped = self.free_holders(&holders, Release::Lock);
+        for process in holders {
+            let session = self.by_process.get(&process).copied();
+            helped |= session.is_some_and(|session| self.reads_for(session as usize));
+        }
+        helped
+    }
+
+    /// The same of these processes.
+    fn free_holders(&mut self, processes: &[i32], why: Release) -> bool {
+        let mut helped = false;
+        for process in processes {
+            let Some(&session) = self.by_process.get(process) else { continue };
+            let session = session as usize;
+            if matches!(self.players[session].wait, Wait::Order { .. }) {
+                helped = true;
+                self.release(session, why, true);
+            }
+        }
+        helped
+    }
+
+    /// Where a session waits for what was not read yet, it is read further.
+    fn reads_for(&mut self, session: usize) -> bool {
+        let lacks = self.players[session].wait == Wait::Feed && self.feed.is_full();
+        if lacks {
+            self.held.read_further += 1;
+            self.asking.reads_for = Some(session);
+        }
+        lacks
+    }
+
+    /// Tells the order who waits for locks of those whom it holds back; whether it holds back any.
+    fn set_waiting_aside(&mut self, waits: &[Blocked]) -> bool {
+        let mut found = Vec::new();
+        let mut helped = false;
+        for (process, blocker) in
+            waits.iter().flat_map(|one| one.by.iter().map(|&blocker| (one.process, blocker)))
+        {
+            let sessions = (self.by_process.get(&process), self.by_process.get(&blocker));
+            let (Some(&waiter), Some(&blocker)) = sessions else { continue };
+            helped |= self.reads_for(blocker as usize);
+            found.extend(self.lock_wait(waiter, blocker));
+        }
+        helped |= found.iter().any(|wait| wait.next.is_some());
+        let Some(Keeper::Edges(order)) = &mut self.order else { return false };
+        order.wait_for_locks(&found);
+        helped
+    }
+
+    /// A wait for a lock, if it lasts since it was asked about.
+    fn lock_wait(&self, waiter: u32, blocker: u32) -> Option<LockWait> {
+        let asked_ns = self.asking.asked_ns;
+        let waiting = &self.players[waiter as usize];
+        waiting.open.filter(|open| open.sent_ns < asked_ns)?;
+        let holder = &self.players[blocker as usize];
+        let is_held = matches!(holder.wait, Wait::Order { .. } | Wait::Draw { .. });
+        // Who went on meanwhile may have other locks by now.
+        let is_as_it_was = holder.ready_ns < asked_ns;
+        let next = holder.queue.front().filter(|_| is_held && is_as_it_was);
+        Some(LockWait {
+            waiter: SessionId(waiter),
+            place: waiting.queue.front()?.place,
+            blocker: SessionId(blocker),
+            next: next.map(|head| head.place),
+            end: holder.end_of_transaction(),
+        })
+    }
+}
+
+/// Processes for whose locks others wait.
+fn holders(waits: &[Blocked]) -> Vec<i32> {
+    let mut processes: Vec<i32> = waits.iter().flat_map(|one| one.by.iter().copied()).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    processes
+}

@@ -1,0 +1,226 @@
+//! Whatever a playback does within the order: those that conflict keep their turns, all of it
+//! ends, and what is done is forgotten.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::order::Place;
+
+/// When each statement was sent and answered, as a playback drawn at random did it.
+struct Times {
+    sent: Vec<usize>,
+    answered: Vec<usize>,
+}
+
+/// Sends whatever may go, and answers what is on its way, as the dice say.
+fn play(made: &[Made], order: &mut EdgeOrder, places: &[Place], dice: &[u8]) -> Times {
+    let mut queues = vec![VecDeque::new(); SESSIONS as usize];
+    for (number, one) in made.iter().enumerate() {
+        queues[one.session as usize].push_back(number);
+    }
+    let mut on_its_way: Vec<usize> = Vec::new();
+    let mut times = Times { sent: vec![0; made.len()], answered: vec![0; made.len()] };
+    let mut now = 0;
+    let mut dice = dice.iter().cycle();
+    let mut left = made.len();
+    while left > 0 {
+        now += 1;
+        let busy: Vec<u32> = on_its_way.iter().map(|&number| made[number].session).collect();
+        let may_go: Vec<usize> = (0..SESSIONS)
+            .filter(|session| !busy.contains(session))
+            .filter_map(|session| queues[session as usize].front().copied())
+            .filter(|&number| order.may_go(places[number]))
+            .collect();
+        let die = usize::from(*dice.next().unwrap());
+        let answers = may_go.is_empty() || (die % 2 == 0 && !on_its_way.is_empty());
+        if answers {
+            assert!(!on_its_way.is_empty(), "nothing moves, and {left} are left");
+            let number = on_its_way.swap_remove(die / 2 % on_its_way.len());
+            times.answered[number] = now;
+            order.done(places[number]);
+            left -= 1;
+        } else {
+            let number = may_go[die / 2 % may_go.len()];
+            queues[made[number].session as usize].pop_front();
+            times.sent[number] = now;
+            on_its_way.push(number);
+        }
+    }
+    times
+}
+
+/// What others see of each statement: what it does itself, and what its transaction wrote where it
+/// is that transaction's end.
+fn seen(made: &[Made]) -> Vec<Touches> {
+    let written = |number: usize| {
+        let end = &made[number];
+        let before = made[..number].iter().rev().filter(|one| one.session == end.session);
+        let own = before.take_while(|one| one.transaction == end.transaction && !one.ends);
+        let mut all = Touches::default();
+        for one in own {
+            let changes = one.touches.known.iter().filter(|touch| touch.deed.changes());
+            all.known.extend(changes.filter(|touch| touch.object.is_transactional()));
+            all.known.extend(&one.touches.at_end);
+            all.anything = all.anything.max(one.touches.anything.filter(|deed| deed.changes()));
+        }
+        all
+    };
+    let sees = |number: usize| {
+        if made[number].ends { written(number) } else { made[number].touches.clone() }
+    };
+    (0..made.len()).map(sees).collect()
+}
+
+fn coarse(touches: &Touches) -> Touches {
+    let known = touches.known.iter().map(Touch::of_whole_object).collect();
+    Touches { known, anything: touches.anything, ..Touches::default() }
+}
+
+proptest! {
+    #[test]
+    fn those_that_conflict_keep_their_turns(
+        made in capture(),
+        dice in proptest::collection::vec(any::<u8>(), 1..60),
+    ) {
+        for grain in [Grain::Key, Grain::Object, Grain::All] {
+            let (mut order, places) = order_of(grain, &made, SESSIONS as usize);
+            let times = play(&made, &mut order, &places, &dice);
+            let seen = seen(&made);
+            for later in 0..made.len() {
+                for earlier in 0..later {
+                    if made[earlier].session == made[later].session {
+                        continue;
+                    }
+                    let conflict = match grain {
+                        Grain::Key => seen[earlier].conflict(&seen[later]),
+                        Grain::Object => coarse(&seen[earlier]).conflict(&coarse(&seen[later])),
+                        Grain::All => true,
+                    };
+                    let overtakes = times.sent[later] < times.answered[earlier];
+                    prop_assert!(
+                        !(conflict && overtakes),
+                        "{:?}: {} was sent before {} was answered", grain, later, earlier
+                    );
+                }
+            }
+            prop_assert_eq!(order.alive(), 0);
+        }
+    }
+
+    /// A deferred check is made when the transaction ends, so it waits for the parent's row.
+    #[test]
+    fn what_is_checked_at_the_end_waits_there(waits_before in any::<bool>()) {
+        let check = row(0, Deed::Presence, 5);
+        let of = |number, session, touches, ends| Made {
+            number,
+            session,
+            start_us: 0,
+            duration_us: None,
+            transaction: 1,
+            ends,
+            touches,
+        };
+        let at_end = if waits_before { vec![check] } else { Vec::new() };
+        let child = Touches { known: vec![check], at_end, anything: None };
+        let parent = Touches { known: vec![row(0, Deed::Add, 5)], ..Touches::default() };
+        let made = [
+            of(0, 0, child, false),
+            of(1, 1, parent, false),
+            of(2, 1, Touches::default(), true),
+            of(3, 0, Touches::default(), true),
+        ];
+        let (mut order, places) = order_of(Grain::Key, &made, 2);
+        order.done(places[0]);
+        prop_assert_eq!(order.may_go(places[3]), !waits_before);
+        order.done(places[1]);
+        order.done(places[2]);
+        prop_assert!(order.may_go(places[3]));
+    }
+
+    /// Those that touch other rows do not wait for each other.
+    #[test]
+    fn rows_that_keys_tell_apart_are_apart(sessions in 2u32..SESSIONS) {
+        let made: Vec<Made> = (0..sessions)
+            .map(|session| Made {
+                number: u64::from(session),
+                session,
+                start_us: 0,
+                duration_us: None,
+                transaction: 1,
+                ends: false,
+                touches: Touches {
+                    known: vec![row(0, Deed::Write, u64::from(session)), Touch::whole(
+                        Object::table(1), Deed::Add,
+                    )],
+                    ..Touches::default()
+                },
+            })
+            .collect();
+        let (order, places) = order_of(Grain::Key, &made, SESSIONS as usize);
+        prop_assert!(places.iter().all(|&place| order.may_go(place)));
+        let (order, places) = order_of(Grain::Object, &made, SESSIONS as usize);
+        prop_assert_eq!(places.iter().filter(|&&place| order.may_go(place)).count(), 1);
+    }
+}
+
+/// A playback of any length holds what is on its way, and edges in proportion to that.
+#[test]
+fn memory_follows_what_is_held() {
+    for grain in [Grain::Key, Grain::Object, Grain::All] {
+        let mut order = EdgeOrder::new(grain, 8);
+        let mut held: VecDeque<Place> = VecDeque::new();
+        for number in 0..40_000u64 {
+            let touches = Touches {
+                known: vec![
+                    row(0, Deed::Write, number),
+                    row(1, Deed::Read, number % 7),
+                    Touch::whole(Object::table(2), Deed::Add),
+                ],
+                ..Touches::default()
+            };
+            let made = Made {
+                number,
+                session: (number % 8) as u32,
+                start_us: 0,
+                duration_us: None,
+                transaction: 0,
+                ends: false,
+                touches,
+            };
+            held.push_back(order.take_in(&made.turned()));
+            if held.len() > 500 {
+                order.done(held.pop_front().unwrap());
+            }
+            assert!(order.alive() <= 501, "{grain:?}: {} are alive", order.alive());
+        }
+        assert!(order.memory_bytes() < 1 << 20, "{grain:?}: {}", order.memory_bytes());
+    }
+}
+
+/// Many scans of a table of which many rows are written at once: they meet, and do not each wait
+/// for each.
+#[test]
+fn those_who_wait_for_many_meet() {
+    let mut order = EdgeOrder::new(Grain::Key, 1_000);
+    for number in 0..1_000u64 {
+        let touch = if number % 2 == 0 {
+            row(0, Deed::Write, number)
+        } else {
+            Touch::whole(Object::table(0), Deed::Read)
+        };
+        let touches = Touches { known: vec![touch], ..Touches::default() };
+        let made = Made {
+            number,
+            session: number as u32,
+            start_us: 0,
+            duration_us: None,
+            transaction: 0,
+            ends: false,
+            touches,
+        };
+        order.take_in(&made.turned());
+    }
+    assert!(order.cost().edges < 10_000, "{} edges", order.cost().edges);
+}

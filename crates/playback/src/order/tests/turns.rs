@@ -1,0 +1,217 @@
+//! Turns keep each session's order, lose nothing, and put who waited behind whom they waited for.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::order::turns::{Drift, Turns};
+
+fn turned(made: Vec<Made>, longest_us: Option<u64>) -> Vec<Made> {
+    let mut turns = Turns::new(SESSIONS as usize, longest_us);
+    let mut told = Vec::new();
+    for one in made {
+        turns.take_in(one);
+        while let Some(one) = turns.next_turn() {
+            told.push(one);
+        }
+    }
+    turns.end();
+    told.extend(std::iter::from_fn(|| turns.next_turn()));
+    told
+}
+
+fn writes(number: u64, session: u32, transaction: u64, value: u64) -> Made {
+    Made {
+        number,
+        session,
+        start_us: number as i64,
+        duration_us: None,
+        transaction,
+        ends: false,
+        touches: Touches { known: vec![row(0, Deed::Write, value)], ..Touches::default() },
+    }
+}
+
+fn end(number: u64, session: u32, transaction: u64) -> Made {
+    let touches = Touches::default();
+    Made { ends: true, touches, ..writes(number, session, transaction, 0) }
+}
+
+fn numbers(told: &[Made]) -> Vec<u64> {
+    told.iter().map(|one| one.number).collect()
+}
+
+#[test]
+fn who_waited_for_a_row_has_its_turn_behind_the_transaction_that_had_it() {
+    let made = vec![
+        writes(0, 0, 1, 7),
+        writes(1, 1, 1, 7),
+        writes(2, 2, 0, 7),
+        writes(3, 3, 0, 8),
+        end(4, 0, 1),
+        end(5, 1, 1),
+    ];
+    // The second goes on before the third, so it had the row when the first had ended.
+    assert_eq!(numbers(&turned(made, None)), [3, 0, 4, 1, 5, 2]);
+}
+
+#[test]
+fn who_goes_on_first_had_the_row_first() {
+    let made = vec![
+        writes(0, 0, 1, 7),
+        writes(1, 1, 1, 7),
+        writes(2, 2, 1, 7),
+        end(3, 0, 1),
+        end(4, 2, 1),
+        end(5, 1, 1),
+    ];
+    assert_eq!(numbers(&turned(made, None)), [0, 3, 2, 4, 1, 5]);
+}
+
+#[test]
+fn who_goes_on_had_not_waited() {
+    let made = vec![
+        writes(0, 0, 1, 7),
+        writes(1, 1, 0, 7),
+        writes(2, 2, 0, 8),
+        writes(3, 1, 0, 9),
+        end(4, 0, 1),
+    ];
+    // So it had the row before the first, which may have waited for it.
+    assert_eq!(numbers(&turned(made, None)), [2, 1, 3, 0, 4]);
+}
+
+#[test]
+fn who_has_a_row_for_long_had_it_first() {
+    let late = |made: Made| Made { start_us: made.start_us + 2_000_000, ..made };
+    let made = vec![
+        writes(0, 0, 1, 7),
+        late(writes(1, 2, 0, 9)),
+        late(writes(2, 1, 0, 7)),
+        late(writes(3, 1, 0, 9)),
+        late(end(4, 0, 1)),
+    ];
+    assert_eq!(numbers(&turned(made, None)), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn two_who_wait_for_each_other_come_out_of_it() {
+    let made = vec![
+        writes(0, 0, 1, 1),
+        writes(1, 1, 1, 2),
+        writes(2, 0, 1, 2),
+        writes(3, 1, 1, 1),
+        end(4, 1, 1),
+        end(5, 0, 1),
+    ];
+    assert_eq!(numbers(&turned(made, None)), [0, 1, 3, 4, 2, 5]);
+}
+
+#[test]
+fn what_took_long_is_brought_back_to_where_it_began() {
+    let times = [(0, 0, 100), (1, 90_000, 15_000), (2, 104_000, 100), (3, 20_000, 100_000)];
+    let made = times.map(|(session, start_us, length_us)| Made {
+        start_us,
+        duration_us: Some(length_us),
+        touches: Touches { known: vec![row(0, Deed::Read, 7)], ..Touches::default() },
+        ..writes(u64::from(session), session, 0, 0)
+    });
+    let mut drift = Drift::default();
+    made.iter().for_each(|one| drift.see(one.start_us, one.duration_us));
+    assert_eq!(drift.longest_us(), Some(100_000));
+    assert_eq!(numbers(&turned(made.to_vec(), drift.longest_us())), [0, 3, 1, 2]);
+}
+
+fn by_code(made: Made, deed: Deed) -> Made {
+    let touch = Touch { columns: 2, ..row(0, deed, 7) };
+    Made { touches: Touches { known: vec![touch], ..Touches::default() }, ..made }
+}
+
+#[test]
+fn rows_of_another_key_may_be_the_same_rows() {
+    let made = vec![
+        writes(0, 0, 1, 7),
+        by_code(writes(1, 1, 0, 0), Deed::Values),
+        by_code(writes(2, 2, 0, 0), Deed::Presence),
+        by_code(writes(3, 3, 0, 0), Deed::Read),
+        by_code(writes(4, 4, 0, 0), Deed::Read),
+        by_code(writes(5, 2, 0, 0), Deed::Read),
+        end(6, 0, 1),
+    ];
+    assert_eq!(numbers(&turned(made, None)), [3, 4, 2, 5, 0, 6, 1]);
+}
+
+/// The turns of statements that ended so, at 100 ms and later, in the order of their ends.
+fn turned_by_end(made: &[(Made, i64, u64)]) -> Vec<u64> {
+    let made = made.iter().map(|(one, end_us, length_us)| Made {
+        start_us: 100_000 + end_us - *length_us as i64,
+        duration_us: Some(*length_us),
+        ..one.clone()
+    });
+    numbers(&turned(made.collect(), Some(100_000)))
+}
+
+#[test]
+fn an_end_that_had_begun_is_before_who_may_have_waited_for_it() {
+    let ended = [
+        (writes(0, 0, 1, 7), 0, 100),
+        (by_code(writes(1, 1, 0, 0), Deed::Values), 30_000, 29_000),
+        (writes(2, 2, 0, 7), 30_100, 100),
+        (writes(3, 2, 0, 8), 30_200, 100),
+        (end(4, 0, 1), 30_300, 400),
+    ];
+    // The second waited; what the busy server wrote last had begun before it ended.
+    assert_eq!(turned_by_end(&ended), [0, 4, 1, 2, 3]);
+}
+
+#[test]
+fn who_ended_before_an_end_began_had_not_waited() {
+    let ended = [
+        (writes(0, 0, 1, 7), 0, 100),
+        (by_code(writes(1, 1, 0, 0), Deed::Values), 10_000, 9_000),
+        (end(2, 0, 1), 30_300, 400),
+    ];
+    assert_eq!(turned_by_end(&ended), [0, 1, 2]);
+}
+
+#[test]
+fn what_an_end_waited_for_comes_before_that_as_well() {
+    let ended = [
+        (writes(0, 0, 1, 7), 0, 100),
+        (writes(1, 1, 1, 8), 50, 100),
+        (writes(2, 2, 0, 8), 40_000, 39_000),
+        (writes(3, 1, 1, 7), 40_100, 39_000),
+        (end(4, 1, 1), 40_200, 900),
+        (end(5, 0, 1), 40_300, 2_000),
+    ];
+    assert_eq!(turned_by_end(&ended), [0, 1, 5, 3, 4, 2]);
+}
+
+#[test]
+fn a_trace_in_the_order_of_starts_stays_as_it_is() {
+    let mut drift = Drift::default();
+    for (start_us, length_us) in [(0, 50_000), (900, 10), (400, 10), (2_000, 5)] {
+        drift.see(start_us, Some(length_us));
+    }
+    assert_eq!(drift.longest_us(), None);
+}
+
+proptest! {
+    #[test]
+    fn turns_keep_the_order_of_each_session(
+        made in capture(),
+        durations_us in proptest::collection::vec(proptest::option::of(0u64..9_000), 80),
+        is_by_end in any::<bool>(),
+    ) {
+        let count = made.len();
+        let timed = made.into_iter().zip(durations_us).map(|(one, duration_us)| {
+            let start_us = one.start_us * 500;
+            Made { start_us, duration_us, ..one }
+        });
+        let told = turned(timed.collect(), is_by_end.then_some(9_000));
+        prop_assert_eq!(told.len(), count);
+        for session in 0..SESSIONS {
+            let own = told.iter().filter(|one| one.session == session).map(|one| one.number);
+            prop_assert!(own.is_sorted());
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Ids that stand within texts: written anew where the evidence for it holds, told of where not.
+
+use seatrial_sqltext::reading::{Place, Reading};
+
+use super::bound::{Binder, Bound, Outcome, UseNow};
+use crate::ids::infer::Level;
+use crate::ids::mentions::{Mention, find};
+use crate::ids::plan::spelled;
+use crate::ids::spots::{Gave, Spot, Text, spot_key, texts_of};
+use crate::ids::values::Kind;
+use crate::item::Item;
+
+/// Numbers and UUIDs within texts that may be ids, without enough evidence for it.
+const TEXT: &str = "text";
+
+impl Binder {
+    /// Finds ids within the texts of a statement; returns where these texts stand.
+    pub(super) fn bind_texts(
+        &mut self,
+        item: &Item,
+        reading: &Reading,
+        bound: &mut Bound,
+    ) -> Vec<Place> {
+        if self.plan.draws.iter().all(|&draws| draws == 0) {
+            return Vec::new();
+        }
+        let places = (self.parts.literals().len(), item.parameters.len());
+        let (parts, classes) = (&self.parts, &self.plan.classes);
+        let at = |place| spelled(place, &item.sql, parts, &item.parameters);
+        let mut texts: Vec<Text<'_>> = Vec::new();
+        texts_of(reading, classes, item.fingerprint, places, at, |text| texts.push(text));
+        let mut mentions = std::mem::take(&mut self.mentions);
+        for text in &texts {
+            let is_whole = find(text.bytes, &mut mentions);
+            for mention in &mentions {
+                self.bind_mention(item, text, mention, bound);
+            }
+            if !is_whole {
+                self.not_followed(TEXT);
+            }
+        }
+        self.mentions = mentions;
+        bound.uses.sort_by_key(|one| (one.parameter, one.range.start));
+        texts.into_iter().map(|text| text.place).collect()
+    }
+
+    fn bind_mention(&mut self, item: &Item, text: &Text<'_>, mention: &Mention, bound: &mut Bound) {
+        let value = &text.bytes[mention.range.clone()];
+        let spot = match mention.kind {
+            Kind::Number => self.plan.spots.get(&spot_key(text, mention)).copied(),
+            // Two that are equal are the same.
+            Kind::Uuid | Kind::Text => self.class_of_uuid(item, mention, value).map(Spot::Trusted),
+        };
+        match spot.unwrap_or_default() {
+            Spot::Refuted => {}
+            Spot::Trusted(class) => match self.outcome(item.number, class, value) {
+                Some(Outcome::Slot(slot, level)) => {
+                    let level = if mention.kind == Kind::Uuid { level } else { Level::ByPattern };
+                    self.counted.classes[class as usize].add(level);
+                    bound.uses.push(self.use_now(slot, class, level, text.place, mention));
+                }
+                Some(Outcome::Unknown(reason, candidates))
+                    if self.plan.gave(class, mention.id) == Gave::Maybe =>
+                {
+                    let levels = &mut self.counted.classes[class as usize];
+                    *levels.unresolved.entry(reason).or_default() += 1;
+                    self.counted.doubtful_uses += 1;
+                    self.note_mention(item, class, text, reason, candidates);
+                }
+                Some(Outcome::NotGenerated) => {
+                    self.counted.classes[class as usize].not_generated += 1;
+                }
+                _ => {}
+            },
+            Spot::Open if mention.is_joined => {}
+            Spot::Suspected | Spot::Open => {
+                if let Some(class) = self.class_that_may_hold(mention) {
+                    self.not_followed(TEXT);
+                    self.note_mention(item, class, text, TEXT, 0);
+                }
+            }
+        }
+    }
+
+    fn use_now(
+        &self,
+        slot: u32,
+        class: u32,
+        level: Level,
+        place: Place,
+        mention: &Mention,
+    ) -> UseNow {
+        let (parameter, offset) = match place {
+            Place::Parameter(parameter) => (Some(parameter), 0),
+            Place::Literal(literal) => {
+                let range = self.parts.literals().nth(literal as usize);
+                (None, range.map_or(0, |range| range.start))
+            }
+        };
+        let range = offset + mention.range.start..offset + mention.range.end;
+        UseNow { slot, class, level, parameter, range, is_literal: false, is_mention: true }
+    }
+
+    fn note_mention(
+        &mut self,
+        item: &Item,
+        class: u32,
+        text: &Text<'_>,
+        reason: &'static str,
+        candidates: u32,
+    ) {
+        let column = self.plan.classes.all[class as usize].name.clone();
+        self.note_example(item, reason, column, text.bytes, candidates);
+    }
+
+    /// The class whose draw gave a UUID before a statement.
+    fn class_of_uuid(&self, item: &Item, mention: &Mention, value: &[u8]) -> Option<u32> {
+        self.classes(mention.kind).find(|&class| {
+            matches!(self.outcome(item.number, class, value), Some(Outcome::Slot(..)))
+        })
+    }
+
+    fn class_that_may_hold(&self, mention: &Mention) -> Option<u32> {
+        self.classes(mention.kind).find(|&class| self.plan.gave(class, mention.id) == Gave::Maybe)
+    }
+
+    fn classes(&self, kind: Kind) -> impl Iterator<Item = u32> + '_ {
+        let all = (0..).zip(&self.plan.classes.all);
+        all.filter(move |(_, class)| class.kind == kind).map(|(class, _)| class)
+    }
+}

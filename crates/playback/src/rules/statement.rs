@@ -1,0 +1,380 @@
+//! What a command is, and what of it matters.
+
+use seatrial_sqltext::lexer::class::{Class, classify};
+use seatrial_sqltext::lexer::commands;
+use seatrial_sqltext::lexer::name::{name, unquoted};
+use seatrial_sqltext::lexer::phrase::closing;
+use seatrial_sqltext::lexer::token::{Kind, Token};
+use seatrial_sqltext::lexer::verb::Verb;
+use seatrial_sqltext::statements::{Control, control_of, for_each_statement};
+
+use super::Dangers;
+use super::catalogue;
+use super::functions::{self, Calls};
+use super::memory::{Memory, MemoryChange};
+use crate::item::{Danger, Item};
+
+/// Commands in commands beyond so many are not looked into, and count as dangers.
+const DEPTH_MAX: u32 = 12;
+
+/// What matters of a text.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What is refused unless it was asked for.
+    pub dangers: Dangers,
+    /// A session that reads only does not take it.
+    pub writes: bool,
+    /// It tells of what was written before, so that it has nothing to tell where nothing was.
+    pub is_after_write: bool,
+    /// It needs what was not made because that was skipped.
+    pub lacks: bool,
+    /// What it does to what the session has.
+    pub effects: Vec<MemoryChange>,
+}
+
+/// Looks at a text, command by command.
+pub struct Look<'m> {
+    pub(super) memory: &'m Memory,
+    pub(super) transaction: u64,
+    pub(super) found: Found,
+    parameters: &'m [Option<Vec<u8>>],
+    depth: u32,
+    /// Inside of what a function does, which may or may not come to pass.
+    is_in_body: bool,
+}
+
+impl<'m> Look<'m> {
+    /// A look at a statement of a session with this memory.
+    pub fn new(memory: &'m Memory, item: &'m Item) -> Look<'m> {
+        Look {
+            memory,
+            transaction: item.transaction,
+            found: Found::default(),
+            parameters: &item.parameters,
+            depth: 0,
+            is_in_body: false,
+        }
+    }
+
+    /// What was found.
+    pub fn finish(self) -> Found {
+        self.found
+    }
+
+    /// Looks at each command of a text.
+    pub fn text(&mut self, sql: &[u8]) {
+        for_each_statement(sql, |command| self.command(&commands(command).collect::<Vec<_>>()));
+    }
+
+    /// Looks at a command, and those in it.
+    pub(super) fn command(&mut self, tokens: &[Token<'_>]) {
+        let opens = |token: &Token<'_>| token.is_sign("(") || token.is_sign(";");
+        let begin = tokens.iter().position(|token| !opens(token)).unwrap_or(tokens.len());
+        let tokens = &tokens[begin..];
+        if self.depth == DEPTH_MAX {
+            self.found.dangers.add(Danger::Server);
+            self.found.writes = true;
+            return;
+        }
+        self.depth += 1;
+        let is_two_phase = tokens.get(1).is_some_and(|token| token.is_word("transaction"));
+        match tokens.first() {
+            Some(first) if first.is_word("explain") => self.explain(tokens),
+            Some(first) if first.is_word("prepare") && !is_two_phase => self.prepare(tokens),
+            Some(first) => {
+                self.calls(tokens);
+                self.head(first, tokens);
+                self.rows(tokens);
+                self.needs(tokens);
+            }
+            None => {}
+        }
+        self.depth -= 1;
+    }
+
+    /// What the first word tells.
+    fn head(&mut self, first: &Token<'_>, tokens: &[Token<'_>]) {
+        let Some(verb) = Verb::of(first) else { return };
+        match verb {
+            Verb::Create => catalogue::create(self, tokens),
+            Verb::Alter => catalogue::alter(self, tokens),
+            Verb::Drop => catalogue::drop(self, tokens),
+            Verb::Truncate => catalogue::truncate(self, tokens),
+            Verb::Comment | Verb::Grant | Verb::Revoke | Verb::Security | Verb::Reassign => {
+                self.ddl()
+            }
+            Verb::Import => {
+                self.ddl();
+                self.found.dangers.add(Danger::Dblink);
+            }
+            Verb::Copy => self.copy(tokens),
+            Verb::Notify => self.found.dangers.add(Danger::Notify),
+            Verb::Load => self.found.dangers.add(Danger::Server),
+            Verb::Do => self.anonymous(tokens),
+            Verb::Lock => self.found.writes |= !has_pair(tokens, "access", &["share"]),
+            Verb::Begin | Verb::Start | Verb::Set => self.setting(tokens),
+            Verb::Commit | Verb::End | Verb::Rollback | Verb::Abort | Verb::Prepare => {
+                self.ends(tokens)
+            }
+            Verb::Execute if self.is_in_body => {}
+            Verb::Execute => {
+                self.found.lacks |= has(tokens.get(1), |n| self.memory.lacks_prepared(n))
+            }
+            Verb::Deallocate | Verb::Discard => self.discards(tokens),
+            Verb::Declare => {
+                let name = tokens.get(1).and_then(name);
+                self.effect(name.map(MemoryChange::Declares));
+            }
+            Verb::Fetch | Verb::Move | Verb::Close => {
+                let last = tokens.iter().rfind(|token| name(token).is_some());
+                self.found.lacks |= has(last, |name| self.memory.lacks_cursor(name));
+            }
+            _ => {}
+        }
+    }
+
+    /// It changes the catalogue.
+    pub(super) fn ddl(&mut self) {
+        self.found.dangers.add(Danger::Ddl);
+        self.found.writes = true;
+    }
+
+    /// What a function does may or may not come to pass, so that it has no sure effect.
+    pub(super) fn effect(&mut self, effect: Option<MemoryChange>) {
+        if !self.is_in_body {
+            self.found.effects.extend(effect);
+        }
+    }
+
+    /// Without ANALYZE nothing is executed.
+    fn explain(&mut self, tokens: &[Token<'_>]) {
+        let is_analyze = |token: &Token<'_>| token.is_one_of(&["analyze", "analyse"]);
+        let (mut place, mut is_executed) = (1, false);
+        if tokens.get(1).is_some_and(|token| token.is_sign("(")) {
+            place = closing(tokens, 1) + 1;
+            let options = tokens[2..].windows(2).take(place.saturating_sub(2));
+            is_executed = options.into_iter().any(|two| {
+                is_analyze(&two[0]) && !two[1].is_one_of(&["false", "off"]) && two[1].text != b"0"
+            });
+        }
+        while let Some(token) =
+            tokens.get(place).filter(|token| is_analyze(token) || token.is_word("verbose"))
+        {
+            is_executed |= is_analyze(token);
+            place += 1;
+        }
+        let inner = tokens.get(place..).unwrap_or_default();
+        if is_executed || inner.first().is_some_and(|token| token.is_word("execute")) {
+            self.command(inner);
+        } else {
+            self.needs(inner);
+        }
+    }
+
+    fn prepare(&mut self, tokens: &[Token<'_>]) {
+        self.effect(tokens.get(1).and_then(name).map(MemoryChange::Prepares));
+        let command = tokens.iter().position(|token| token.is_word("as"));
+        self.command(command.map_or(&[], |place| &tokens[place + 1..]));
+    }
+
+    /// A query may be in parentheses; behind FROM and TO comes where the rows are.
+    fn copy(&mut self, tokens: &[Token<'_>]) {
+        let mut place = 1;
+        if tokens.get(1).is_some_and(|token| token.is_sign("(")) {
+            let close = closing(tokens, 1);
+            self.command(&tokens[2..close.max(2).min(tokens.len())]);
+            place = close;
+        }
+        while let Some(token) = tokens.get(place) {
+            if token.is_one_of(&["from", "to"]) {
+                self.found.writes |= token.is_word("from");
+                let is_outside = |end: &Token<'_>| end.kind == Kind::Text || end.is_word("program");
+                if tokens.get(place + 1).is_some_and(is_outside) {
+                    self.found.dangers.add(Danger::CopyProgram);
+                }
+                return;
+            }
+            place = if token.is_sign("(") { closing(tokens, place) } else { place } + 1;
+        }
+    }
+
+    /// `DO 'body' LANGUAGE name`; only languages that are SQL can be looked into.
+    fn anonymous(&mut self, tokens: &[Token<'_>]) {
+        for (place, token) in tokens.iter().enumerate() {
+            if tokens[place - usize::from(place > 0)].is_word("language") {
+                let language = name(token).unwrap_or_else(|| unquoted(token.text));
+                if !matches!(language.to_ascii_lowercase().as_slice(), b"plpgsql" | b"sql") {
+                    self.found.dangers.add(Danger::Server);
+                    self.found.writes = true;
+                }
+            } else if token.kind == Kind::Text {
+                self.body(&unquoted(token.text));
+            }
+        }
+    }
+
+    /// What a function of PL/pgSQL or SQL does: commands between semicolons and words of control.
+    /// What is in literals counts where commands are put together (EXECUTE).
+    pub(super) fn body(&mut self, text: &[u8]) {
+        let was_in_body = std::mem::replace(&mut self.is_in_body, true);
+        let tokens: Vec<Token<'_>> = commands(text).collect();
+        let separates = |token: &Token<'_>| {
+            token.is_sign(";") || token.is_one_of(&["begin", "then", "else", "loop", "declare"])
+        };
+        for command in tokens.split(separates).filter(|command| !command.is_empty()) {
+            self.command(command);
+            self.found.writes |= has_pair(command, "delete", &["from"])
+                || has_pair(command, "insert", &["into"])
+                || has_pair(command, "merge", &["into"]);
+            if command.iter().any(|token| token.is_word("execute")) {
+                self.literals(command);
+            }
+        }
+        self.is_in_body = was_in_body;
+    }
+
+    fn literals(&mut self, tokens: &[Token<'_>]) {
+        for token in tokens.iter().filter(|token| token.kind == Kind::Text) {
+            if self.depth < DEPTH_MAX {
+                self.text(&unquoted(token.text));
+            }
+        }
+    }
+
+    /// READ WRITE, and settings that say the same.
+    fn setting(&mut self, tokens: &[Token<'_>]) {
+        self.found.writes |= has_pair(tokens, "read", &["write"]);
+        if !tokens[0].is_word("set") {
+            self.effect(Some(MemoryChange::Begins));
+            return;
+        }
+        let behind =
+            usize::from(tokens.get(1).is_some_and(|token| token.is_one_of(&["session", "local"])));
+        let is_guard = has(tokens.get(1 + behind), |name| {
+            matches!(name, b"default_transaction_read_only" | b"transaction_read_only")
+        });
+        let keeps = |token: &Token<'_>| {
+            let value =
+                if token.kind == Kind::Text { unquoted(token.text) } else { token.text.into() };
+            matches!(value.to_ascii_lowercase().as_slice(), b"on" | b"true" | b"yes" | b"1")
+        };
+        self.found.writes |= is_guard && !tokens.get(3 + behind).is_some_and(keeps);
+    }
+
+    fn ends(&mut self, tokens: &[Token<'_>]) {
+        match control_of(tokens.iter().copied()) {
+            Control::End { is_undone, is_chained } => {
+                self.effect(is_undone.then_some(MemoryChange::RollsBack));
+                self.effect(Some(MemoryChange::Ends));
+                self.effect(is_chained.then_some(MemoryChange::Begins));
+            }
+            Control::RollBackTo => self.effect(Some(MemoryChange::RollsBack)),
+            Control::EndPrepared => self.found.writes = true,
+            Control::None | Control::Begin => {}
+        }
+    }
+
+    fn discards(&mut self, tokens: &[Token<'_>]) {
+        let all = tokens[1..].iter().any(|token| token.is_word("all"));
+        let is_temporary = tokens[1..].iter().any(|token| token.is_one_of(&["temp", "temporary"]));
+        if tokens[0].is_word("discard") {
+            self.effect((all || is_temporary).then_some(MemoryChange::Discards { all }));
+            return;
+        }
+        let last = tokens.iter().rfind(|token| name(token).is_some()).filter(|_| !all);
+        self.found.lacks |= has(last, |name| self.memory.lacks_prepared(name));
+        self.effect(Some(MemoryChange::Deallocates(last.and_then(name))));
+    }
+
+    /// Rows that it changes or locks, and tables that it makes of them.
+    fn rows(&mut self, tokens: &[Token<'_>]) {
+        let (class, _) = classify(tokens);
+        match class {
+            Class::Insert | Class::Update | Class::Delete | Class::Merge | Class::Maintenance => {
+                self.found.writes = true;
+            }
+            Class::Select | Class::Cursor => {
+                self.found.writes |= has_pair(tokens, "for", &["update", "share", "no", "key"]);
+            }
+            _ => {}
+        }
+        if class == Class::Select && !self.is_in_body {
+            catalogue::select_into(self, tokens);
+        }
+    }
+
+    /// What it names that is not there because making it was skipped.
+    fn needs(&mut self, tokens: &[Token<'_>]) {
+        let cursor =
+            tokens.windows(3).find(|three| three[0].is_word("current") && three[1].is_word("of"));
+        self.found.lacks |=
+            has(cursor.map(|three| &three[2]), |name| self.memory.lacks_cursor(name));
+        if !self.memory.lacks_tables() {
+            return;
+        }
+        self.found.lacks |= (0..tokens.len()).any(|place| {
+            let is_column = place > 0 && tokens[place - 1].is_sign(".");
+            !is_column && has(tokens.get(place), |name| self.memory.lacks_table(name))
+        });
+    }
+
+    /// Functions that it calls: a name and a parenthesis, where no table's name stands.
+    fn calls(&mut self, tokens: &[Token<'_>]) {
+        for place in 0..tokens.len().saturating_sub(1) {
+            if !tokens[place + 1].is_sign("(") || is_table(tokens, place) {
+                continue;
+            }
+            let token = &tokens[place];
+            if token.kind == Kind::QuotedName && is_escaped(token.text) {
+                // A name in escapes cannot be told; nobody's SQL has one but to hide it.
+                self.found.dangers.add(Danger::Server);
+            }
+            let Some(name) = name(token) else { continue };
+            let called = std::str::from_utf8(&name).ok().and_then(functions::of_name);
+            match called {
+                Some(Calls::Danger(danger)) => self.found.dangers.add(danger),
+                Some(Calls::Writes) => self.found.writes = true,
+                Some(Calls::AfterWrite) => self.found.is_after_write = true,
+                Some(Calls::Setting) => self.found.writes |= self.names_guard(tokens),
+                Some(Calls::Query) => self.literals(tokens),
+                None => {}
+            }
+        }
+    }
+
+    /// Whether a literal or a parameter is the name of what keeps a session from writing.
+    fn names_guard(&self, tokens: &[Token<'_>]) -> bool {
+        let is_guard = |value: &[u8]| {
+            let value = value.to_ascii_lowercase();
+            value.windows(b"read_only".len()).any(|part| part == b"read_only")
+        };
+        tokens.iter().any(|token| token.kind == Kind::Text && is_guard(token.text))
+            || self.parameters.iter().flatten().any(|value| is_guard(value))
+    }
+}
+
+/// Whether there is a token of which the name is such.
+fn has(token: Option<&Token<'_>>, is_such: impl Fn(&[u8]) -> bool) -> bool {
+    token.and_then(name).is_some_and(|name| is_such(&name))
+}
+
+/// Whether a word is followed by one of these.
+fn has_pair(tokens: &[Token<'_>], word: &str, next: &[&str]) -> bool {
+    tokens.windows(2).any(|two| two[0].is_word(word) && two[1].is_one_of(next))
+}
+
+/// Whether the name at a place, with a parenthesis behind it, is a table's with its columns, or a
+/// name that is given: `INSERT INTO name (...)`, `AS name (...)`.
+fn is_table(tokens: &[Token<'_>], place: usize) -> bool {
+    let mut begin = place;
+    while begin >= 2 && tokens[begin - 1].is_sign(".") {
+        begin -= 2;
+    }
+    let words = ["into", "as", "table", "copy", "references"];
+    begin > 0 && tokens[begin - 1].is_one_of(&words)
+}
+
+/// `U&"..."` with an escape in it.
+fn is_escaped(text: &[u8]) -> bool {
+    matches!(text.first(), Some(b'u' | b'U')) && text.contains(&b'\\')
+}

@@ -1,0 +1,344 @@
+//! What a trace holds for a playback: one pass over its figures, before anything is sent.
+//!
+//! It counts by itself, so that what a playback accounts for has something to agree with. Memory
+//! grows with the sessions, not with the statements.
+
+use std::collections::BTreeMap;
+
+use memchr::memrchr;
+use seatrial_sqltext::lexer::class::Class;
+use seatrial_sqltext::lexer::verb::Verb;
+use seatrial_trace::captured::{Session, Statement};
+use seatrial_trace::{Columns, TraceError, TraceReader};
+
+use crate::order::turns::Drift;
+
+/// What a trace holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Statements by class, those of sessions that are not played too.
+    pub classes: BTreeMap<Class, u64>,
+    /// All of them.
+    pub statements: u64,
+    /// COMMIT and END that are to be played, of transactions that had not failed as far as is
+    /// known.
+    pub commits: u64,
+    /// Statements that are to be played and that ended with an error.
+    pub errors: u64,
+    /// Sessions by their number.
+    pub sessions: Vec<SessionSurvey>,
+    /// Sessions that are played.
+    pub sessions_played: u64,
+    /// Of these, those that never disconnected.
+    pub never_ended: u64,
+    /// Of these, open at once, at most. A session of which the log does not tell counts from its
+    /// first statement to the end of its last.
+    pub captured_open_max: u64,
+    /// How its times go on from statement to statement.
+    pub drift: Drift,
+    /// When the first statement of a played session began; 0 without any.
+    pub first_us: i64,
+    /// When the last one ended, as far as durations are known.
+    pub last_end_us: i64,
+}
+
+/// What a trace holds of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionSurvey {
+    /// Its name in the log.
+    pub name: Vec<u8>,
+    /// Whether it is of a database that is played.
+    pub is_played: bool,
+    /// Its statements.
+    pub statements: u64,
+    /// When it connected; None where the log does not tell.
+    pub connected_us: Option<i64>,
+    /// When it disconnected; None where the log does not tell.
+    pub disconnected_us: Option<i64>,
+    /// When its first statement began; 0 without any.
+    pub first_us: i64,
+    /// When its last statement began; 0 without any.
+    pub last_us: i64,
+    /// When the last of its statements ended, as far as durations are known; 0 without any.
+    pub end_us: i64,
+}
+
+impl Survey {
+    /// Reads a trace. Played are the sessions of these databases, of all if there are none, and of
+    /// these what began within `until_us` of the first statement.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read or does not hold what it says.
+    pub fn of(
+        trace: &TraceReader,
+        databases: &[String],
+        until_us: Option<u64>,
+    ) -> Result<Survey, TraceError> {
+        let whole = Survey::within(trace, databases, i64::MAX)?;
+        let Some(until_us) = until_us else { return Ok(whole) };
+        // When the first one began is known in the end only: a log may be in the order of ends.
+        let last_us = whole.first_us.saturating_add_unsigned(until_us);
+        let Survey { commits, errors, .. } = Survey::within(trace, databases, last_us)?;
+        Ok(Survey { commits, errors, ..whole })
+    }
+
+    /// One pass; commits and errors count of what began until `last_us`.
+    fn within(
+        trace: &TraceReader,
+        databases: &[String],
+        last_us: i64,
+    ) -> Result<Survey, TraceError> {
+        let mut pass = Pass { last_us, ..Pass::default() };
+        for session in trace.sessions()? {
+            pass.see(session, databases);
+        }
+        let mut statements = trace.statements(Columns::Figures);
+        while let Some(traced) = statements.next_statement()? {
+            pass.take(&traced.statement, traced.class, traced.text);
+        }
+        Ok(pass.finish())
+    }
+}
+
+/// What is known while a trace is read.
+#[derive(Debug)]
+struct Pass {
+    survey: Survey,
+    /// Statements by the number of their class.
+    by_class: [u64; Class::COUNT],
+    /// What began later counts as no commit and no error.
+    last_us: i64,
+    /// By session: the transaction in which an error was seen, and not taken back to a savepoint.
+    failed: Vec<u64>,
+}
+
+impl Default for Pass {
+    fn default() -> Pass {
+        let survey = Survey::default();
+        Pass { survey, by_class: [0; Class::COUNT], last_us: i64::MAX, failed: Vec::new() }
+    }
+}
+
+impl Pass {
+    fn see(&mut self, session: Session, databases: &[String]) {
+        let is_played = databases.is_empty()
+            || databases.iter().any(|database| database.as_bytes() == session.database);
+        self.failed.push(0);
+        self.survey.sessions.push(SessionSurvey {
+            name: session.name,
+            is_played,
+            connected_us: session.connected_us,
+            disconnected_us: session.disconnected_us,
+            ..SessionSurvey::default()
+        });
+    }
+
+    fn take(&mut self, statement: &Statement<'_>, class: Class, text: &[u8]) {
+        let survey = &mut self.survey;
+        survey.statements += 1;
+        self.by_class[class as usize] += 1;
+        let place = statement.session.0 as usize;
+        let session = &mut survey.sessions[place];
+        let start_us = statement.start_us;
+        survey.drift.see(start_us, statement.duration_us);
+        let end_us = start_us.saturating_add_unsigned(statement.duration_us.unwrap_or(0));
+        if session.statements == 0 {
+            (session.first_us, session.end_us) = (start_us, end_us);
+        }
+        session.statements += 1;
+        session.first_us = session.first_us.min(start_us);
+        session.last_us = start_us;
+        session.end_us = session.end_us.max(end_us);
+        if !session.is_played || start_us > self.last_us {
+            return;
+        }
+        survey.errors += u64::from(statement.error.is_some());
+        if ends_in_commit(text) {
+            let has_failed =
+                statement.transaction > 0 && self.failed[place] == statement.transaction;
+            survey.commits += u64::from(!has_failed && statement.error.is_none());
+        }
+        if statement.error.is_some() {
+            self.failed[place] = statement.transaction;
+        } else if class == Class::Transaction && returns_to_savepoint(text) {
+            self.failed[place] = 0;
+        }
+    }
+
+    fn finish(mut self) -> Survey {
+        let survey = &mut self.survey;
+        let counted = Class::all().map(|class| (class, self.by_class[class as usize]));
+        survey.classes = counted.into_iter().filter(|&(_, count)| count > 0).collect();
+        let played = || survey.sessions.iter().filter(|session| session.is_played);
+        let with_statements = || played().filter(|session| session.statements > 0);
+        survey.sessions_played = played().count() as u64;
+        survey.never_ended =
+            played().filter(|session| session.disconnected_us.is_none()).count() as u64;
+        survey.first_us = with_statements().map(|session| session.first_us).min().unwrap_or(0);
+        survey.last_end_us = with_statements().map(|session| session.end_us).max().unwrap_or(0);
+        survey.captured_open_max = open_max(with_statements());
+        self.survey
+    }
+}
+
+impl SessionSurvey {
+    /// From when to when it was open, as far as is known.
+    fn open_us(&self) -> (i64, i64) {
+        let begin_us = self.connected_us.unwrap_or(self.first_us).min(self.first_us);
+        (begin_us, self.disconnected_us.unwrap_or(self.end_us).max(self.end_us))
+    }
+}
+
+/// Sessions open at once, at most; one that ends when another begins is open with it.
+fn open_max<'a>(sessions: impl Iterator<Item = &'a SessionSurvey>) -> u64 {
+    let (mut begins_us, mut ends_us): (Vec<i64>, Vec<i64>) =
+        sessions.map(SessionSurvey::open_us).unzip();
+    begins_us.sort_unstable();
+    ends_us.sort_unstable();
+    let (mut ended, mut most) = (0, 0);
+    for (begun, &begin_us) in begins_us.iter().enumerate() {
+        while ends_us[ended] < begin_us {
+            ended += 1;
+        }
+        most = most.max(begun + 1 - ended);
+    }
+    most as u64
+}
+
+/// Whether the last statement of a fingerprint's text ends a transaction well: COMMIT, END, with
+/// what may follow these.
+pub fn ends_in_commit(text: &[u8]) -> bool {
+    let mut rest = text;
+    // From behind: a text is looked through for each statement of a trace, more than once.
+    while let Some(sign) = memrchr(b';', rest) {
+        let last = &rest[sign + 1..];
+        if !last.trim_ascii_start().is_empty() {
+            rest = last;
+            break;
+        }
+        rest = &rest[..sign];
+    }
+    matches!(verb(rest), Some(Verb::Commit | Verb::End))
+}
+
+/// Whether a transaction is over with a fingerprint's text, well or not.
+pub fn ends_transaction(text: &[u8]) -> bool {
+    let is_undone = matches!(verb(text), Some(Verb::Rollback | Verb::Abort));
+    let is_back = is_undone && !returns_to_savepoint(text);
+    is_back || ends_in_commit(text) || text.starts_with(b"prepare transaction")
+}
+
+/// Whether a fingerprint's text takes a transaction back to a savepoint: ROLLBACK TO.
+fn returns_to_savepoint(text: &[u8]) -> bool {
+    verb(text) == Some(Verb::Rollback) && text.split(|&byte| byte == b' ').any(|word| word == b"to")
+}
+
+fn verb(text: &[u8]) -> Option<Verb> {
+    let text = text.trim_ascii_start();
+    let end = text.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(text.len());
+    Verb::of_word(&text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seatrial_trace::captured::{Protocol, SessionId};
+
+    fn session(database: &str, connected_us: Option<i64>, disconnected_us: Option<i64>) -> Session {
+        let database = database.as_bytes().to_vec();
+        Session { database, connected_us, disconnected_us, ..Session::default() }
+    }
+
+    fn statement(session: u32, start_us: i64, transaction: u64) -> Statement<'static> {
+        Statement {
+            session: SessionId(session),
+            start_us,
+            duration_us: Some(5),
+            told_meanwhile: None,
+            protocol: Protocol::Simple,
+            prepared: b"",
+            sql: b"",
+            parameters: &[],
+            transaction,
+            rows: None,
+            tag: None,
+            returned: None,
+            error: None,
+            skip: None,
+        }
+    }
+
+    #[test]
+    fn a_session_of_another_database_counts_as_captured_only() {
+        let mut pass = Pass::default();
+        let databases = ["a".to_owned()];
+        pass.see(session("a", None, None), &databases);
+        pass.see(session("b", None, None), &databases);
+        pass.take(&statement(0, 100, 0), Class::Select, b"select $1");
+        pass.take(&statement(1, 50, 1), Class::Transaction, b"commit");
+        let survey = pass.finish();
+        assert_eq!((survey.statements, survey.commits, survey.sessions_played), (2, 0, 1));
+        assert_eq!((survey.first_us, survey.last_end_us), (100, 105));
+        assert_eq!((survey.captured_open_max, survey.never_ended), (1, 1));
+        assert_eq!(survey.classes[&Class::Transaction], 1);
+    }
+
+    #[test]
+    fn a_commit_of_a_failed_transaction_is_none() {
+        let mut pass = Pass::default();
+        pass.see(session("a", None, None), &[]);
+        let failed = Statement { error: Some(*b"23505"), ..statement(0, 1, 1) };
+        pass.take(&failed, Class::Insert, b"insert");
+        pass.take(&statement(0, 2, 1), Class::Transaction, b"commit");
+        let failed = Statement { error: Some(*b"23505"), ..statement(0, 3, 2) };
+        pass.take(&failed, Class::Insert, b"insert");
+        pass.take(&statement(0, 4, 2), Class::Transaction, b"rollback to savepoint a");
+        pass.take(&statement(0, 5, 2), Class::Transaction, b"end");
+        pass.take(&statement(0, 6, 0), Class::Insert, b"insert into t values ($1) ; commit ;");
+        let survey = pass.finish();
+        assert_eq!((survey.commits, survey.errors), (2, 2));
+    }
+
+    #[test]
+    fn what_began_after_the_time_that_was_asked_for_is_no_commit_and_no_error() {
+        let mut pass = Pass { last_us: 2, ..Pass::default() };
+        pass.see(session("a", None, None), &[]);
+        pass.take(&statement(0, 2, 1), Class::Transaction, b"commit");
+        pass.take(&statement(0, 3, 2), Class::Transaction, b"commit");
+        let failed = Statement { error: Some(*b"23505"), ..statement(0, 4, 3) };
+        pass.take(&failed, Class::Insert, b"insert");
+        let survey = pass.finish();
+        assert_eq!((survey.statements, survey.commits, survey.errors), (3, 1, 0));
+    }
+
+    #[test]
+    fn sessions_are_open_at_once_as_the_log_tells() {
+        let mut pass = Pass::default();
+        pass.see(session("a", Some(0), Some(40)), &[]);
+        pass.see(session("a", None, None), &[]);
+        pass.see(session("a", Some(41), Some(60)), &[]);
+        pass.see(session("a", Some(0), Some(99)), &[]);
+        for (place, start_us) in [(0, 10), (1, 38), (2, 50)] {
+            pass.take(&statement(place, start_us, 0), Class::Select, b"select $1");
+        }
+        // The first and the second; the third begins later, and the last one never says anything.
+        assert_eq!(pass.finish().captured_open_max, 2);
+    }
+
+    #[test]
+    fn the_end_of_a_transaction_is_told_from_its_text() {
+        for text in [&b"commit"[..], b"end", b"commit and chain", b"begin ; select $1 ; commit ;"] {
+            assert!(ends_in_commit(text));
+        }
+        for text in [&b""[..], b";", b"rollback", b"commits", b"commit ; select $1"] {
+            assert!(!ends_in_commit(text));
+        }
+        for text in [&b"commit"[..], b"rollback", b"abort", b"prepare transaction $1"] {
+            assert!(ends_transaction(text));
+        }
+        for text in [&b"begin"[..], b"rollback to savepoint a", b"prepare p as select $1"] {
+            assert!(!ends_transaction(text));
+        }
+    }
+}

@@ -152,16 +152,16 @@ def timeline(seconds: int, slice_s: int = 1) -> Timeline:
         (400 * 86_400, 16_384, 7 * 86_400),
     ],
 )
-def test_a_course_has_columns_of_minutes_and_not_too_many(seconds, slice_s, column_s):
-    course = timeline(seconds, slice_s)
-    assert column_length_s(course) == column_s
-    statements, sessions = columns(course, column_s)
+def test_a_timeline_has_columns_of_minutes_and_not_too_many(seconds, slice_s, column_s):
+    found = timeline(seconds, slice_s)
+    assert column_length_s(found) == column_s
+    statements, sessions = columns(found, column_s)
     assert sum(statements) == seconds // slice_s * slice_s
     assert 1 < len(statements) <= COLUMNS_MAX
     assert max(sessions) == 9
 
 
-def test_a_course_is_told_minute_by_minute():
+def test_a_timeline_is_told_minute_by_minute():
     text = timeline_text(timeline(600))
     assert "From 2026-11-21 12:00 UTC on, a column every minute" in text
     assert "▕██████████▏" in text

@@ -161,7 +161,7 @@ def test_a_column_can_be_stated(tmp_path):
         read_access_log([rows], column=1)
 
 
-def test_json_lines_with_the_local_time_of_nginx_have_a_course(tmp_path):
+def test_json_lines_with_the_local_time_of_nginx_have_a_timeline(tmp_path):
     rows = [
         {"time_local": f"21/Nov/2026:10:0{n}:00 +0000", "request": "GET /a HTTP/1.1",
          "status": "200", "request_time": "0.030"}

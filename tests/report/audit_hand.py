@@ -182,10 +182,10 @@ def predictions_of(operation: str, gaps: list[Gap]) -> dict[str, Prediction]:
     return found
 
 
-def drawn_straight(at: float, course: list[tuple[float, float]]) -> float:
-    """The height at a place of a course of points, level beyond its ends."""
-    before = [point for point in course if point[0] <= at] or course[:1]
-    after = [point for point in course if point[0] >= at] or course[-1:]
+def drawn_straight(at: float, line: list[tuple[float, float]]) -> float:
+    """The height at a place of a line of points, level beyond its ends."""
+    before = [point for point in line if point[0] <= at] or line[:1]
+    after = [point for point in line if point[0] >= at] or line[-1:]
     (x1, y1), (x2, y2) = before[-1], after[0]
     return y1 if x1 == x2 else y1 + (y2 - y1) * (at - x1) / (x2 - x1)
 

@@ -15,7 +15,7 @@ from seatrial.report.page import render
 
 pytestmark = pytest.mark.browser
 
-FIGURES = ("database-tps", "database-sweep", "course-1", "database-latency")
+FIGURES = ("database-tps", "database-sweep", "timeline-1", "database-latency")
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +53,14 @@ def test_a_narrow_window_cuts_nothing_off(desktop: Visit):
     page = desktop.page
     assert not is_cut_off(page)
     page.set_viewport_size({"width": 360, "height": 800})
-    await_width(page, "course-1", below=360)
+    await_width(page, "timeline-1", below=360)
     assert not is_cut_off(page)
     page.set_viewport_size({"width": 1280, "height": 900})
-    await_width(page, "course-1", above=800)
+    await_width(page, "timeline-1", above=800)
 
 
 def test_a_dark_page_has_dark_charts(desktop: Visit):
-    ink = desktop.figure("course-1").locator(".plot svg text").first
+    ink = desktop.figure("timeline-1").locator(".plot svg text").first
     before = ink.get_attribute("fill")
     desktop.page.emulate_media(color_scheme="dark")
     assert brightness(desktop.page) < 60
@@ -75,7 +75,7 @@ def test_without_scripts_every_number_is_in_a_table(browser: Any, report: Path):
     assert page.locator("#database .unscripted").is_visible()
     assert page.locator("#database table").first.is_visible()
     page.locator("#time details.cell").nth(3).locator("summary").first.click()
-    inner = page.locator("#table-course-4")
+    inner = page.locator("#table-timeline-4")
     inner.locator("summary").click()
     assert inner.locator("tbody tr").count() == 24
     assert inner.locator("tbody tr").first.is_visible()
@@ -89,33 +89,33 @@ def test_every_chart_is_drawn(desktop: Visit, name: str):
     assert len(texts_of(desktop, name)) > 8
 
 
-def test_the_course_shows_all_that_was_read_and_names_what_happened(desktop: Visit):
-    told = texts_of(desktop, "course-1")
+def test_the_timeline_shows_all_that_was_read_and_names_what_happened(desktop: Visit):
+    told = texts_of(desktop, "timeline-1")
     for text in ("Transactions per second", "Response time", "Time of active clients",
                  "Processors' time", "Device busy", "checkpoint", "iowait", "LWLock"):  # fmt: skip
         assert text in told
-    figure = desktop.figure("course-1")
-    before = cells_of(desktop, "table-course-1")
+    figure = desktop.figure("timeline-1")
+    before = cells_of(desktop, "table-timeline-1")
     (median,) = [name for name in figure.locator("option").all_text_contents() if "med" in name]
     figure.get_by_role("combobox").select_option(label="round 2")
     assert "1 stall of 1.7 s" in figure.locator("h3").text_content().replace("\u00a0", " ")
-    assert "stall 1.7 s" in texts_of(desktop, "course-1")
-    marks = desktop.page.locator("#table-course-1 .marks li").all_text_contents()
+    assert "stall 1.7 s" in texts_of(desktop, "timeline-1")
+    marks = desktop.page.locator("#table-timeline-1 .marks li").all_text_contents()
     assert marks == ["checkpoint of 4.0 s from 10 s", "stall of 1.7 s from 17.2 s, cause: device"]
-    assert cells_of(desktop, "table-course-1") != before
+    assert cells_of(desktop, "table-timeline-1") != before
     figure.get_by_role("combobox").select_option(label=median)
     # The script says every reading as the report itself did.
-    assert cells_of(desktop, "table-course-1") == before
+    assert cells_of(desktop, "table-timeline-1") == before
     assert desktop.complaints == []
 
 
 def test_a_folded_chart_is_drawn_when_it_is_unfolded(desktop: Visit):
     cell = desktop.page.locator("#time details.cell").nth(6)
-    plot = desktop.figure("course-7").locator(".plot")
+    plot = desktop.figure("timeline-7").locator(".plot")
     assert plot.locator("svg").count() == 0
     cell.locator("summary").first.click()
     plot.locator("svg").wait_for(state="visible")
-    assert "Transactions per second" in texts_of(desktop, "course-7")
+    assert "Transactions per second" in texts_of(desktop, "timeline-7")
     cell.locator("summary").first.click()
     desktop.page.locator("#theme").click()  # what is folded away again must not complain
     desktop.page.locator("#theme").click()
@@ -123,7 +123,7 @@ def test_a_folded_chart_is_drawn_when_it_is_unfolded(desktop: Visit):
 
 
 def test_a_tooltip_tells_all_readings_of_a_moment(desktop: Visit):
-    plot = desktop.figure("course-1").locator(".plot")
+    plot = desktop.figure("timeline-1").locator(".plot")
     plot.scroll_into_view_if_needed()
     box = plot.bounding_box()
     desktop.page.mouse.move(box["x"] + 240, box["y"] + 120)
@@ -147,7 +147,7 @@ def test_the_reader_puts_the_published_figures_beside_the_bars(desktop: Visit):
     figure.get_by_role("combobox").select_option(label="measured here")
 
 
-@pytest.mark.parametrize("name", ["database-tps", "course-1"])
+@pytest.mark.parametrize("name", ["database-tps", "timeline-1"])
 def test_charts_are_saved(desktop: Visit, name: str):
     for button in ("PNG", "SVG", "CSV"):
         file, data = desktop.saved(name, button)

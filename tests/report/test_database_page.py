@@ -26,13 +26,13 @@ from findings.analyses import with_analyses
 from seatrial.findings.model import Summary
 from seatrial.report import published
 from seatrial.report.document import BYTES_MAX
-from seatrial.report.figures.model import Course, Figure
+from seatrial.report.figures.model import Figure, TimelineChart
 from seatrial.report.page import render
 from seatrial.report.published import published_rates
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_estimate
 from seatrial.trials.database.analysis.model import DatabaseAnalysis, database_of
-from seatrial.trials.database.report.timelines import STEPS_MAX, course_figure
+from seatrial.trials.database.report.timelines import STEPS_MAX, timeline_figure
 
 REFERENCE = Path(__file__).parents[2] / "reference" / "pgbench-2010.csv"
 
@@ -52,14 +52,14 @@ def figure_data(document: Node, identifier: str) -> dict:
     return found
 
 
-def course_of(summary: CellSummary, rounds_max: int = 10) -> Figure:
-    figure = course_figure(summary, "course-1", rounds_max)
+def timeline_of(summary: CellSummary, rounds_max: int = 10) -> Figure:
+    figure = timeline_figure(summary, "timeline-1", rounds_max)
     assert figure is not None
     return figure
 
 
-def columns_of(course: Course) -> dict[str, list[float | None]]:
-    return {column.name: column.values for panel in course.panels for column in panel.columns}
+def columns_of(timeline: TimelineChart) -> dict[str, list[float | None]]:
+    return {column.name: column.values for panel in timeline.panels for column in panel.columns}
 
 
 def test_the_verdict_is_first_then_findings_then_the_article_s_table_and_chart():
@@ -137,30 +137,30 @@ def test_an_installation_without_them_leaves_them_out(monkeypatch: pytest.Monkey
         published_rates.cache_clear()
 
 
-def test_a_course_has_rate_latency_waits_processors_device_and_wal():
-    figure = course_of(made().cells[0])
-    course = figure.views[figure.chosen].course
-    assert course is not None
-    assert [panel.title for panel in course.panels] == [
+def test_a_timeline_has_rate_latency_waits_processors_device_and_wal():
+    figure = timeline_of(made().cells[0])
+    timeline = figure.views[figure.chosen].timeline
+    assert timeline is not None
+    assert [panel.title for panel in timeline.panels] == [
         "Transactions per second", "Response time", "Time of active clients", "Processors' time",
         "Requests to the device (IOPS)", "Device busy", "WAL written (MB/s)",
     ]  # fmt: skip
-    columns = columns_of(course)
+    columns = columns_of(timeline)
     assert {len(values) for values in columns.values()} == {round(DURATION_S)}
     assert columns["CPU"][5] is None  # nobody looked then
     waits = [columns[name] for name in ("CPU", "I/O", "LWLock", "client")]
     assert sum(values[2] or 0 for values in waits) == pytest.approx(1.0, abs=0.02)
     rates = columns["transactions"]
     assert rates[11] < 0.85 * rates[3]  # the dip of the checkpoint
-    assert [mark.sort for mark in course.marks] == ["checkpoint"]
+    assert [mark.sort for mark in timeline.marks] == ["checkpoint"]
 
 
 def test_rates_over_time_sum_up_to_what_completed():
     part = made().cells[3]
-    for view in course_of(part).views:
-        assert view.course is not None
+    for view in timeline_of(part).views:
+        assert view.timeline is not None
         sample = next(s for s in part.samples if view.label.startswith(f"round {s.round + 1}"))
-        total = sum(v * view.course.step_s for v in columns_of(view.course)["transactions"])
+        total = sum(v * view.timeline.step_s for v in columns_of(view.timeline)["transactions"])
         assert total == pytest.approx(sample.outcome.completed, rel=0.01)
 
 
@@ -169,18 +169,18 @@ def test_the_median_round_is_shown_first_and_kept_longest():
     ordered = sorted(part.samples, key=lambda sample: sample.completed_per_s)
     median = f"round {ordered[1].round + 1}, the median"
     for rounds_max in (1, 2, 10):
-        figure = course_of(part, rounds_max)
+        figure = timeline_of(part, rounds_max)
         assert len(figure.views) == min(rounds_max, 3)
         assert figure.views[figure.chosen].label == median
         assert any("are kept" in note for note in figure.notes) == (rounds_max < 3)
 
 
 def test_a_stall_is_marked_and_told():
-    figure = course_of(made().cells[0])
+    figure = timeline_of(made().cells[0])
     view = next(view for view in figure.views if view.label.startswith("round 2"))
     assert "1 stall of 1.7 s" in view.title
-    assert view.course is not None
-    stall = next(mark for mark in view.course.marks if mark.sort == "stall")
+    assert view.timeline is not None
+    stall = next(mark for mark in view.timeline.marks if mark.sort == "stall")
     assert (stall.start_s, stall.end_s) == (17.2, 18.9)
     assert stall.text == "stall of 1.7 s from 17.2 s, cause: device"
 
@@ -192,11 +192,11 @@ def test_long_samples_are_coarsened_to_means():
     columns = {name: values * 10 for name, values in sample.series.columns.items()}
     series = msgspec.structs.replace(sample.series, columns=columns)
     long = msgspec.structs.replace(sample, duration_s=DURATION_S * 10, series=series)
-    figure = course_of(msgspec.structs.replace(part, samples=[long]))
-    course = figure.views[0].course
-    assert course is not None
-    assert course.step_s == 4.0
-    busy = columns_of(course)["busy"]
+    figure = timeline_of(msgspec.structs.replace(part, samples=[long]))
+    timeline = figure.views[0].timeline
+    assert timeline is not None
+    assert timeline.step_s == 4.0
+    busy = columns_of(timeline)["busy"]
     assert len(busy) == STEPS_MAX
     first = [value for value in columns["device_busy_share"][:4] if value is not None]
     assert busy[0] == pytest.approx(sum(first) / 4, abs=0.01)
@@ -205,14 +205,17 @@ def test_long_samples_are_coarsened_to_means():
 def test_without_readings_the_timeline_is_still_drawn():
     part = made().cells[3]
     bare = [msgspec.structs.replace(sample, series=None) for sample in part.samples]
-    course = course_of(msgspec.structs.replace(part, samples=bare)).views[0].course
-    assert course is not None
-    assert [panel.title for panel in course.panels] == ["Transactions per second", "Response time"]
+    timeline = timeline_of(msgspec.structs.replace(part, samples=bare)).views[0].timeline
+    assert timeline is not None
+    assert [panel.title for panel in timeline.panels] == [
+        "Transactions per second",
+        "Response time",
+    ]
     empty = [msgspec.structs.replace(sample, duration_s=0.0) for sample in bare]
-    assert course_figure(msgspec.structs.replace(part, samples=empty), "course-1", 3) is None
+    assert timeline_figure(msgspec.structs.replace(part, samples=empty), "timeline-1", 3) is None
 
 
-def test_each_cell_tells_verdict_figures_waits_and_course():
+def test_each_cell_tells_verdict_figures_waits_and_timeline():
     cells = page().one(id="time").all("details", class_="cell")
     assert len(cells) == 11  # crash trials have no say in it
     assert [node.attributes.get("open", "closed") for node in cells[:2]] == [None, "closed"]
@@ -222,10 +225,10 @@ def test_each_cell_tells_verdict_figures_waits_and_course():
     assert "IO: WALSync" in told
     assert "shared hits" in told
     assert "Nothing in any round: deadlocks." in told
-    rows = inner.one(id="table-course-1").one("tbody").all("tr")
+    rows = inner.one(id="table-timeline-1").one("tbody").all("tr")
     assert len(rows) == round(DURATION_S)
-    figure = figure_data(page(), "course-1")
-    width = sum(len(panel["columns"]) for panel in figure["views"][0]["course"]["panels"])
+    figure = figure_data(page(), "timeline-1")
+    width = sum(len(panel["columns"]) for panel in figure["views"][0]["timeline"]["panels"])
     assert {len(row.all("td")) for row in rows} == {width + 1}
 
 
@@ -234,7 +237,7 @@ def test_a_cell_alone_is_not_folded():
     told = DatabaseAnalysis(cells=[database_cell(part) for part in cells], sweeps=[])
     document = read(render(database_summary(cells=cells, database=told)))
     assert document.all("details", class_="cell") == []
-    assert document.one(id="figure-course-1")
+    assert document.one(id="figure-timeline-1")
 
 
 def test_a_sweep_draws_points_law_and_prediction():
@@ -310,7 +313,7 @@ def test_very_many_long_cells_stay_within_the_bound_and_it_is_said():
     text = render(database_summary(cells=cells, database=None))
     assert len(text.encode()) <= BYTES_MAX
     document = read(text)
-    courses = [f for f in embedded(document)["figures"] if f["kind"] == "course"]
-    assert 0 < len(courses) < len(cells)
-    assert all("1 of 4 rounds are kept" in f["notes"][-1] for f in courses)
-    assert f"Of {36 - len(courses)} cells the course over time is not shown" in document.text
+    timelines = [f for f in embedded(document)["figures"] if f["kind"] == "timeline"]
+    assert 0 < len(timelines) < len(cells)
+    assert all("1 of 4 rounds are kept" in f["notes"][-1] for f in timelines)
+    assert f"Of {36 - len(timelines)} cells the timeline is not shown" in document.text

@@ -122,21 +122,21 @@ def test_figures_against_drives_are_in_tables(summary: Summary, document: Node):
     assert heads[2:4] == ["2 drives", "4 drives"]
 
 
-def test_a_failure_has_its_course_and_what_came_of_it(document: Node):
+def test_a_failure_has_its_timeline_and_what_came_of_it(document: Node):
     failures = document.one(id="failures")
     told = failures.text
     for text in ("While rebuilding", "Without redundancy", "At stake meanwhile", "drive failed"):
         assert text in told
-    (course,) = [f for f in embedded(document)["figures"] if f["kind"] == "course"]
-    panels = [panel["title"] for panel in course["views"][0]["course"]["panels"]]
+    (timeline,) = [f for f in embedded(document)["figures"] if f["kind"] == "timeline"]
+    panels = [panel["title"] for panel in timeline["views"][0]["timeline"]["panels"]]
     assert panels == [
         "Requests per second (IOPS)", "Response time", "Rebuilt", "Drives missing",
     ]  # fmt: skip
-    marks = course["views"][0]["course"]["marks"]
+    marks = timeline["views"][0]["timeline"]["marks"]
     assert [mark[2] for mark in marks].count("event") == 5
     assert {mark[2] for mark in marks} == {"event", "dip"}
-    assert "scrub began at 61.5 s" in course["views"][0]["notes"][0]
-    rows = document.one(id=course["table"]).one("tbody").all("tr")
+    assert "scrub began at 61.5 s" in timeline["views"][0]["notes"][0]
+    rows = document.one(id=timeline["table"]).one("tbody").all("tr")
     assert len(rows) == 60
 
 

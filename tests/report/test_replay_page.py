@@ -112,7 +112,7 @@ def test_every_figure_has_a_frame_and_a_table_of_its_numbers():
             assert document.one(id=figure["table"])
 
 
-def test_the_course_in_numbers_has_every_step():
+def test_the_timeline_in_numbers_has_every_step():
     document = page(paced())
     (body,) = document.one(id="table-replay-time-1").all("tbody")
     figure = figure_data(document, "replay-time-1")
@@ -174,7 +174,7 @@ def with_trace(summary: Summary, **told: str) -> Summary:
     return summarise(summary.run, samples)
 
 
-def test_of_a_capture_without_a_clock_no_course_is_drawn():
+def test_of_a_capture_without_a_clock_no_timeline_is_drawn():
     document = page(with_trace(troubled(), clock="no", path="/srv/lines.sql"))
     (panel,) = figure_data(document, "replay-time-1")["views"][0]["panels"]
     assert [line["name"] for line in panel["lines"]] == ["replayed"]

@@ -1,4 +1,4 @@
-"""Steady state on the page: the course of the rate, its phases, and what the rules say."""
+"""Steady state on the page: the timeline of the rate, its phases, and what the rules say."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CELL = make_cell("write")
 LEVELS = [900] * 20 + [500] * 10 + [200] * 50 + [90] * 20  # completions in each slice of 100 ms
 
 
-def course_of(counts: list[int], index: int = 0) -> Sample:
+def timeline_of(counts: list[int], index: int = 0) -> Sample:
     """A sample with so many completions in each slice."""
     slices = [
         Slice(
@@ -45,7 +45,7 @@ def course_of(counts: list[int], index: int = 0) -> Sample:
 
 
 def cells_with(counts: list[int]) -> list[CellSummary]:
-    return [summarised([course_of(counts)])]
+    return [summarised([timeline_of(counts)])]
 
 
 def summary_with_state(**changes) -> Summary:
@@ -53,7 +53,7 @@ def summary_with_state(**changes) -> Summary:
     return msgspec.structs.replace(make_summary(cells_with(LEVELS)), steady=[state])
 
 
-def test_the_course_is_drawn_with_every_request_in_it():
+def test_the_timeline_is_drawn_with_every_request_in_it():
     [figure] = steady_figures([make_steady(cell=CELL.key)], cells_with(LEVELS))
     [panel] = figure.views[0].panels
     points = panel.lines[0].points
@@ -63,7 +63,7 @@ def test_the_course_is_drawn_with_every_request_in_it():
     assert panel.x.high == 10
 
 
-def test_a_long_course_is_drawn_in_means_and_loses_nothing():
+def test_a_long_timeline_is_drawn_in_means_and_loses_nothing():
     counts = LEVELS * 6
     [figure] = steady_figures([make_steady(cell=CELL.key)], cells_with(counts))
     points = figure.views[0].panels[0].lines[0].points
@@ -93,7 +93,7 @@ def test_phases_are_shaded_and_each_has_its_mean():
 
 def test_over_rounds_each_round_is_a_point_at_its_end():
     samples = [
-        course_of([rate] * 10, index) for index, rate in enumerate((900, 500, 200, 200, 200))
+        timeline_of([rate] * 10, index) for index, rate in enumerate((900, 500, 200, 200, 200))
     ]
     state = make_steady(cell=CELL.key, over="rounds", round=None)
     [figure] = steady_figures([state], [summarised(samples)])
@@ -112,7 +112,7 @@ def test_what_is_steady_throughout_needs_no_chart():
     summary = msgspec.structs.replace(make_summary(cells_with(LEVELS)), steady=[still])
     assert all(table.id != "steady" for table in tables(summary))
     told = read(render(summary)).one(id="table-steady").text
-    assert "1 course over time or rounds: steady from start to end." in told
+    assert "1 timeline over time or rounds: steady from start to end." in told
     never = make_steady(phases=[make_phase("transition", 0, 10, 2_000)])
     assert telling([never]) == [never]
 
@@ -125,7 +125,7 @@ def test_what_left_its_steady_state_comes_first_and_the_rest_is_counted():
     [figure] = steady_figures([*[calm] * 13, make_steady(cell=CELL.key)], cells_with(LEVELS))
     assert len(figure.views) == 12
     assert figure.views[0].panels[0].guides[-1].label == "left"
-    assert figure.notes[1].startswith("12 of 14 courses are kept in this page")
+    assert figure.notes[1].startswith("12 of 14 timelines are kept in this page")
 
 
 def test_a_row_for_each_phase_with_its_times_and_rate():

@@ -21,7 +21,7 @@ SCRIPTS = (
     "bars.js",
     "scatter.js",
     "heatmap.js",
-    "course.js",
+    "timeline.js",
     "save.js",
     "figure.js",
     "page.js",

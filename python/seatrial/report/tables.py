@@ -343,12 +343,12 @@ def start_bytes(summary: CellSummary) -> int:
 
 
 def _map(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]:
-    """Return for each course over the range its two ends, its middle and its extremes."""
+    """Return for each curve over the range its two ends, its middle and its extremes."""
     apart = varying(cells, ("zone",)) or ["operation"]
     rows = []
-    for values, course in grouped(cells, lambda part: _values(part, apart)).items():
+    for values, timeline in grouped(cells, lambda part: _values(part, apart)).items():
         labels = _factor_texts(apart, values)
-        rows += [[*labels, place, *figures] for place, figures in _course(course)]
+        rows += [[*labels, place, *figures] for place, figures in _timeline(timeline)]
     table = Table(
         id=table_id,
         title=title,
@@ -362,8 +362,8 @@ def _map(table_id: str, title: str, cells: Sequence[CellSummary]) -> list[Table]
     return [table]
 
 
-def _course(cells: Sequence[CellSummary]) -> list[tuple[str, list[str]]]:
-    """Return the telling places of one course over the address range, with their figures."""
+def _timeline(cells: Sequence[CellSummary]) -> list[tuple[str, list[str]]]:
+    """Return the telling places of one curve over the address range, with their figures."""
     ordered = sorted(cells, key=start_bytes)
     slowest = min(ordered, key=lambda part: part.iops.value)
     fastest = max(ordered, key=lambda part: part.iops.value)

@@ -29,7 +29,7 @@ MINUTE_US = 60_000_000
 
 
 def trace_text(shown: Trace) -> str:
-    """Return what a trace holds: facts, its course, mix, queries, and what is missing in it."""
+    """Return what a trace holds: facts, its timeline, mix, queries, and what is missing in it."""
     mix = shown.mix
     blocks = [
         _wrapped(_facts(shown)),

@@ -1,4 +1,4 @@
-"""A trace's course over time, a column a minute."""
+"""A trace's timeline, a column a minute."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHORT_S: Final = (1, 2, 5, 10, 15, 30)
 _LONG_S: Final = (60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200, DAY_S)
 _NAMED: Final = {1: "second", MINUTE_S: "minute", 3_600: "hour", DAY_S: "day"}
 _SHOWN_FROM_S: Final = 2
-"""What takes no longer has no course."""
+"""What takes no longer has no timeline."""
 
 
 def timeline_text(timeline: Timeline) -> str:
@@ -30,10 +30,10 @@ def timeline_text(timeline: Timeline) -> str:
     begin = timeline.slices[0].start_us / US_PER_S
     every = _NAMED.get(column_s) or format_duration_s(column_s)
     table = Table(
-        id="course",
+        id="timeline",
         title=f"From {moment(begin)} on, a column every {every}",
         labels=2,
-        headers=["", "Course", "Most", "Mean"],
+        headers=["", "Timeline", "Most", "Mean"],
         rows=[
             _row("statements", statements),
             _row("sessions open", sessions),

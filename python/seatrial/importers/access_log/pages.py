@@ -16,15 +16,15 @@ TOOK_S_MAX: Final = 7 * 86_400.0
 
 
 class _Page:
-    """One pattern while it is summed; ``course`` is ``[calls, total_s]`` by slice since 1970."""
+    """One pattern while it is summed; ``timeline`` is ``[calls, total_s]`` by slice since 1970."""
 
-    __slots__ = ("calls", "course", "errors", "total_s")
+    __slots__ = ("calls", "errors", "timeline", "total_s")
 
     def __init__(self) -> None:
         self.calls = 0
         self.total_s = 0.0
         self.errors = 0
-        self.course: dict[int, list[float]] = {}
+        self.timeline: dict[int, list[float]] = {}
 
 
 class Pages:
@@ -68,9 +68,9 @@ class Pages:
         number = int(at_s) // self.slice_s
         if self.first is None or self.last is None or not self.first <= number <= self.last:
             number = self._widened(at_s)
-        sums = page.course.get(number)
+        sums = page.timeline.get(number)
         if sums is None:
-            page.course[number] = [1, took_s]
+            page.timeline[number] = [1, took_s]
         else:
             sums[0] += 1
             sums[1] += took_s
@@ -84,8 +84,8 @@ class Pages:
                 calls=page.calls,
                 total_s=page.total_s,
                 errors=page.errors,
-                slice_calls={at - first: int(sums[0]) for at, sums in page.course.items()},
-                slice_total_s={at - first: sums[1] for at, sums in page.course.items()},
+                slice_calls={at - first: int(sums[0]) for at, sums in page.timeline.items()},
+                slice_total_s={at - first: sums[1] for at, sums in page.timeline.items()},
             )
             for pattern, page in sorted(served.items(), key=lambda item: -item[1].total_s)
         }
@@ -138,8 +138,8 @@ class Pages:
             self.first, self.last = self.first // 2, self.last // 2
         for page in self._pages.values():
             longer: dict[int, list[float]] = {}
-            for number, sums in page.course.items():
+            for number, sums in page.timeline.items():
                 held = longer.setdefault(number // 2, [0, 0.0])
                 held[0] += sums[0]
                 held[1] += sums[1]
-            page.course = longer
+            page.timeline = longer

@@ -5,7 +5,7 @@ const DRAWINGS = {
   ladder: { option: ladderOption, table: rowsTable, renderer: 'svg' },
   bars: { option: barsOption, table: rowsTable, renderer: 'svg' },
   scatter: { option: scatterOption, table: scatterTable, renderer: 'svg' },
-  course: { option: courseOption, table: courseTable, renderer: 'svg' },
+  timeline: { option: timelineOption, table: timelineTable, renderer: 'svg' },
   // Thousands of small rectangles: a canvas draws them at once, as elements they take a while.
   heat: { option: heatOption, table: heatTable, renderer: 'canvas' },
 };

@@ -178,7 +178,7 @@ function cellSeries(map, colours) {
 }
 
 /**
- * Return a percentile's course, broken where nothing ended and between rounds: a line of ink on a
+ * Return a percentile's line, broken where nothing ended and between rounds: a line of ink on a
  * wider one of paper, so that it shows on every colour of the map.
  */
 function percentileSeries(map, name, field, type, colours) {

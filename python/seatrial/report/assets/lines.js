@@ -18,7 +18,7 @@ const BAND_OF_MODEL_OPACITY = 0.07;
 const LOOKS = {
   measured: { width: 2, opacity: 1, symbol_px: 7 },
   dots: { width: 0, opacity: 0, symbol_px: 8 },
-  course: { width: 2, opacity: 0.8, symbol_px: 0 },
+plain: { width: 2, opacity: 0.8, symbol_px: 0 },
   thin: { width: 1, opacity: 0.45, symbol_px: 7 },
   model: { width: 1.2, opacity: 0.95, symbol_px: 0 },
   foreseen: { width: 0, opacity: 0, symbol_px: 7 },
@@ -67,7 +67,7 @@ function legendEntries(view, colours) {
 /** Return one entry of the legend; what all lines have alike stands there without a colour. */
 function legendEntry(name, look, colours) {
   const quiet = { lineStyle: { color: colours.muted }, itemStyle: { color: colours.muted } };
-  if (look === 'course') return { name, icon: PLAIN_LINE_ICON };
+  if (look === 'plain') return { name, icon: PLAIN_LINE_ICON };
   if (look === 'model') return { name, icon: PLAIN_LINE_ICON, ...quiet };
   return look === 'foreseen' ? { name, ...quiet } : { name };
 }
@@ -141,7 +141,7 @@ function addPanel(option, panel, colours, box) {
 /** Return a line's colour, dash and marker: a model's line is solid, what is foreseen hollow. */
 function styleOf(line, colours) {
   const style = lineStyle(line.style, colours);
-  if (line.look === 'course') return { ...style, marker: 'none' };
+  if (line.look === 'plain') return { ...style, marker: 'none' };
   if (line.look === 'model') return { ...style, dash: 'solid', marker: 'none' };
   if (line.look === 'foreseen') return { ...style, marker: hollow(style.marker) };
   return line.marker ? { ...style, marker: line.marker } : style;

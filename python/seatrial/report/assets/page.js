@@ -131,6 +131,6 @@ startCopying();
 startPrinting();
 startTimelineTable();
 startUnfolding();
-figures.filter((figure) => figure.data.kind === 'course').forEach(followCourse);
+figures.filter((figure) => figure.data.kind === 'timeline').forEach(followTimeline);
 new ResizeObserver(() => figures.forEach((figure) => figure.fit())).observe(document.body);
 drawInTurn(figures);

@@ -43,7 +43,7 @@ def address_figures(cells: Sequence[CellSummary]) -> list[Figure]:
 
 
 def _view(label: str, cells: Sequence[CellSummary]) -> View | None:
-    """Return rate above access time; None when there are too few zones to see a course."""
+    """Return rate above access time; None when there are too few zones to see a curve."""
     x_axis = _address_axis(cells)
     rates = [(s, s.bandwidth) for s in cells if s.cell.factors.get("pattern") == "sequential"]
     title, times = _access_times(
@@ -71,14 +71,14 @@ def _panel(
 ) -> Panel:
     """Return one panel with a line for each way in which the range was gone through."""
     factors = varying([s for s, _ in estimates], leave_out=("zone",))
-    courses = grouped(estimates, lambda pair: name_by(pair[0], factors))
+    timelines = grouped(estimates, lambda pair: name_by(pair[0], factors))
     lines = [
         Line(
-            name=course or pairs[0][0].cell.operation,
+            name=timeline or pairs[0][0].cell.operation,
             style=style,
             points=sorted((Point.of(start_bytes(s), e) for s, e in pairs), key=lambda p: p.x),
         )
-        for style, (course, pairs) in enumerate(courses.items())
+        for style, (timeline, pairs) in enumerate(timelines.items())
     ]
     y_axis = value_axis(name, unit, [estimate for _, estimate in estimates])
     return Panel(title=title, x=x_axis, y=y_axis, lines=lines)

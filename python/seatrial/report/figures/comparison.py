@@ -184,16 +184,16 @@ def _pair_view(
     factors = varying_among(
         [each.identity for each in sized], leave_out=("block_size_bytes", "operation", "workload")
     )
-    courses = {
+    timelines = {
         name: members
         for name, members in grouped(
             sized, lambda each: identity_by(each.identity, factors)
         ).items()
         if len(members) >= _SIZES_MIN
     }
-    if not courses:
+    if not timelines:
         return None
-    drawn = [each for members in courses.values() for each in members]
+    drawn = [each for members in timelines.values() for each in members]
     x_axis = block_size_axis(_size_bytes(each) for each in drawn)
     unit = drawn[0].a.unit
     y_axis = log_axis(
@@ -203,7 +203,7 @@ def _pair_view(
     )
     ratios = ratio_axis("ratio", [each.ratio for each in drawn])
     panels = []
-    for name, members in courses.items():
+    for name, members in timelines.items():
         ordered = sorted(members, key=_size_bytes)
         title = capitalized(name) or capitalized(where)
         panels.append(_curves(comparison, ordered, title, (x_axis, y_axis)))

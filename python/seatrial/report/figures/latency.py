@@ -64,13 +64,15 @@ def _matrix_view(label: str, cells: Sequence[CellSummary]) -> View:
         [e for s in cells for part in s.latency.values() for e in _chosen(part).values()]
     )
     factors = varying(cells, leave_out=("operation", "block_size_bytes"))
-    courses = grouped(
+    timelines = grouped(
         ((s, kind) for s in cells for kind in s.latency),
         lambda pair: ", ".join(filter(None, [name_by(pair[0], factors), _kind_word(*pair)])),
     )
     panels = [
-        Panel(title=capitalized(name or label), x=x_axis, y=y_axis, lines=_percentile_lines(course))
-        for name, course in courses.items()
+        Panel(
+            title=capitalized(name or label), x=x_axis, y=y_axis, lines=_percentile_lines(timeline)
+        )
+        for name, timeline in timelines.items()
     ]
     return View(label=label, title=_matrix_title(cells, factors), panels=panels)
 
@@ -80,9 +82,9 @@ def _kind_word(summary: CellSummary, kind: str) -> str:
     return kind if len(summary.latency) > 1 else ""
 
 
-def _percentile_lines(course: Sequence[tuple[CellSummary, str]]) -> list[Line]:
+def _percentile_lines(timeline: Sequence[tuple[CellSummary, str]]) -> list[Line]:
     """Return a line for each percentile that is known of some cell, over block sizes."""
-    ordered = sorted(course, key=lambda pair: pair[0].cell.block_size_bytes)
+    ordered = sorted(timeline, key=lambda pair: pair[0].cell.block_size_bytes)
     lines = [
         Line(
             name=percentile,

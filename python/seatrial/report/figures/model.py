@@ -64,9 +64,9 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
         return cls(x, shown.value, shown.low, shown.high, text, shown.over == "range")
 
 
-Look = Literal["measured", "dots", "thin", "course", "model", "foreseen"]
+Look = Literal["measured", "dots", "thin", "plain", "model", "foreseen"]
 """How a line is drawn: ``measured``, joined markers; ``dots``, markers alone; ``thin``, a narrow
-line with markers; ``course``, a line without; ``model``, a narrow line without, which belongs to
+line with markers; ``plain``, a line without; ``model``, a narrow line without, which belongs to
 another; ``foreseen``, hollow markers alone."""
 
 
@@ -260,7 +260,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         names: Of the figures that the rows have, in the order of the legend.
         axis: The value axis of a ladder or of bars.
         heat: Of a heat map.
-        course: Of a course in time.
+        timeline: Of a timeline.
         scatter: Of things before and after.
         notes: Sentences below the chart while this view is shown.
         gaps: Sentences on what is circled, in order of their numbers from 1.
@@ -275,7 +275,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     names: list[str] = []
     axis: Axis | None = None
     heat: Heat | None = None
-    course: Course | None = None
+    timeline: TimelineChart | None = None
     scatter: Scatter | None = None
     notes: list[str] = []
     gaps: list[str] = []
@@ -331,7 +331,7 @@ class Heat(msgspec.Struct, frozen=True, kw_only=True):
     samples: list[HeatSample]
 
 
-class CourseColumn(msgspec.Struct, frozen=True, array_like=True):
+class TimelineColumn(msgspec.Struct, frozen=True, array_like=True):
     """One reading over the time of a sample; None where nothing could be read.
 
     Attributes:
@@ -345,7 +345,7 @@ class CourseColumn(msgspec.Struct, frozen=True, array_like=True):
     values: list[float | None]
 
 
-class CoursePanel(msgspec.Struct, frozen=True, kw_only=True):
+class TimelinePanel(msgspec.Struct, frozen=True, kw_only=True):
     """Readings of one unit, drawn together.
 
     Attributes:
@@ -358,10 +358,10 @@ class CoursePanel(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     y: Axis
     stacked: bool
-    columns: list[CourseColumn]
+    columns: list[TimelineColumn]
 
 
-class CourseMark(msgspec.Struct, frozen=True, array_like=True):
+class TimelineMark(msgspec.Struct, frozen=True, array_like=True):
     """What happened meanwhile, in s from the sample's start.
 
     A ``stall``, a ``checkpoint`` or the ``dip`` of a failure is shaded; an ``event`` is a line.
@@ -373,7 +373,7 @@ class CourseMark(msgspec.Struct, frozen=True, array_like=True):
     text: str
 
 
-class Course(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineChart(msgspec.Struct, frozen=True, kw_only=True):
     """All readings of one sample over its time.
 
     Attributes:
@@ -385,8 +385,8 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
 
     step_s: float
     x: Axis
-    panels: list[CoursePanel]
-    marks: list[CourseMark]
+    panels: list[TimelinePanel]
+    marks: list[TimelineMark]
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
@@ -403,7 +403,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    kind: Literal["lines", "ladder", "bars", "heat", "course", "scatter"]
+    kind: Literal["lines", "ladder", "bars", "heat", "timeline", "scatter"]
     topic: str
     notes: list[str]
     views: list[View]

@@ -49,7 +49,7 @@ def steady_figures(states: Sequence[SteadyState], cells: Sequence[CellSummary]) 
     ]
     if len(shown) < len(changed):
         notes.append(
-            f"{len(shown)} of {format_count(len(changed))} courses are kept in this page, those "
+            f"{len(shown)} of {format_count(len(changed))} timelines are kept in this page, those "
             "that change most; the table has all."
         )
     return [
@@ -72,11 +72,11 @@ def _weight(state: SteadyState) -> tuple[bool, float]:
 
 
 def _view(state: SteadyState, summary: CellSummary) -> View:
-    points, step_s = _course(state, summary)
+    points, step_s = _timeline(state, summary)
     end_s = max(phase.end_s for phase in state.phases)
     rates = [point.y for point in points] + [phase.rate.value for phase in state.phases]
     unit = state.phases[0].rate.unit
-    measured = Line(name="rate", style=0, points=points, look="course" if step_s else "measured")
+    measured = Line(name="rate", style=0, points=points, look="plain" if step_s else "measured")
     means = [_mean_line(phase) for phase in state.phases]
     panel = Panel(
         title=f"{state.operation}: rate over {'rounds' if state.over == 'rounds' else 'time'}",
@@ -96,7 +96,7 @@ def _label(state: SteadyState, summary: CellSummary) -> str:
     return f"{format_cell(summary.cell)}: {state.operation}, {where}"
 
 
-def _course(state: SteadyState, summary: CellSummary) -> tuple[list[Point], float]:
+def _timeline(state: SteadyState, summary: CellSummary) -> tuple[list[Point], float]:
     """Return the values over time, and the seconds that each stands for; 0 of whole rounds."""
     if state.over == "rounds":
         return _rounds(state, counted(summary.samples)), 0.0

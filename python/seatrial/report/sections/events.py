@@ -1,4 +1,4 @@
-"""Tables of what happened when: stalls, errors, corrupt blocks, and one cell's course in time."""
+"""Tables of what happened when: stalls, errors, corrupt blocks, and one cell's timeline."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _event(texts: Sequence[str]) -> Markup:
 
 
 def _timeline(figure: Figure) -> Markup:
-    """Return the course in time of the cell that the heat map shows first.
+    """Return the timeline of the cell that the heat map shows first.
 
     Where scripts run, the table follows the cell that is picked there (assets/page.js).
     """
@@ -131,7 +131,7 @@ def _timeline(figure: Figure) -> Markup:
         f": a row is {format_duration_s(view.heat.column_s)} or less, counted once; "
         "no row where nothing ended.",
     )  # fmt: skip
-    label = "Course in time of the cell in the heat map"
+    label = "Timeline of the cell in the heat map"
     return element(
         "section",
         element("h3", figure.topic),

@@ -17,7 +17,7 @@ _RULES_SHOWN_MAX = 60
 def steady_section(states: Sequence[SteadyState], cells: Sequence[CellSummary]) -> list[Markup]:
     """Return the part of the tables on steady state; nothing where no state was told.
 
-    What every rule says is shown of the courses that change; of all others only how many there
+    What every rule says is shown of the timelines that change; of all others only how many there
     are, as nothing happens in them.
     """
     if not states:
@@ -31,6 +31,6 @@ def steady_section(states: Sequence[SteadyState], cells: Sequence[CellSummary]) 
         heading = element("summary", "What the rules of SNIA and fio say of them")
         told.append(element("details", heading, rules))
     if still:
-        courses = format_plural(still, "course")
-        told.append(element("p", f"{courses} over time or rounds: steady from start to end."))
+        timelines = format_plural(still, "timeline")
+        told.append(element("p", f"{timelines} over time or rounds: steady from start to end."))
     return [element("section", element("h3", "Steady state"), *told, id="table-steady")]

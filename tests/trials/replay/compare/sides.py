@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from seatrial.trials.replay.compare.entered import Course, Entrant, Named, Unit
+from seatrial.trials.replay.compare.entered import CallTimeline, Entrant, Named, Unit
 from seatrial.trials.replay.compare.model import CallFigures, Clock, Kind
 
 RUNS_SD = 0.19
@@ -99,9 +99,9 @@ def capture(
 ) -> Entrant:
     """Return one capture: calls by chance, times of neighbouring slices alike."""
     keys = keys_of(len(means_s))
-    course = wandering(rng, slices, slices_sd, correlation) + level
+    timeline = wandering(rng, slices, slices_sd, correlation) + level
     counts = rng.poisson(calls_per_slice, (len(keys), slices))
-    times = counts * np.exp(course) * means_s[:, None]
+    times = counts * np.exp(timeline) * means_s[:, None]
     times *= np.exp(rng.normal(0, 0.5, times.shape) / np.sqrt(np.maximum(counts, 1)))
     by_key = {
         key: {place: float(value) for place, value in enumerate(row) if counts[at, place]}
@@ -121,6 +121,6 @@ def capture(
         measured=measured,
         begin_s=0.0,
         covered_s=slices * 0.1,
-        course=Course(slice_s=0.1, slices=slices, calls=calls, total_s=by_key),
+        timeline=CallTimeline(slice_s=0.1, slices=slices, calls=calls, total_s=by_key),
     )
     return entrant(name, [unit], kind="log", clock="server")

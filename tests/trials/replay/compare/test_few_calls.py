@@ -12,7 +12,7 @@ from seatrial.findings.registry import (
     find_in_before_after,
 )
 from seatrial.stats.estimate import Estimate
-from seatrial.trials.replay.compare.entered import Course, Entrant, Unit
+from seatrial.trials.replay.compare.entered import CallTimeline, Entrant, Unit
 from seatrial.trials.replay.compare.model import BeforeAfter, CallFigures
 from seatrial.trials.replay.compare.report.words import floor_words
 from seatrial.trials.replay.compare.settled import Judging
@@ -30,13 +30,15 @@ def log(name: str, calls: dict[str, dict[int, list[float]]]) -> Entrant:
         key: CallFigures(calls=sum(map(len, of.values())), total_s=sum(map(sum, of.values())))
         for key, of in calls.items()
     }
-    course = Course(
+    timeline = CallTimeline(
         slice_s=1.0,
         slices=SLICES,
         calls={key: {at: float(len(own)) for at, own in of.items()} for key, of in calls.items()},
         total_s={key: {at: sum(own) for at, own in of.items()} for key, of in calls.items()},
     )
-    unit = Unit(number=0, measured=measured, begin_s=0.0, covered_s=float(SLICES), course=course)
+    unit = Unit(
+        number=0, measured=measured, begin_s=0.0, covered_s=float(SLICES), timeline=timeline
+    )
     return entrant(name, [unit], kind="log", clock="server")
 
 

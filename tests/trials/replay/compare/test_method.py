@@ -105,16 +105,16 @@ def test_intervals_within_captures_hold_what_was_put_in():
 def test_halves_that_differ_raise_the_floor():
     rng = np.random.default_rng(6)
     calm = capture(rng, means_s=np.full(3, 1e-3), slices=200, calls_per_slice=50)
-    course = calm.units[0].course
+    timeline = calm.units[0].timeline
     total_s = {
         key: {at: value * (4 if at >= 100 else 1) for at, value in own.items()}
-        for key, own in course.total_s.items()
+        for key, own in timeline.total_s.items()
     }
     drifting = msgspec.structs.replace(
         calm,
         units=[
             msgspec.structs.replace(
-                calm.units[0], course=msgspec.structs.replace(course, total_s=total_s)
+                calm.units[0], timeline=msgspec.structs.replace(timeline, total_s=total_s)
             )
         ],
     )

@@ -19,7 +19,7 @@ from seatrial.machine.file import TrialFolder
 from seatrial.machine.marker import new_run_id
 from seatrial.machine.undo import UndoJournal
 from seatrial.stats.wording import format_count, format_plural
-from seatrial.trials.replay.compare.entered import Course, Entrant, Named, Unit
+from seatrial.trials.replay.compare.entered import CallTimeline, Entrant, Named, Unit
 from seatrial.trials.replay.compare.model import CallFigures, ServerWork
 from seatrial.trials.replay.study.trace_facts import trace_facts
 
@@ -45,7 +45,7 @@ class _Others(msgspec.Struct, frozen=True, kw_only=True):
     calls: int
 
 
-class _Course(msgspec.Struct, frozen=True, kw_only=True):
+class _TraceTimeline(msgspec.Struct, frozen=True, kw_only=True):
     """How a trace went (crates/trace/src/mix/course.rs)."""
 
     first_us: int | None
@@ -79,7 +79,7 @@ def of_trace(reference: str, trace: Path) -> Entrant:
         UsageError: when it is no trace, or knows no durations.
     """
     with native_errors():
-        told = msgspec.json.decode(_core.trace_course(trace), type=_Course)
+        told = msgspec.json.decode(_core.trace_course(trace), type=_TraceTimeline)
     if not told.timed or told.first_us is None or told.last_us is None:
         raise UsageError(
             seen=f"{reference} knows no durations",
@@ -98,7 +98,7 @@ def of_trace(reference: str, trace: Path) -> Entrant:
         },
         begin_s=told.first_us / US_PER_S,
         covered_s=(told.last_us - told.first_us) / US_PER_S,
-        course=Course(
+        timeline=CallTimeline(
             slice_s=told.slice_us / US_PER_S,
             slices=told.slices,
             calls={q.hash: {at: float(calls) for at, calls, _ in q.course} for q in queries},
@@ -147,9 +147,9 @@ def of_access_log(reference: str, log: AccessLog) -> Entrant:
         },
         begin_s=log.begin_s,
         covered_s=(log.end_s or 0.0) - (log.begin_s or 0.0) if known else None,
-        course=None
+        timeline=None
         if not log.slices
-        else Course(
+        else CallTimeline(
             slice_s=log.slice_s,
             slices=log.slices,
             calls={

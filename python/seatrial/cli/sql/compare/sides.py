@@ -364,7 +364,7 @@ def _without(side: Entrant, lost: Collection[str], offset_s: float) -> Entrant:
                 for key, each in unit.measured.items()
                 if key not in lost
             },
-            course=None if offset_s else unit.course,
+            timeline=None if offset_s else unit.timeline,
         )
         for unit in side.units
     ]

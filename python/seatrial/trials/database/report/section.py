@@ -30,8 +30,8 @@ from seatrial.trials.database.report.time_tables import (
     rivals_table,
     time_tables,
 )
-from seatrial.trials.database.report.timelines import course_figure
-from seatrial.trials.database.report.timelines_section import course_table
+from seatrial.trials.database.report.timelines import timeline_figure
+from seatrial.trials.database.report.timelines_section import timeline_table
 from seatrial.trials.database.report.words import (
     analysed,
     cell_words,
@@ -43,7 +43,7 @@ from seatrial.trials.database.report.words import (
 from seatrial.trials.replay.analysis.samples import is_of_replay
 
 HEADING: Final = "Databases"
-_COURSES_OPEN: Final = 1
+_TIMELINES_OPEN: Final = 1
 
 
 def database_part(summary: Summary, detail: Detail) -> PagePart:
@@ -56,7 +56,7 @@ def database_part(summary: Summary, detail: Detail) -> PagePart:
         cells, sweeps_of(summary), told, with_published=detail.with_published
     )
     timed = [part for part in cells if not is_crash_trial(part.cell)]
-    courses = _courses(timed, detail.rounds_max, detail.timelines_max)
+    timelines = _timelines(timed, detail.rounds_max, detail.timelines_max)
     by_id = {figure.id: frame(figure) for figure in figures}
     rates = rate_tables(cells)
     body = [
@@ -66,23 +66,27 @@ def database_part(summary: Summary, detail: Detail) -> PagePart:
         _published(cells),
         *(plain_table(table) for table in rates[1:]),
         *_sweep_part(summary, by_id),
-        _where_time_goes(summary, timed, courses),
+        _where_time_goes(summary, timed, timelines),
         *by_id.values(),
         _every_latency([part for part in cells if not is_of_replay(part.cell)]),
         *(plain_table(table) for table in time_tables(summary)),
     ]
     section = element("section", element("h2", HEADING), *body, id="database", aria_label=HEADING)
-    return PagePart("database", HEADING, section, [*figures, *courses.values()])
+    return PagePart("database", HEADING, section, [*figures, *timelines.values()])
 
 
-def _courses(cells: Sequence[CellSummary], rounds_max: int, courses_max: int) -> dict[str, Figure]:
+def _timelines(
+    cells: Sequence[CellSummary], rounds_max: int, timelines_max: int
+) -> dict[str, Figure]:
     """Return the charts over time by the keys of their cells, the most telling ones."""
     ranked = sorted(cells, key=lambda part: (-stalled_s(part), part.iops.value))
-    kept = {part.cell.key for part in ranked[:courses_max]}
+    kept = {part.cell.key for part in ranked[:timelines_max]}
     found = {}
     for number, part in enumerate(cells, start=1):
         figure = (
-            course_figure(part, f"course-{number}", rounds_max) if part.cell.key in kept else None
+            timeline_figure(part, f"timeline-{number}", rounds_max)
+            if part.cell.key in kept
+            else None
         )
         if figure is not None:
             found[part.cell.key] = figure
@@ -142,27 +146,27 @@ def _published(cells: Sequence[CellSummary]) -> Markup:
 
 
 def _where_time_goes(
-    summary: Summary, cells: Sequence[CellSummary], courses: dict[str, Figure]
+    summary: Summary, cells: Sequence[CellSummary], timelines: dict[str, Figure]
 ) -> Markup:
-    """Return each cell's verdict, figures, waits and course; folded where there are several."""
+    """Return each cell's verdict, figures, waits and timeline; folded where there are several."""
     told = analysed(summary)
-    shown = [part for part in cells if part.cell.key in told or part.cell.key in courses]
+    shown = [part for part in cells if part.cell.key in told or part.cell.key in timelines]
     if not shown:
         return Markup("")
     parts = []
     for place, part in enumerate(shown):
-        content = _cell_content(part, told.get(part.cell.key), courses.get(part.cell.key))
+        content = _cell_content(part, told.get(part.cell.key), timelines.get(part.cell.key))
         if len(shown) == 1:
             parts.append(content)
             continue
         heading = element("summary", unbroken(_cell_heading(part, cells, told)))
         parts.append(
-            element("details", heading, content, class_="cell", open=place < _COURSES_OPEN)
+            element("details", heading, content, class_="cell", open=place < _TIMELINES_OPEN)
         )
-    missing = len(cells) - len(courses)
+    missing = len(cells) - len(timelines)
     more = (
-        element("p", f"Of {format_plural(missing, 'cell')} the course over time is not shown here.")
-        if courses and missing
+        element("p", f"Of {format_plural(missing, 'cell')} the timeline is not shown here.")
+        if timelines and missing
         else ""
     )
     return element("section", element("h3", "Where the time goes"), *parts, more, id="time")
@@ -190,7 +194,7 @@ def _cell_content(part: CellSummary, cell: DatabaseCell | None, figure: Figure |
         element("p", unbroken(cell.verdict.sentence), class_="verdict") if cell else "",
         frame(figure) if figure else "",
         _numbers(cell) if cell else "",
-        course_table(figure) if figure else "",
+        timeline_table(figure) if figure else "",
         _notes(part),
         class_="time",
     )

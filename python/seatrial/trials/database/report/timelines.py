@@ -17,11 +17,11 @@ from seatrial._core import Histogram
 from seatrial.report.figures.axes import linear_axis, log_axis, time_axis
 from seatrial.report.figures.model import (
     Axis,
-    Course,
-    CourseColumn,
-    CourseMark,
-    CoursePanel,
     Figure,
+    TimelineChart,
+    TimelineColumn,
+    TimelineMark,
+    TimelinePanel,
     View,
 )
 from seatrial.report.figures.naming import capitalized, grouped
@@ -63,7 +63,7 @@ _READING: Final = (
     f"{P99_ENTRIES_MIN} {{}}."
 )
 
-Told = Callable[[Sample], tuple[str, list[CourseMark]]]
+Told = Callable[[Sample], tuple[str, list[TimelineMark]]]
 """What is said of a sample in which an array was broken: its title, and what is shaded."""
 
 
@@ -93,7 +93,7 @@ _PANELS: Final = (
 )  # fmt: skip
 
 
-def course_figure(
+def timeline_figure(
     summary: CellSummary,
     identifier: str,
     rounds_max: int,
@@ -124,7 +124,7 @@ def course_figure(
         notes.append(f"{len(kept)} of {rounds} are kept in this page; the results file has all.")
     return Figure(
         id=identifier,
-        kind="course",
+        kind="timeline",
         topic="Over time",
         notes=notes,
         views=[
@@ -152,13 +152,13 @@ def _kept(ordered: Sequence[Sample], median: Sample, rounds_max: int) -> list[Sa
 def _view(sample: Sample, told: Told | None, *, is_median: bool) -> View:
     name = f"round {sample.round + 1}{', the median' if is_median else ''}"
     if told is None:
-        return View(label=name, title=_title(sample, name), course=_course(sample))
+        return View(label=name, title=_title(sample, name), timeline=_timeline(sample))
     title, dips = told(sample)
     after = [event_text(event) for event in happened_after(sample)]
     return View(
         label=name,
         title=capitalized(f"{name}: {title}"),
-        course=_course(sample, dips, of_array=True),
+        timeline=_timeline(sample, dips, of_array=True),
         notes=[f"After the end of the round: {'; '.join(after)}."] if after else [],
     )
 
@@ -188,7 +188,9 @@ def _step_s(sample: Sample) -> float:
     return period_s * max(1, math.ceil(sample.duration_s / period_s / STEPS_MAX - 1e-9))
 
 
-def _course(sample: Sample, dips: Sequence[CourseMark] = (), *, of_array: bool = False) -> Course:
+def _timeline(
+    sample: Sample, dips: Sequence[TimelineMark] = (), *, of_array: bool = False
+) -> TimelineChart:
     step_s = _step_s(sample)
     panels = [*_timeline_panels(sample, step_s)]
     if sample.series:
@@ -197,10 +199,10 @@ def _course(sample: Sample, dips: Sequence[CourseMark] = (), *, of_array: bool =
             panels += _series_panels(sample.series, step_s, _steps(sample))
         panels += _array_panels(sample.series, step_s, _steps(sample))
     marks = sorted([*_marks(sample), *dips], key=lambda mark: mark.start_s)
-    return Course(step_s=step_s, x=time_axis(sample.duration_s), panels=panels, marks=marks)
+    return TimelineChart(step_s=step_s, x=time_axis(sample.duration_s), panels=panels, marks=marks)
 
 
-def _timeline_panels(sample: Sample, step_s: float) -> Iterable[CoursePanel]:
+def _timeline_panels(sample: Sample, step_s: float) -> Iterable[TimelinePanel]:
     """Yield rate and latency of each kind of transaction, of samples that have a timeline."""
     slices = sample.timeline.slices
     if not slices:
@@ -222,7 +224,7 @@ def _timeline_panels(sample: Sample, step_s: float) -> Iterable[CoursePanel]:
         ]
         name = "transactions" if kind == "transaction" else kind
         style = _KIND_STYLES.get(kind, 2) if len(merged) > 1 else 0
-        rates.append(CourseColumn(name, style, values))
+        rates.append(TimelineColumn(name, style, values))
     on_database = is_of_database(sample.cell)
     title = "Transactions per second" if on_database else "Requests per second (IOPS)"
     title = "Statements per second, ended well" if of_replay else title
@@ -249,14 +251,16 @@ def _merged_by_step(
     return found
 
 
-def _latencies(kind: str, histograms: Sequence[Histogram], *, several: bool) -> list[CourseColumn]:
+def _latencies(
+    kind: str, histograms: Sequence[Histogram], *, several: bool
+) -> list[TimelineColumn]:
     """Return median, 99th percentile and slowest of each step; of several kinds two."""
     prefix = f"{kind} " if several else ""
     style = _KIND_STYLES.get(kind, 2) * 2 if several else 0
 
-    def column(name: str, place: int, read: Callable[[Histogram], float | None]) -> CourseColumn:
+    def column(name: str, place: int, read: Callable[[Histogram], float | None]) -> TimelineColumn:
         values = [None if not each.count else _short(read(each)) for each in histograms]
-        return CourseColumn(f"{prefix}{name}", place, values)
+        return TimelineColumn(f"{prefix}{name}", place, values)
 
     found = [
         column("p50", style, lambda each: each.percentile_ns(50.0)),
@@ -269,7 +273,7 @@ def _p99_ns(histogram: Histogram) -> float | None:
     return histogram.percentile_ns(99.0) if histogram.count >= P99_ENTRIES_MIN else None
 
 
-def _waits_panel(series: Series, step_s: float, steps: int) -> list[CoursePanel]:
+def _waits_panel(series: Series, step_s: float, steps: int) -> list[TimelinePanel]:
     """Return what active clients did, the classes that were hardly seen as ``other``."""
     seen = {
         name: _by_step(series, f"waits_{name}_share", step_s, steps)
@@ -281,12 +285,12 @@ def _waits_panel(series: Series, step_s: float, steps: int) -> list[CoursePanel]
     for name, values in seen.items():
         largest = max((value for value in values if value is not None), default=0.0)
         if name in _WAIT_STYLES and name != "other" and largest >= _SEEN_MIN_SHARE:
-            columns.append(CourseColumn(WAIT_NAMES[name], _WAIT_STYLES[name], values))
+            columns.append(TimelineColumn(WAIT_NAMES[name], _WAIT_STYLES[name], values))
         elif largest > 0:
             other.append(values)
     if other:
         sums = [_sum(values) for values in zip(*other, strict=True)]
-        columns.append(CourseColumn(WAIT_NAMES["other"], _WAIT_STYLES["other"], sums))
+        columns.append(TimelineColumn(WAIT_NAMES["other"], _WAIT_STYLES["other"], sums))
     if not columns:
         return []
     return [_panel("Time of active clients", "share", columns, stacked=True)]
@@ -297,11 +301,11 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return _short(sum(known)) if known else None
 
 
-def _series_panels(series: Series, step_s: float, steps: int) -> list[CoursePanel]:
+def _series_panels(series: Series, step_s: float, steps: int) -> list[TimelinePanel]:
     found = []
     for drawn in _PANELS:
         columns = [
-            CourseColumn(name, style, _by_step(series, column, step_s, steps))
+            TimelineColumn(name, style, _by_step(series, column, step_s, steps))
             for column, name, style in drawn.columns
             if any(value is not None for value in series.columns.get(column, []))
         ]
@@ -310,13 +314,13 @@ def _series_panels(series: Series, step_s: float, steps: int) -> list[CoursePane
     return found
 
 
-def _array_panels(series: Series, step_s: float, steps: int) -> list[CoursePanel]:
+def _array_panels(series: Series, step_s: float, steps: int) -> list[TimelinePanel]:
     """Return how far a rebuild is and how many drives are missing, where either is known."""
     found = []
     for title, unit, column in ARRAY_COLUMNS:
         values = _by_step(series, column, step_s, steps)
         if any(value is not None for value in values):
-            panel = _panel(title, unit, [CourseColumn(title.lower(), 2, values)])
+            panel = _panel(title, unit, [TimelineColumn(title.lower(), 2, values)])
             if unit == "share":
                 panel = msgspec.structs.replace(panel, y=_share_axis(1.0))
             found.append(panel)
@@ -334,23 +338,23 @@ def _by_step(series: Series, name: str, step_s: float, steps: int) -> list[float
     return made
 
 
-def _in_percents(column: CourseColumn) -> CourseColumn:
+def _in_percents(column: TimelineColumn) -> TimelineColumn:
     """Return a column of shares as they are told: in whole percents, below one in tenths."""
     values = [
         None if share is None else round(share, 2 if share >= _PERCENT_MIN else 3)
         for share in column.values
     ]
-    return CourseColumn(column.name, column.style, values)
+    return TimelineColumn(column.name, column.style, values)
 
 
 def _panel(
     title: str,
     unit: str,
-    columns: list[CourseColumn],
+    columns: list[TimelineColumn],
     *,
     stacked: bool = False,
     log: bool = False,
-) -> CoursePanel:
+) -> TimelinePanel:
     if unit == "share":
         columns = [_in_percents(column) for column in columns]
     values = [value for column in columns for value in column.values if value is not None]
@@ -360,7 +364,7 @@ def _panel(
         axis = log_axis(title, unit, [value for value in values if value > 0])
     else:
         axis = linear_axis(title, unit, values)
-    return CoursePanel(title=title, y=axis, stacked=stacked, columns=columns)
+    return TimelinePanel(title=title, y=axis, stacked=stacked, columns=columns)
 
 
 def _share_axis(top: float) -> Axis:
@@ -372,10 +376,10 @@ def _share_axis(top: float) -> Axis:
     )  # fmt: skip
 
 
-def _marks(sample: Sample) -> list[CourseMark]:
+def _marks(sample: Sample) -> list[TimelineMark]:
     """Return checkpoints, stalls and what happened to an array, in order of time."""
     stalls = [
-        CourseMark(
+        TimelineMark(
             round(stall.start_s, 3),
             round(stall.start_s + stall.length_s, 3),
             "stall",
@@ -389,7 +393,7 @@ def _marks(sample: Sample) -> list[CourseMark]:
     return sorted(marks, key=lambda mark: mark.start_s)
 
 
-def _checkpoints(series: Series) -> list[CourseMark]:
+def _checkpoints(series: Series) -> list[TimelineMark]:
     """Return the stretches in which the checkpointer did not rest; else when one was counted."""
     running = series.columns.get("checkpoint_running_share")
     if running is None:
@@ -408,7 +412,7 @@ def _checkpoints(series: Series) -> list[CourseMark]:
             stretches.append([place])
     period_s = series.period_s
     return [
-        CourseMark(
+        TimelineMark(
             stretch[0] * period_s,
             (stretch[-1] + 1) * period_s,
             "checkpoint",

@@ -40,7 +40,7 @@ class Span:
 
 
 @dataclass
-class ArrayCourse:
+class ArrayTimeline:
     """The state of an array as event follows event."""
 
     missing: Counter[int] = field(default_factory=Counter)
@@ -89,10 +89,10 @@ def spans_of(sample: Sample) -> list[Span]:
     spans: list[Span] = []
     phase: PhaseName = "before"
     from_s, missing = 0.0, 0
-    for at_s, course in _courses(sample):
+    for at_s, timeline in _timelines(sample):
         if at_s > from_s:
             spans.append(Span(phase, from_s, at_s, missing))
-        phase, from_s, missing = course.phase, max(from_s, at_s), course.missing_max
+        phase, from_s, missing = timeline.phase, max(from_s, at_s), timeline.missing_max
     end_s = last_seen_s(sample)
     return [*spans, Span(phase, from_s, end_s, missing)] if end_s > from_s else spans
 
@@ -109,13 +109,13 @@ def spans_within(sample: Sample) -> list[Span]:
 
 def missing_max(sample: Sample) -> int:
     """Return how many drives one leg missed at most."""
-    return max((course.missing_max for _, course in _courses(sample)), default=0)
+    return max((timeline.missing_max for _, timeline in _timelines(sample)), default=0)
 
 
 def missing_at_end(sample: Sample) -> int:
     """Return how many drives one leg missed still when the array was last looked at."""
-    *_, (_, course) = [(0.0, ArrayCourse()), *_courses(sample)]
-    return course.missing_max
+    *_, (_, timeline) = [(0.0, ArrayTimeline()), *_timelines(sample)]
+    return timeline.missing_max
 
 
 def last_seen_s(sample: Sample) -> float:
@@ -132,14 +132,14 @@ def _readings(sample: Sample) -> int:
     return len(columns.get("missing_members", []))
 
 
-def _courses(sample: Sample) -> Iterator[tuple[float, ArrayCourse]]:
+def _timelines(sample: Sample) -> Iterator[tuple[float, ArrayTimeline]]:
     """Yield the time of each event, and the state of the array from then on."""
     events = sample.layout.events if sample.layout else []
-    course = ArrayCourse()
+    timeline = ArrayTimeline()
     for place, event in enumerate(events):
         again = any(
             later.what == "rebuild_started" and later.leg == event.leg
             for later in events[place + 1 :]
         )
-        course.take(event, rebuilds_again=again)
-        yield event.at_s, course
+        timeline.take(event, rebuilds_again=again)
+        yield event.at_s, timeline

@@ -15,8 +15,12 @@ from seatrial.stats.timeline import NS_PER_S
 from seatrial.stats.wording import format_duration_s
 from seatrial.study.layouts.layout import FILESYSTEMS, LayoutSpec
 from seatrial.study.sampled import REBUILD_LIMIT
-from seatrial.trials.layouts.analysis.course import course_of, lowest_shares, phase_figures
 from seatrial.trials.layouts.analysis.model import LimitRow, LimitTable, Recovery
+from seatrial.trials.layouts.analysis.phase_timeline import (
+    lowest_shares,
+    phase_figures,
+    phase_timeline_of,
+)
 from seatrial.trials.layouts.analysis.phases import FAULTS, missing_at_end, missing_max, spans_of
 from seatrial.trials.layouts.analysis.samples import is_breaking_summary, layout_of, variant
 
@@ -60,13 +64,13 @@ def recovery_of(summary: CellSummary) -> Recovery | None:
     samples = [s for s in counted(summary.samples) if s.layout and s.layout.events]
     if spec is None or not samples:
         return None
-    courses = [course_of(sample) for sample in samples]
+    timelines = [phase_timeline_of(sample) for sample in samples]
     rebuilt = [(sample, rebuild) for sample in samples for rebuild in _rebuilds(sample)]
     lengths_s = [each.length_s for _, each in rebuilt if each.length_s]
     unfinished = [sample for sample, each in rebuilt if each.ended_s is None]
     exposed = any(_is_exposed(sample, spec) for sample in samples)
     closed_s, open_s = _windows_s(samples, _losses_survived(spec) if exposed else 1)
-    lowest, lowest_before = lowest_shares(courses)
+    lowest, lowest_before = lowest_shares(timelines)
     checks = [sample.verification for sample in samples if sample.verification]
     records = [sample.layout for sample in samples if sample.layout]
     return Recovery(
@@ -74,7 +78,7 @@ def recovery_of(summary: CellSummary) -> Recovery | None:
         variant=variant(spec, summary.cell.target),
         rounds=len(samples),
         faults=[_fault_words(each) for each in records[0].events if each.what in FAULTS],
-        phases=phase_figures(courses),
+        phases=phase_figures(timelines),
         lowest_share=lowest,
         lowest_share_before=lowest_before,
         longest_stall_s=max((_longest_stall_s(sample) for sample in samples), default=0.0),

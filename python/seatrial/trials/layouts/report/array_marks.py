@@ -1,11 +1,11 @@
-"""What happened to an array during a sample, as marks and readings of its course over time."""
+"""What happened to an array during a sample, as marks and readings of its timeline over time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from seatrial.report.figures.model import CourseMark
+from seatrial.report.figures.model import TimelineMark
 from seatrial.results.model import ArrayEvent, Sample
 from seatrial.stats.facts import format_number
 from seatrial.stats.wording import format_duration_s
@@ -43,11 +43,11 @@ ARRAY_COLUMNS: Final = (
 """Title, unit and column of what is read of an array over a sample."""
 
 
-def array_marks(sample: Sample) -> list[CourseMark]:
+def array_marks(sample: Sample) -> list[TimelineMark]:
     """Return what happened to the array, in order of time; nothing of what was no array."""
     events = sample.layout.events if sample.layout else []
     return [
-        CourseMark(round(event.at_s, 3), round(event.at_s, 3), "event", event_text(event))
+        TimelineMark(round(event.at_s, 3), round(event.at_s, 3), "event", event_text(event))
         for event in events
     ]
 
@@ -61,10 +61,10 @@ def event_text(event: ArrayEvent) -> str:
     return f"{at}: {told}" if told else at
 
 
-def dips_of(sample: Sample) -> list[CourseMark]:
+def dips_of(sample: Sample) -> list[TimelineMark]:
     """Return the phases in which a drive was missing or was rebuilt, or all was checked."""
     return [
-        CourseMark(round(span.from_s, 3), round(span.to_s, 3), "dip", _span_text(span))
+        TimelineMark(round(span.from_s, 3), round(span.to_s, 3), "dip", _span_text(span))
         for span in spans_within(sample)
         if span.phase not in ("before", "after")
     ]

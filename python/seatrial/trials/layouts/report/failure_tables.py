@@ -49,7 +49,7 @@ def failures_table(recoveries: Sequence[Recovery]) -> Table:
             [
                 recovery.variant.target,
                 recovery.cell.workload,
-                *_course_texts(recovery),
+                *_timeline_texts(recovery),
                 *(rebuild_text(recovery), unprotected_text(recovery)),
                 *(format_count(recovery.failed_count), data_text(recovery)),
             ]
@@ -59,7 +59,7 @@ def failures_table(recoveries: Sequence[Recovery]) -> Table:
     return without_empty(table)
 
 
-def _course_texts(recovery: Recovery) -> list[str]:
+def _timeline_texts(recovery: Recovery) -> list[str]:
     """Return the rate before, its shares meanwhile and after, and the slowest second's."""
     before = recovery.phase("before")
     names: tuple[PhaseName, ...] = ("rebuild", "degraded", "scrub")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from seatrial.findings.model import Summary
-from seatrial.report.figures.model import CourseMark, Figure
+from seatrial.report.figures.model import Figure, TimelineMark
 from seatrial.report.markup import Markup, element, unbroken
 from seatrial.report.part import Detail, PagePart
 from seatrial.report.sections.charts import frame, unscripted
@@ -15,8 +15,8 @@ from seatrial.report.table import Table, first_rows
 from seatrial.results.model import Sample
 from seatrial.stats.model import CellSummary
 from seatrial.stats.wording import format_plural, format_share
-from seatrial.trials.database.report.timelines import course_figure
-from seatrial.trials.database.report.timelines_section import course_table
+from seatrial.trials.database.report.timelines import timeline_figure
+from seatrial.trials.database.report.timelines_section import timeline_table
 from seatrial.trials.layouts.analysis.model import Accounting, LayoutAnalysis, Recovery, layouts_of
 from seatrial.trials.layouts.report.array_marks import array_marks, dips_of
 from seatrial.trials.layouts.report.failure_tables import (
@@ -64,20 +64,20 @@ def layout_part(summary: Summary, detail: Detail) -> PagePart:
         return PagePart("layouts", HEADING, Markup(""), [])
     found = layouts_of(summary)
     figures = layout_figures(found) if found else []
-    courses = (
-        _courses(found, summary.cells, detail.rounds_max, detail.timelines_max) if found else {}
+    timelines = (
+        _timelines(found, summary.cells, detail.rounds_max, detail.timelines_max) if found else {}
     )
     body = [
         unscripted("beside them"),
         *_best(found),
         *(_figures_part(found, figures) if found else []),
-        *(_failures_part(found, courses) if found else []),
+        *(_failures_part(found, timelines) if found else []),
         *(_accounting_part(found) if found else []),
         *_built_part(variants),
         *(_ratios_part(found) if found else []),
     ]
     section = element("section", element("h2", HEADING), *body, id="layouts", aria_label=HEADING)
-    return PagePart("layouts", HEADING, section, [*figures, *courses.values()])
+    return PagePart("layouts", HEADING, section, [*figures, *timelines.values()])
 
 
 def _best(found: LayoutAnalysis | None) -> list[Markup]:
@@ -114,19 +114,19 @@ def _figures_part(found: LayoutAnalysis, figures: Sequence[Figure]) -> list[Mark
     ]
 
 
-def _courses(
-    found: LayoutAnalysis, cells: Sequence[CellSummary], rounds_max: int, courses_max: int
+def _timelines(
+    found: LayoutAnalysis, cells: Sequence[CellSummary], rounds_max: int, timelines_max: int
 ) -> dict[str, Figure]:
     """Return the charts of failures over time by the keys of their cells, the worst ones."""
     by_key = {part.cell.key: part for part in cells}
     ranked = sorted(found.recoveries, key=_gravity)
-    kept = {recovery.cell.key for recovery in ranked[:courses_max]}
+    kept = {recovery.cell.key for recovery in ranked[:timelines_max]}
     drawn = {}
     for number, recovery in enumerate(found.recoveries, start=1):
         part = by_key.get(recovery.cell.key)
         if part is None or recovery.cell.key not in kept:
             continue
-        figure = course_figure(part, f"failure-{number}", rounds_max, told=_told)
+        figure = timeline_figure(part, f"failure-{number}", rounds_max, told=_told)
         if figure is not None:
             drawn[recovery.cell.key] = figure
     return drawn
@@ -138,20 +138,20 @@ def _gravity(recovery: Recovery) -> tuple[bool, float]:
     return not lost, 1.0 if recovery.lowest_share is None else recovery.lowest_share
 
 
-def _told(sample: Sample) -> tuple[str, list[CourseMark]]:
+def _told(sample: Sample) -> tuple[str, list[TimelineMark]]:
     """Return what happened to a sample's array as a title, and where less was done."""
     marks = array_marks(sample)
     told = "; ".join(mark.text for mark in marks[:_EVENTS_TOLD_MAX]) or "nothing happened"
     return told, dips_of(sample)
 
 
-def _failures_part(found: LayoutAnalysis, courses: dict[str, Figure]) -> list[Markup]:
-    """Return each failure's course and consequences; folded but for the first."""
+def _failures_part(found: LayoutAnalysis, timelines: dict[str, Figure]) -> list[Markup]:
+    """Return each failure's timeline and consequences; folded but for the first."""
     if not found.recoveries:
         return []
     parts = []
     for number, recovery in enumerate(found.recoveries, start=1):
-        content = _failure(recovery, courses.get(recovery.cell.key), number)
+        content = _failure(recovery, timelines.get(recovery.cell.key), number)
         if len(found.recoveries) == 1:
             parts.append(content)
             continue
@@ -187,7 +187,7 @@ def _failure(recovery: Recovery, figure: Figure | None, number: int) -> Markup:
         "div",
         frame(figure) if figure else "",
         element("div", *(plain_table(table) for table in tables), class_="beside"),
-        course_table(figure) if figure else "",
+        timeline_table(figure) if figure else "",
         class_="time",
     )
 

@@ -49,7 +49,7 @@ def _view(line: LoadLine) -> View:
         title=f"{line.percentile} by offered load",
         x=x_axis,
         y=y_axis,
-        lines=[*_courses(line), *_answers(line, y_axis)],
+        lines=[*_timelines(line), *_answers(line, y_axis)],
         feet=_stalls(line),
         guides=[*_guides(line)],
     )
@@ -61,24 +61,24 @@ def _view(line: LoadLine) -> View:
     )
 
 
-def _courses(line: LoadLine) -> list[Line]:
+def _timelines(line: LoadLine) -> list[Line]:
     """Return the percentile of response times, and of service times, over the offered rates."""
     response = Line(
-        name=_course_name(line, "response"),
+        name=_line_name(line, "response"),
         style=0,
-        look="course",
+        look="plain",
         points=_points(line, "response"),
     )
     service = Line(
-        name=_course_name(line, "service"),
+        name=_line_name(line, "service"),
         style=_SERVICE_STYLE,
         look="thin",
         points=_points(line, "service"),
     )
-    return [course for course in (response, service) if course.points]
+    return [timeline for timeline in (response, service) if timeline.points]
 
 
-def _course_name(line: LoadLine, times: _Times) -> str:
+def _line_name(line: LoadLine, times: _Times) -> str:
     return f"{line.percentile}, {times} time"
 
 
@@ -102,7 +102,7 @@ def _answers(line: LoadLine, y_axis: Axis) -> list[Line]:
                     style=style,
                     marker=marker,
                     look="dots",
-                    of=_course_name(line, "response"),
+                    of=_line_name(line, "response"),
                     points=points,
                 )
             )
@@ -123,7 +123,7 @@ def _mark(line: LoadLine, step: LoadStep, y_axis: Axis) -> Point:
 
 
 def _stalls(line: LoadLine) -> list[Foot]:
-    name = _course_name(line, "response")
+    name = _line_name(line, "response")
     return [
         Foot(step.offered_per_s, name, _STALL_STYLE, format_plural(step.stalls, "stall"), "stalls")
         for step in line.steps

@@ -19,7 +19,7 @@ import msgspec
 
 from seatrial.stats.block_bootstrap import VALUES_MIN, half_width_of_mean
 from seatrial.stats.estimate import Estimate
-from seatrial.trials.replay.compare.entered import Course, Entrant, Unit
+from seatrial.trials.replay.compare.entered import CallTimeline, Entrant, Unit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,8 +67,8 @@ def known(side: Entrant, keys: Sequence[str], weights: Mapping[str, float]) -> K
     unit = side.units[0]
     mean_s = {key: unit.measured[key].mean_s for key in keys}
     half, overall_half, geometric_half = {}, None, None
-    if unit.course is not None and unit.course.slices >= VALUES_MIN:
-        departing = _departing(unit.course, mean_s)
+    if unit.timeline is not None and unit.timeline.slices >= VALUES_MIN:
+        departing = _departing(unit.timeline, mean_s)
         half = {
             key: found
             for key, values in departing.items()
@@ -101,8 +101,8 @@ def once_estimate(log_ratio: float, *halves: float | None) -> Estimate:
 
 
 def _is_often(unit: Unit, key: str) -> bool:
-    """Tell whether a query has enough calls, in enough slices of the capture's course."""
-    slices = len(unit.course.calls.get(key, {})) if unit.course else 0
+    """Tell whether a query has enough calls, in enough slices of the capture's timeline."""
+    slices = len(unit.timeline.calls.get(key, {})) if unit.timeline else 0
     return unit.measured[key].calls >= CALLS_MIN and slices >= SLICES_WITH_CALLS_MIN
 
 
@@ -112,14 +112,14 @@ def _is_told(shares: Mapping[str, float], half: Mapping[str, float]) -> bool:
     return bool(half) and untold <= UNTOLD_MAX
 
 
-def _departing(course: Course, mean_s: Mapping[str, float]) -> dict[str, Array]:
+def _departing(timeline: CallTimeline, mean_s: Mapping[str, float]) -> dict[str, Array]:
     """Return for each query what departs from its mean, slice by slice, as shares of the mean."""
     import numpy as np  # noqa: PLC0415  (0.1 s to import; only an analysis pays)
 
     found = {}
     for key, mean in mean_s.items():
-        calls, total_s = np.zeros(course.slices), np.zeros(course.slices)
-        for values, told in ((calls, course.calls), (total_s, course.total_s)):
+        calls, total_s = np.zeros(timeline.slices), np.zeros(timeline.slices)
+        for values, told in ((calls, timeline.calls), (total_s, timeline.total_s)):
             own = told.get(key, {})
             values[list(own.keys())] = list(own.values())
         expected = calls.mean() * mean

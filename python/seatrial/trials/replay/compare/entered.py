@@ -21,7 +21,7 @@ class Named(msgspec.Struct, frozen=True):
     kind: str
 
 
-class Course(msgspec.Struct, frozen=True, kw_only=True):
+class CallTimeline(msgspec.Struct, frozen=True, kw_only=True):
     """How a capture went: sums of each query by equal slices of its time.
 
     Attributes:
@@ -45,14 +45,14 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
         measured: Of each query or page, by key.
         begin_s: When it began, in Unix time; None where that is not known.
         covered_s: The time that it covers; None where that is not known.
-        course: What is known within it; None for nothing.
+        timeline: What is known within it; None for nothing.
     """
 
     number: int
     measured: Mapping[str, CallFigures]
     begin_s: float | None = None
     covered_s: float | None = None
-    course: Course | None = None
+    timeline: CallTimeline | None = None
 
 
 class Entrant(msgspec.Struct, frozen=True, kw_only=True):

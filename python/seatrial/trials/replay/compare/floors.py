@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from seatrial.stats.student import t_of
-from seatrial.trials.replay.compare.entered import Course, Entrant, Unit
+from seatrial.trials.replay.compare.entered import CallTimeline, Entrant, Unit
 from seatrial.trials.replay.compare.model import Basis, Floor
 from seatrial.trials.replay.compare.sums import Sums, summed
 
@@ -97,7 +97,7 @@ def _covered_s(unit: Unit) -> float:
     busy_s = math.fsum(each.total_s for each in unit.measured.values())
     if unit.covered_s is None:
         return busy_s
-    return unit.covered_s if unit.course else min(unit.covered_s, busy_s)
+    return unit.covered_s if unit.timeline else min(unit.covered_s, busy_s)
 
 
 def _of_pair(
@@ -121,22 +121,22 @@ def _halves_of(side: Entrant) -> tuple[float, float] | None:
         # Half of the rounds scatter wider by the square root of two than all of them.
         whole, query = _distances(first, second)
         return math.exp(whole / math.sqrt(2)), math.exp(query / math.sqrt(2))
-    course = side.units[0].course
-    if course is None or course.slices < 2:
+    timeline = side.units[0].timeline
+    if timeline is None or timeline.slices < 2:
         return None
-    middle = course.slices // 2
-    first = _of_slices(course, 0, middle)
-    second = _of_slices(course, course.slices - middle, course.slices)
+    middle = timeline.slices // 2
+    first = _of_slices(timeline, 0, middle)
+    second = _of_slices(timeline, timeline.slices - middle, timeline.slices)
     whole, query = _distances(first, second)
     return math.exp(whole), math.exp(query)
 
 
-def _of_slices(course: Course, begin: int, end: int) -> Sums:
+def _of_slices(timeline: CallTimeline, begin: int, end: int) -> Sums:
     def within(values: Mapping[int, float]) -> float:
         return math.fsum(value for place, value in values.items() if begin <= place < end)
 
     return {
-        key: (within(calls), within(course.total_s[key])) for key, calls in course.calls.items()
+        key: (within(calls), within(timeline.total_s[key])) for key, calls in timeline.calls.items()
     }
 
 

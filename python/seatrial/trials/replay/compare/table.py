@@ -263,7 +263,7 @@ def _as_one(side: Entrant, means: Mapping[str, CallFigures]) -> Entrant:
     """Return a side of several rounds as if it were one."""
     if len(side.units) == 1:
         return side
-    unit = msgspec.structs.replace(side.units[0], measured=means, course=None)
+    unit = msgspec.structs.replace(side.units[0], measured=means, timeline=None)
     return msgspec.structs.replace(side, units=[unit])
 
 

@@ -195,7 +195,7 @@ def _rate_line(name: str, style: int, steps: Sequence[Step], rate: Callable[[Ste
         Point(step.middle_s, rate(step), None, None, f"{format_iops(rate(step), _EXACT)} a second")
         for step in steps
     ]
-    return Line(name=name, style=style, points=points, look="course")
+    return Line(name=name, style=style, points=points, look="plain")
 
 
 def _duration_line(
@@ -206,7 +206,7 @@ def _duration_line(
         for step in steps
         if (known := value(step))
     ]
-    return Line(name=name, style=style, points=points, look="course")
+    return Line(name=name, style=style, points=points, look="plain")
 
 
 def _classes(part: CellSummary, cells: Sequence[CellSummary], number: int) -> list[Figure]:

@@ -1,4 +1,4 @@
-"""Replays: verdict, the account that adds up, the course beside the capture, latencies, errors."""
+"""Replays: verdict, the account that adds up, timelines of replay and capture, latencies, errors."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _content(told: ReplayCell, part: CellSummary, figures: Sequence[Figure], num
         element("p", unbroken(f"{judged.sentence}."), class_="lead verdict"),
         plain_table(account_table(told, part, number)),
         frames.get("replay-time", ""),
-        _course(told, part, number),
+        _timeline(told, part, number),
         *(_problem(table) for table in problem_tables(told, part, number)),
         evidence_part(told, part, number),
         frames.get("replay-classes", ""),
@@ -165,8 +165,8 @@ def _facts(told: ReplayCell, part: CellSummary, number: int) -> Markup:
     return join([beside, folded])
 
 
-def _course(told: ReplayCell, part: CellSummary, number: int) -> Markup:
-    """Return the numbers of the course over time, folded."""
+def _timeline(told: ReplayCell, part: CellSummary, number: int) -> Markup:
+    """Return the numbers of the timeline, folded."""
     sample, record = told_of(told, part)
     steps = replayed_steps(record, sample.duration_s)
     captured = captured_steps(record, told.speed)
@@ -192,7 +192,7 @@ def _course(told: ReplayCell, part: CellSummary, number: int) -> Markup:
     )  # fmt: skip
     return element(
         "details",
-        element("summary", "The course over time in numbers"),
+        element("summary", "The timeline in numbers"),
         join([note, plain_table(table, captioned=False)]),
         id=f"table-{table.id}",
     )

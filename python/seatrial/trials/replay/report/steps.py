@@ -1,4 +1,4 @@
-"""A replay's course in steps that a chart and a table can show, and the capture's beside it."""
+"""A replay's timeline in steps that a chart and a table can show, next to the capture's."""
 
 from __future__ import annotations
 

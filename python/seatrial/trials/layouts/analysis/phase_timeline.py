@@ -73,7 +73,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Course:
+class PhaseTimeline:
     """One sample by its phases."""
 
     sample: Sample
@@ -107,10 +107,10 @@ class Course:
         return merged.percentile_ns(_P99) if merged.count >= entries_needed(_P99) else None
 
 
-def course_of(sample: Sample) -> Course:
+def phase_timeline_of(sample: Sample) -> PhaseTimeline:
     """Return a sample's phases; without any where its timeline cannot tell of them."""
     if not is_long_enough(sample):
-        return Course(sample, {})
+        return PhaseTimeline(sample, {})
     counts = [float(count) for count in slice_counts(sample)]
     slice_s = sample.timeline.slice_ns / NS_PER_S
     places: dict[PhaseName, list[int]] = {}
@@ -122,7 +122,7 @@ def course_of(sample: Sample) -> Course:
     broken = [*range(min(later), max(later) + 1)] if later else []
     if "before" in places:
         places["before"] = _running(counts, places["before"], slice_s)
-    return Course(
+    return PhaseTimeline(
         sample,
         {
             phase: Part([counts[place] for place in own], slice_s, own)
@@ -142,32 +142,32 @@ def _running(counts: Sequence[float], places: list[int], slice_s: float) -> list
     return places[start_up_steps(np.array([counts[place] / slice_s for place in places])) :]
 
 
-def phase_figures(courses: Sequence[Course]) -> list[PhaseFigures]:
+def phase_figures(timelines: Sequence[PhaseTimeline]) -> list[PhaseFigures]:
     """Return the figures of each phase over the rounds that have it."""
     found = []
     for name in PHASES:
-        own = [course for course in courses if name in course.parts]
+        own = [timeline for timeline in timelines if name in timeline.parts]
         if own:
             found.append(_figures(name, own))
     return found
 
 
-def _figures(name: PhaseName, courses: Sequence[Course]) -> PhaseFigures:
-    parts = [course.parts[name] for course in courses]
-    shares = [share for course in courses if (share := course.share(name)) is not None]
-    p99s = [value for course in courses if (value := course.p99_ns(name)) is not None]
-    rate = estimate_of_rounds([part.per_s for part in parts], rate_unit(courses[0].sample))
+def _figures(name: PhaseName, timelines: Sequence[PhaseTimeline]) -> PhaseFigures:
+    parts = [timeline.parts[name] for timeline in timelines]
+    shares = [share for timeline in timelines if (share := timeline.share(name)) is not None]
+    p99s = [value for timeline in timelines if (value := timeline.p99_ns(name)) is not None]
+    rate = estimate_of_rounds([part.per_s for part in parts], rate_unit(timelines[0].sample))
     over_before = estimate_of_rounds(shares, "ratio") if shares and name != "before" else None
-    if len(courses) == 1:
+    if len(timelines) == 1:
         rate = _within(rate, parts[0].log_half_width)
-        half = _half_of_share(courses[0], name)
+        half = _half_of_share(timelines[0], name)
         over_before = _within(over_before, half) if over_before else None
     return PhaseFigures(
         phase=name,
         length=estimate_of_rounds([part.length_s * NS_PER_S for part in parts], "ns"),
         rate=rate,
         share=over_before,
-        p99=_p99(p99s) if len(p99s) == len(courses) else None,
+        p99=_p99(p99s) if len(p99s) == len(timelines) else None,
     )
 
 
@@ -175,9 +175,9 @@ def _p99(values_ns: Sequence[float]) -> Estimate:
     return estimate_of_rounds(values_ns, "ns", resolution_share=HISTOGRAM_RESOLUTION_SHARE)
 
 
-def _half_of_share(course: Course, name: PhaseName) -> float | None:
+def _half_of_share(timeline: PhaseTimeline, name: PhaseName) -> float | None:
     """Return half of the width of a share's logarithm: both of its rates are uncertain."""
-    halves = [course.parts[each].log_half_width for each in ("before", name)]
+    halves = [timeline.parts[each].log_half_width for each in ("before", name)]
     known = [half for half in halves if half is not None]
     return math.hypot(*known) if len(known) == len(halves) else None
 
@@ -197,7 +197,7 @@ def _within(estimate: Estimate, log_half: float | None) -> Estimate:
     )
 
 
-def lowest_shares(courses: Sequence[Course]) -> tuple[float | None, float | None]:
+def lowest_shares(timelines: Sequence[PhaseTimeline]) -> tuple[float | None, float | None]:
     """Return the slowest second after the first event and before it, over the rate before.
 
     The lowest of all rounds: an extreme, which grows more extreme with the time that one looks, so
@@ -205,11 +205,11 @@ def lowest_shares(courses: Sequence[Course]) -> tuple[float | None, float | None
     """
     after: list[float] = []
     before: list[float] = []
-    for course in courses:
-        if course.before_per_s <= 0:
+    for timeline in timelines:
+        if timeline.before_per_s <= 0:
             continue
-        for part, shares in ((course.parts["before"], before), (course.broken, after)):
+        for part, shares in ((timeline.parts["before"], before), (timeline.broken, after)):
             slowest_per_s = part.slowest_second_per_s if part else None
             if slowest_per_s is not None:
-                shares.append(slowest_per_s / course.before_per_s)
+                shares.append(slowest_per_s / timeline.before_per_s)
     return min(after, default=None), min(before, default=None)

@@ -1,49 +1,49 @@
 // A sample over its time: panels of readings on one axis of time, checkpoints, stalls and dips
 // shaded behind all of them, what happened to an array as upright lines.
 
-const COURSE_PANEL_PX = 118;
-const COURSE_TOP_PX = 46; // title and legend
-const COURSE_FOOT_PX = 36;
-const COURSE_NAMED_FOOT_PX = 54; // with the name of the axis
-const COURSE_MARKS_PX = 18; // above the first row, for what is shaded
-const COURSE_LEFT_PX = 62;
-const COURSE_RIGHT_PX = 18;
-const COURSE_TWO_COLUMNS_PX = 760;
-const COURSE_MARK_LABEL_PX = 74;
-const COURSE_TONES = { checkpoint: 'muted', stall: 'alarm', dip: 'caution', event: 'ink' };
-const COURSE_OPACITIES = { checkpoint: 0.14, stall: 0.24, dip: 0.18, event: 0.75 };
-const COURSE_LINE_PX = { event: 1 };
+const TIMELINE_PANEL_PX = 118;
+const TIMELINE_TOP_PX = 46; // title and legend
+const TIMELINE_FOOT_PX = 36;
+const TIMELINE_NAMED_FOOT_PX = 54; // with the name of the axis
+const TIMELINE_MARKS_PX = 18; // above the first row, for what is shaded
+const TIMELINE_LEFT_PX = 62;
+const TIMELINE_RIGHT_PX = 18;
+const TIMELINE_TWO_COLUMNS_PX = 760;
+const TIMELINE_MARK_LABEL_PX = 74;
+const TIMELINE_TONES = { checkpoint: 'muted', stall: 'alarm', dip: 'caution', event: 'ink' };
+const TIMELINE_OPACITIES = { checkpoint: 0.14, stall: 0.24, dip: 0.18, event: 0.75 };
+const TIMELINE_LINE_PX = { event: 1 };
 
 /** Return [option, height] of a view of readings at a width. */
-function courseOption({ course }, width_px, colours) {
-  const { panels } = course;
-  const columns = width_px >= COURSE_TWO_COLUMNS_PX && panels.length > 1 ? 2 : 1;
+function timelineOption({ timeline }, width_px, colours) {
+  const { panels } = timeline;
+  const columns = width_px >= TIMELINE_TWO_COLUMNS_PX && panels.length > 1 ? 2 : 1;
   const rows = Math.ceil(panels.length / columns);
-  const row_px = COURSE_TOP_PX + COURSE_PANEL_PX + COURSE_FOOT_PX;
+  const row_px = TIMELINE_TOP_PX + TIMELINE_PANEL_PX + TIMELINE_FOOT_PX;
   const option = {
     ...baseOption(colours),
     title: [], legend: [], grid: [], xAxis: [], yAxis: [], series: [],
     axisPointer: { link: [{ xAxisIndex: 'all' }], lineStyle: { color: colours.muted } },
-    tooltip: tooltipOption('axis', (points) => courseTip(course, points, colours), colours),
+    tooltip: tooltipOption('axis', (points) => timelineTip(timeline, points, colours), colours),
   };
   panels.forEach((panel, index) => {
     const column = Math.floor(index / rows);
     const row = index % rows;
-    addCoursePanel(option, course, index, colours, {
+    addTimelinePanel(option, timeline, index, colours, {
       left_px: (column * width_px) / columns,
-      top_px: row * row_px + COURSE_MARKS_PX,
+      top_px: row * row_px + TIMELINE_MARKS_PX,
       width_px: width_px / columns,
       named: row === rows - 1 || index === panels.length - 1,
       marked: row === 0,
     });
   });
-  return [option, rows * row_px + COURSE_MARKS_PX + COURSE_NAMED_FOOT_PX - COURSE_FOOT_PX];
+  return [option, rows * row_px + TIMELINE_MARKS_PX + TIMELINE_NAMED_FOOT_PX - TIMELINE_FOOT_PX];
 }
 
 /** Add one panel: its title, its legend, its axes, what is shaded, its readings. */
-function addCoursePanel(option, course, index, colours, box) {
-  const panel = course.panels[index];
-  const length_px = box.width_px - COURSE_LEFT_PX - COURSE_RIGHT_PX;
+function addTimelinePanel(option, timeline, index, colours, box) {
+  const panel = timeline.panels[index];
+  const length_px = box.width_px - TIMELINE_LEFT_PX - TIMELINE_RIGHT_PX;
   option.title.push({
     text: panel.title,
     left: box.left_px,
@@ -61,13 +61,13 @@ function addCoursePanel(option, course, index, colours, box) {
     });
   }
   option.grid.push({
-    left: box.left_px + COURSE_LEFT_PX,
-    top: box.top_px + COURSE_TOP_PX,
+    left: box.left_px + TIMELINE_LEFT_PX,
+    top: box.top_px + TIMELINE_TOP_PX,
     width: length_px,
-    height: COURSE_PANEL_PX,
+    height: TIMELINE_PANEL_PX,
   });
   option.xAxis.push({
-    ...axisOption(course.x, colours, {
+    ...axisOption(timeline.x, colours, {
       gridIndex: index, horizontal: true, nameShown: box.named, length_px,
     }),
     triggerTooltip: true,
@@ -75,15 +75,15 @@ function addCoursePanel(option, course, index, colours, box) {
   option.yAxis.push(axisOption(panel.y, colours, {
     gridIndex: index, horizontal: false, nameShown: false,
   }));
-  const shapes = (api) => courseMarks(course, panel, api, colours, box.marked);
+  const shapes = (api) => timelineMarks(timeline, panel, api, colours, box.marked);
   option.series.push({ ...drawnSeries(shapes, { axis: index, z: 0 }), clip: false });
   panel.columns.forEach((column) => {
-    option.series.push(courseSeries(course, panel, column, index, colours));
+    option.series.push(timelineSeries(timeline, panel, column, index, colours));
   });
 }
 
 /** Return one reading as a line, or as a layer of a stack. */
-function courseSeries(course, panel, [name, style, values], index, colours) {
+function timelineSeries(timeline, panel, [name, style, values], index, colours) {
   const { color, dash } = lineStyle(style, colours);
   const layer = panel.stacked
     ? { stack: `panel-${index}`, areaStyle: { color, opacity: 0.55 }, lineStyle: { width: 0 } }
@@ -101,7 +101,7 @@ function courseSeries(course, panel, [name, style, values], index, colours) {
     itemStyle: { color },
     emphasis: { disabled: true },
     data: values.map((value, step) => {
-      const middle_s = Math.min((step + 0.5) * course.step_s, course.x.high);
+      const middle_s = Math.min((step + 0.5) * timeline.step_s, timeline.x.high);
       const drawn = value === null || (panel.y.scale === 'log' && value <= 0) ? null : value;
       return { value: [middle_s, drawn === null ? null : place(panel.y, drawn)], reading: value };
     }),
@@ -110,29 +110,29 @@ function courseSeries(course, panel, [name, style, values], index, colours) {
 }
 
 /** Return what is shaded behind a panel; above the first of a column it is named. */
-function courseMarks(course, panel, api, colours, named) {
-  const at = (value) => Math.min(Math.max(value, 0), course.x.high);
-  const [right_px] = api.coord([course.x.high, place(panel.y, panel.y.high)]);
-  const labels = named ? courseLabels(course, api, panel) : new Map();
-  const shown = course.marks.filter(([from_s]) => from_s <= course.x.high);
+function timelineMarks(timeline, panel, api, colours, named) {
+  const at = (value) => Math.min(Math.max(value, 0), timeline.x.high);
+  const [right_px] = api.coord([timeline.x.high, place(panel.y, panel.y.high)]);
+  const labels = named ? timelineLabels(timeline, api, panel) : new Map();
+  const shown = timeline.marks.filter(([from_s]) => from_s <= timeline.x.high);
   return shown.flatMap(([from_s, to_s, sort, text]) => {
     const [left, bottom] = api.coord([at(from_s), place(panel.y, panel.y.low)]);
     const [right, top] = api.coord([at(to_s), place(panel.y, panel.y.high)]);
-    const fill = colours[COURSE_TONES[sort]];
+    const fill = colours[TIMELINE_TONES[sort]];
     const shade = {
       type: 'rect',
       shape: {
         x: left,
         y: top,
-        width: COURSE_LINE_PX[sort] ?? Math.max(right - left, 2),
+        width: TIMELINE_LINE_PX[sort] ?? Math.max(right - left, 2),
         height: bottom - top,
       },
-      style: { fill, opacity: COURSE_OPACITIES[sort] },
+      style: { fill, opacity: TIMELINE_OPACITIES[sort] },
     };
     const label = labels.get(text);
     if (!label) return [shade];
     // What happens near the end is told to the left of its line, where there is room.
-    const align = right_px - left < COURSE_MARK_LABEL_PX ? 'right' : 'left';
+    const align = right_px - left < TIMELINE_MARK_LABEL_PX ? 'right' : 'left';
     return [shade, {
       type: 'text',
       x: left,
@@ -143,15 +143,15 @@ function courseMarks(course, panel, api, colours, named) {
 }
 
 /** Return what stands above the marks, by their texts: events first, others where there is room. */
-function courseLabels(course, api, panel) {
+function timelineLabels(timeline, api, panel) {
   const told = new Map();
   const taken = [];
-  const shown = course.marks.filter(([from_s]) => from_s <= course.x.high);
+  const shown = timeline.marks.filter(([from_s]) => from_s <= timeline.x.high);
   const rank = ([, , sort]) => Number(sort !== 'event');
   for (const [from_s, , sort, text] of [...shown].sort((a, b) => rank(a) - rank(b))) {
     const [x] = api.coord([Math.max(from_s, 0), place(panel.y, panel.y.high)]);
-    const label = courseLabel(sort, text);
-    if (label && taken.every((other) => Math.abs(other - x) >= COURSE_MARK_LABEL_PX)) {
+    const label = timelineLabel(sort, text);
+    if (label && taken.every((other) => Math.abs(other - x) >= TIMELINE_MARK_LABEL_PX)) {
       taken.push(x);
       told.set(text, label);
     }
@@ -160,35 +160,35 @@ function courseLabels(course, api, panel) {
 }
 
 /** Return what stands above a mark: a dip is explained below the chart, and has nothing there. */
-function courseLabel(sort, text) {
+function timelineLabel(sort, text) {
   if (sort === 'event') return text.split(' at ')[0];
   if (sort === 'stall') return text.split(' from ')[0].replace(' of ', ' ');
   return sort === 'dip' ? '' : sort;
 }
 
 /** Return the tooltip of a moment: every reading that is known, panel by panel. */
-function courseTip(course, parameters, colours) {
+function timelineTip(timeline, parameters, colours) {
   const lines = parameters.filter(({ seriesType }) => seriesType === 'line');
   if (lines.length === 0) return '';
   const step = lines[0].dataIndex;
-  const from_s = step * course.step_s;
-  const to_s = from_s + course.step_s;
-  const rows = course.panels.flatMap((panel) => panel.columns
+  const from_s = step * timeline.step_s;
+  const to_s = from_s + timeline.step_s;
+  const rows = timeline.panels.flatMap((panel) => panel.columns
     .filter(([, , values]) => values[step] !== null && values[step] !== undefined)
     .map(([name, style, values]) => ({
       name: panel.columns.length > 1 ? name : panel.title.toLowerCase().replace(/ \(.*/, ''),
-      text: courseReading(panel.y.unit, values[step]),
+      text: timelineReading(panel.y.unit, values[step]),
       color: lineStyle(style, colours).color,
     })));
-  const marks = course.marks.filter(([start_s, end_s]) => start_s < to_s && end_s > from_s)
-    .map(([, , sort, text]) => ({ name: '', text, color: colours[COURSE_TONES[sort]] }));
+  const marks = timeline.marks.filter(([start_s, end_s]) => start_s < to_s && end_s > from_s)
+    .map(([, , sort, text]) => ({ name: '', text, color: colours[TIMELINE_TONES[sort]] }));
   return tipContent(
     `${formatNumber(from_s, 4)} to ${formatNumber(to_s, 4)} s`, [...marks, ...rows],
   );
 }
 
 /** Return one reading in words, as report/sections/timelines.py says it. */
-function courseReading(unit, value) {
+function timelineReading(unit, value) {
   if (value === null || value === undefined) return '–';
   if (unit === 'share') return formatShare(value);
   if (unit === 'ns') return formatDuration(value, 3, formatReading);
@@ -197,37 +197,37 @@ function courseReading(unit, value) {
 }
 
 /** Return the view as rows of a table, the first of them its heading. */
-function courseTable({ course }) {
-  const rows = course.panels.flatMap((panel) => panel.columns.flatMap(
+function timelineTable({ timeline }) {
+  const rows = timeline.panels.flatMap((panel) => panel.columns.flatMap(
     ([name, , values]) => values.map((value, step) => [
-      panel.title, name, Number((step * course.step_s).toFixed(4)), panel.y.unit, value,
+      panel.title, name, Number((step * timeline.step_s).toFixed(4)), panel.y.unit, value,
     ]),
   ));
   return [['panel', 'reading', 'from_s', 'unit', 'value'], ...rows];
 }
 
-/** Keep a course's table in step with the round that its chart shows. */
-function followCourse(figure) {
+/** Keep a timeline's table in step with the round that its chart shows. */
+function followTimeline(figure) {
   const table = document.getElementById(figure.data.table);
-  figure.element.addEventListener('view-chosen', ({ detail: { label, course } }) => {
+  figure.element.addEventListener('view-chosen', ({ detail: { label, timeline } }) => {
     table.querySelector('.of').textContent = label;
-    table.querySelector('.marks').replaceChildren(...course.marks.map(
+    table.querySelector('.marks').replaceChildren(...timeline.marks.map(
       ([, , , text]) => textElement('li', text),
     ));
-    table.querySelector('tbody').replaceChildren(...courseRows(course));
+    table.querySelector('tbody').replaceChildren(...timelineStepRows(timeline));
   });
 }
 
-/** Return the rows of a course's table, as report/sections/timelines.py writes them. */
-function courseRows(course) {
-  const columns = course.panels.flatMap((panel) => panel.columns.map(
+/** Return the rows of a timeline's table, as report/sections/timelines.py writes them. */
+function timelineStepRows(timeline) {
+  const columns = timeline.panels.flatMap((panel) => panel.columns.map(
     ([, , values]) => [panel.y.unit, values],
   ));
   const steps = Math.max(...columns.map(([, values]) => values.length));
   return Array.from({ length: steps }, (_, step) => {
     const row = document.createElement('tr');
-    const readings = columns.map(([unit, values]) => courseReading(unit, values[step]));
-    const from_s = step * course.step_s;
+    const readings = columns.map(([unit, values]) => timelineReading(unit, values[step]));
+    const from_s = step * timeline.step_s;
     const from = from_s < 1000 ? formatNumber(from_s) : formatCount(Math.round(from_s));
     row.append(...[from, ...readings].map(
       (text) => textElement('td', text),

@@ -82,7 +82,7 @@ def test_a_study_of_several_targets_ends_with_their_comparison(measured):
     assert "slow-aa against slow" not in told
 
 
-def test_targets_of_a_run_are_paired_and_their_twin_is_the_noise_floor(measured):
+def test_targets_of_a_run_are_paired_and_their_control_is_the_noise_floor(measured):
     ended = seatrial("compare", "both", "--json", folder=measured)
     assert (ended.code, ended.err) == (0, "")
     assert_published(ended.document)

@@ -98,7 +98,7 @@ class TestOptions:
         own = workload(place, "--set", "shared_preload_libraries='pg_prewarm,auto_explain'")
         assert own["settings"] == {"shared_preload_libraries": ["pg_prewarm,auto_explain"]}
 
-    def test_several_directories_have_their_names_and_a_twin(self, tmp_path):
+    def test_several_directories_have_their_names_and_a_control(self, tmp_path):
         for name in ("hdd", "other/hdd", "ssd"):
             (tmp_path / name).mkdir(parents=True)
         study = mapping(tmp_path / "hdd", tmp_path / "other/hdd", f"fast={tmp_path}/ssd")
@@ -108,7 +108,7 @@ class TestOptions:
         truth = study["workload"][0]
         assert truth["targets"] == ["hdd", "hdd-2", "fast"]
 
-    def test_no_twin_where_none_is_wanted(self, tmp_path):
+    def test_no_control_where_none_is_wanted(self, tmp_path):
         (tmp_path / "a").mkdir()
         (tmp_path / "b").mkdir()
         study = mapping(tmp_path / "a", tmp_path / "b", "--no-aa")

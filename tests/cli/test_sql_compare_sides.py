@@ -65,7 +65,7 @@ def results(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("references", "twin", "words"),
+    ("references", "control", "words"),
     [
         (["hdd", "hdd"], None, "hdd and hdd are the same result"),
         (["both:old", "both:old"], None, "are the same result"),
@@ -77,9 +77,9 @@ def results(tmp_path_factory) -> Path:
         (["both:old", "both:nothing"], None, "no target 'nothing'"),
     ],
 )
-def test_what_is_no_pair_is_refused(results, references, twin, words):
+def test_what_is_no_pair_is_refused(results, references, control, words):
     with pytest.raises(UsageError) as refused:
-        two_replays(references, twin, results, anyway=False)
+        two_replays(references, control, results, anyway=False)
     assert words in str(refused.value)
 
 
@@ -183,8 +183,11 @@ def options(folder: Path, *sides: str, **more) -> CompareOptions:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"pages": ("a.log", "b.log"), "twin": "a.log"}, "--aa is given, and would change nothing"),
-        ({"batches": (("b", "1s", "2s"),), "pages_twin": "a.log"}, "--pages-aa is given"),
+        (
+            {"pages": ("a.log", "b.log"), "control": "a.log"},
+            "--aa is given, and would change nothing",
+        ),
+        ({"batches": (("b", "1s", "2s"),), "pages_control": "a.log"}, "--pages-aa is given"),
         ({"batches": (("b", "1s", "2s"),), "offset_s": 1e-6}, "--client-offset is given"),
         ({"batches": (("b", "1s", "2s"),), "time_column": 3}, "--time-column is given"),
         ({"batches": (("b", "1s", "2s"),), "anyway": True}, "--anyway is given"),
@@ -231,6 +234,6 @@ def test_pieces_of_a_log_are_one_side(tmp_path):
 
 def test_the_pages_have_an_a_a_pair_of_their_own(tmp_path, capsys):
     logs = [str(access_log(tmp_path / name, *[("/a", 200)] * 600)) for name in ("a", "b", "again")]
-    run(options(tmp_path, pages=(logs[0], logs[1]), pages_twin=logs[2], as_json=True))
+    run(options(tmp_path, pages=(logs[0], logs[1]), pages_control=logs[2], as_json=True))
     document = msgspec.json.decode(capsys.readouterr().out)
     assert document["pages"]["floor"]["source"] == "pair"

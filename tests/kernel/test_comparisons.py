@@ -14,7 +14,7 @@ from cli.command import seatrial
 pytestmark = pytest.mark.root
 
 USUAL_PER_S, LOW_PER_S = 4000, 3000
-TARGETS = {"first": USUAL_PER_S, "slow": LOW_PER_S, "twin": USUAL_PER_S}
+TARGETS = {"first": USUAL_PER_S, "slow": LOW_PER_S, "again": USUAL_PER_S}
 STUDY = """
 name = "legs"
 rounds = {{ min = 4, max = 4 }}
@@ -42,13 +42,13 @@ def test_a_quarter_less_is_lower_and_equals_are_the_same(file_system, group, tmp
     (tmp_path / "study.toml").write_text(STUDY.format(targets="".join(told)))
     measured = seatrial("study", "study.toml", "--json", folder=tmp_path, prefix=group.entering)
     assert measured.code == 0, measured
-    sides = ["last:first", "last:slow", "last:twin"]
+    sides = ["last:first", "last:slow", "last:again"]
     # The first slice of a throttle is a twentieth of a sample: no margin may be narrower.
     asked = ["--figure", "iops", "--margin", "10", "--json"]
     compared = seatrial("compare", *sides, *asked, folder=tmp_path)
     assert compared.code == 0, compared
-    slow, twin = compared.document["comparisons"]
-    assert (slow["paired"], twin["paired"]) == (True, True)
+    slow, again = compared.document["comparisons"]
+    assert (slow["paired"], again["paired"]) == (True, True)
 
     ratio = slow["overall"]["iops"]
     assert slow["overall_answers"]["iops"]["answer"] == "lower"
@@ -60,10 +60,10 @@ def test_a_quarter_less_is_lower_and_equals_are_the_same(file_system, group, tmp
     assert (first["weight"], first["a"], first["b"]) == ("likely", USUAL_PER_S, LOW_PER_S)
     assert "limit of the control group" in first["words"]
 
-    answer = twin["overall_answers"]["iops"]
-    assert (answer["answer"], twin["findings"]) == ("same", [])
-    assert twin["overall"]["iops"]["value"] == pytest.approx(1, abs=0.05)
-    assert not [each for each in twin["differences"] if each["weight"] == "likely"]
+    answer = again["overall_answers"]["iops"]
+    assert (answer["answer"], again["findings"]) == ("same", [])
+    assert again["overall"]["iops"]["value"] == pytest.approx(1, abs=0.05)
+    assert not [each for each in again["differences"] if each["weight"] == "likely"]
 
     # Loop devices have no model: nothing says that they should be equally fast.
     kinds = {each["kind"] for each in measured.document["findings"]}

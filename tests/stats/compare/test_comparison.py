@@ -9,7 +9,7 @@ from seatrial._core import Histogram
 from seatrial.errors import UsageError
 from seatrial.results.model import OperationResult
 from seatrial.stats.compare.comparison import compare
-from seatrial.stats.compare.noise import twin_label
+from seatrial.stats.compare.noise import control_label
 from seatrial.stats.compare.verdict import ratio_words
 from seatrial.stats.estimate import Estimate
 from stats.builders import cell_of, sample_of
@@ -214,8 +214,8 @@ def test_several_are_judged_at_once():
 def test_differences_no_larger_than_an_aa_pair_are_not_real():
     a, b = interleaved(STEADY * 2, times_of(scaled(STEADY * 2, 1.1), NOISE))
     assert of(a, b).comparands[0].answer == "higher"
-    twin = rates_entrant("A2", scaled(STEADY * 2, 1.15), run_id="one")
-    told = of(a, b, twin=twin)
+    control = rates_entrant("A2", scaled(STEADY * 2, 1.15), run_id="one")
+    told = of(a, b, control=control)
     assert told.noise_share == pytest.approx(0.15, rel=0.02)
     assert {each.answer for each in told.comparands} == {"undecided"}
     assert all(each.below_noise and each.rounds_more is None for each in told.comparands)
@@ -223,8 +223,8 @@ def test_differences_no_larger_than_an_aa_pair_are_not_real():
     assert told.verdict.startswith("Undecided: B is 1.1")
     assert "no more than two measurements of the same differ" in told.verdict
     assert any("A2, which are the same thing" in each for each in told.warnings)
-    quiet_twin = rates_entrant("A2", scaled(STEADY * 2, 1.001), run_id="one")
-    assert of(a, b, twin=quiet_twin).comparands[0].answer == "higher"
+    quiet_control = rates_entrant("A2", scaled(STEADY * 2, 1.001), run_id="one")
+    assert of(a, b, control=quiet_control).comparands[0].answer == "higher"
 
 
 def test_halves_tell_the_scatter_of_the_rounds():
@@ -241,7 +241,7 @@ def test_halves_tell_the_scatter_of_the_rounds():
 
 
 @pytest.mark.parametrize(
-    ("labels", "paths", "twin"),
+    ("labels", "paths", "control"),
     [
         (["ssd", "ssd-aa", "hdd"], ["", "", ""], "ssd-aa"),
         (["ssd", "again", "hdd"], ["/mnt/ssd", "/mnt/ssd", "/mnt/hdd"], "again"),
@@ -249,8 +249,8 @@ def test_halves_tell_the_scatter_of_the_rounds():
         (["one"], [""], ""),
     ],
 )
-def test_the_twin_of_the_first_target(labels, paths, twin):
-    assert twin_label(labels, paths) == twin
+def test_the_control_of_the_first_target(labels, paths, control):
+    assert control_label(labels, paths) == control
 
 
 def sized(name, *, size_bytes=1 << 30, direct=True, data="random", engine="psync"):

@@ -53,7 +53,7 @@ def _percent(low: float, high: float) -> click.FloatRange:
 )
 @click.option(
     "--aa",
-    "twin",
+    "control",
     metavar="RESULT",
     help="Another measurement of what A is: smaller differences than theirs are not called real.",
 )
@@ -73,7 +73,7 @@ def command(
     sides: tuple[str, ...],
     figures: tuple[str, ...],
     margin_percent: float,
-    twin: str | None,
+    control: str | None,
     slower_percent: float | None,
     anyway: bool,
     report: Output,
@@ -99,7 +99,7 @@ def command(
     # them, again and again as they grow, would be a quarter of all the time.
     gc.disable()
     found = compared(
-        entrants_of(sides, results, twin),
+        entrants_of(sides, results, control),
         margin_share=margin_percent / 100,
         figures=figures or None,
         anyway=anyway,

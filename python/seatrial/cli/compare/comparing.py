@@ -26,7 +26,7 @@ from seatrial.stats.compare.databases import with_defaults
 from seatrial.stats.compare.fingerprints import facts_of, in_words, named_alike
 from seatrial.stats.compare.judgement import judged
 from seatrial.stats.compare.model import Comparison, Difference, Entrant, Side
-from seatrial.stats.compare.noise import twin_label
+from seatrial.stats.compare.noise import control_label
 from seatrial.stats.compare.verdict import ratio_words
 from seatrial.stats.timeline import SLICES_MIN
 from seatrial.stats.wording import format_identity, format_plural, format_share
@@ -40,21 +40,21 @@ class Entrants(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         first: The measure.
         others: What is judged, at least one.
-        twin: The first one measured once more; None where there is none.
+        control: The first one measured once more; None where there is none.
     """
 
     first: Entrant
     others: list[Entrant]
-    twin: Entrant | None = None
+    control: Entrant | None = None
 
 
-def entrants_of(references: Sequence[str], results: Path, twin: str | None = None) -> Entrants:
+def entrants_of(references: Sequence[str], results: Path, control: str | None = None) -> Entrants:
     """Return what a user names as sides.
 
     Args:
         references: One run with several targets, or at least two results.
         results: The results file that runs are sought in.
-        twin: Another measurement of what the first reference is.
+        control: A/A control, another measurement of what the first reference is.
 
     Raises:
         ResultsFileError: When a results file cannot be read.
@@ -70,11 +70,11 @@ def entrants_of(references: Sequence[str], results: Path, twin: str | None = Non
         _require_distinct(sources)
         first, *others = map(_entrant, sources, _names(sources))
         found = Entrants(first=first, others=others)
-    if twin is None:
+    if control is None:
         return found
-    again = load_source(twin, results, slices_min=SLICES_MIN)
+    again = load_source(control, results, slices_min=SLICES_MIN)
     (name,) = _names([again])
-    return msgspec.structs.replace(found, twin=_entrant(again, name))
+    return msgspec.structs.replace(found, control=_entrant(again, name))
 
 
 def _entrant(source: Source, name: str) -> Entrant:
@@ -105,13 +105,13 @@ def _short_name(source: Source) -> str:
 def of_targets(run: Run, samples: Sequence[Sample]) -> Entrants | None:
     """Return the targets of a run as sides, the first being the measure; None if it has one.
 
-    A target that is the first one once more (its path, or its label with ``-aa``) is the twin.
+    A target that is the first one once more (its path, or its label with ``-aa``) is the A/A control.
     """
     labels = list(dict.fromkeys(sample.cell.target for sample in samples))
     declared = [target.get("label", "trial") for target in run.study.get("target", [])]
     labels.sort(key=lambda label: declared.index(label) if label in declared else len(declared))
     paths = {target.get("label"): target.get("path", "") for target in run.study.get("target", [])}
-    twin = twin_label(labels, [paths.get(label, "") for label in labels]) if labels else ""
+    control = control_label(labels, [paths.get(label, "") for label in labels]) if labels else ""
     sides = {
         label: Entrant(
             side=Side(name=label, run=run, target=label),
@@ -119,12 +119,12 @@ def of_targets(run: Run, samples: Sequence[Sample]) -> Entrants | None:
         )
         for label in labels
     }
-    others = [sides[label] for label in labels[1:] if label != twin]
-    if not others and twin:
-        return Entrants(first=sides[labels[0]], others=[sides[twin]])
+    others = [sides[label] for label in labels[1:] if label != control]
+    if not others and control:
+        return Entrants(first=sides[labels[0]], others=[sides[control]])
     if not others:
         return None
-    return Entrants(first=sides[labels[0]], others=others, twin=sides.get(twin))
+    return Entrants(first=sides[labels[0]], others=others, control=sides.get(control))
 
 
 def _require_distinct(sources: Sequence[Source]) -> None:
@@ -165,7 +165,7 @@ def compared(
         entrants.others,
         margin_share=margin_share,
         figures=figures,
-        twin=entrants.twin,
+        control=entrants.control,
         differences=[_differences(entrants.first, other) for other in entrants.others],
         anyway=anyway,
     )

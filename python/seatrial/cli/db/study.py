@@ -127,8 +127,8 @@ def places_of(
     places = _told_apart(places)
     if again or (again is None and len(places) > 1):
         first = places[0]
-        twin = msgspec.structs.replace(first, label=f"{first.label}{AGAIN}", is_again=True)
-        places.append(twin)
+        control = msgspec.structs.replace(first, label=f"{first.label}{AGAIN}", is_again=True)
+        places.append(control)
     return places
 
 

@@ -50,7 +50,7 @@ def compare(
     *,
     margin_share: float = MARGIN_SHARE_DEFAULT,
     figures: Collection[str] | None = None,
-    twin: Entrant | None = None,
+    control: Entrant | None = None,
     differences: Sequence[list[Difference]] | None = None,
     anyway: bool = False,
 ) -> list[Comparison]:
@@ -61,14 +61,14 @@ def compare(
         others: What is judged, at least one; all that is said of them is said together.
         margin_share: A ratio that surely is so near to 1 is called the same.
         figures: Names of what is compared; all unless given. ``p99`` is that of every kind.
-        twin: Another measurement of what A is: differences no larger than theirs are not real.
+        control: A/A control, another measurement of what A is: differences no larger than theirs are not real.
         differences: What differs in the fingerprints, for each of the others.
         anyway: Whether what forbids a comparison becomes a warning.
 
     Raises:
         UsageError: When two sides have no common cell, or must not be compared.
     """
-    floor = floor_of_pair(a, twin, figures) if twin else None
+    floor = floor_of_pair(a, control, figures) if control else None
     pairs = [_Pair.of(a, b, figures, anyway=anyway) for b in others]
     judge_all(pair.asked for pair in pairs)
     told = differences or [[] for _ in pairs]

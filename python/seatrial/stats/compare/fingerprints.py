@@ -152,10 +152,10 @@ def named_alike(a: dict[str, Any], b: dict[str, Any]) -> tuple[dict[str, Any], d
     free = [node for node in stack_a if node["name"] not in {each["name"] for each in stack_b}]
     renamed = []
     for node in stack_b:
-        twin = next((each for each in free if each.get("kind") == node.get("kind")), None)
-        if node["name"] not in names_a and twin:
-            free.remove(twin)
-            renamed.append(node | {"name": twin["name"]})
+        counterpart = next((each for each in free if each.get("kind") == node.get("kind")), None)
+        if node["name"] not in names_a and counterpart:
+            free.remove(counterpart)
+            renamed.append(node | {"name": counterpart["name"]})
         else:
             renamed.append(node)
     if not stack_b:

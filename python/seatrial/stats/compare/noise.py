@@ -15,24 +15,26 @@ from seatrial.stats.compare.questions import CellQuestion, ask
 from seatrial.stats.compare.ratio import contrast
 
 PERCENT_OF_CELLS = 95.0
-TWIN_SUFFIX = "-aa"
+CONTROL_SUFFIX = "-aa"
 """A target whose label is another's with this at its end is that one once more."""
 
 
-def floor_of_pair(a: Entrant, twin: Entrant, wanted: Collection[str] | None = None) -> NoiseFloor:
+def floor_of_pair(
+    a: Entrant, control: Entrant, wanted: Collection[str] | None = None
+) -> NoiseFloor:
     """Return what another measurement of A differs from A by, cell by cell and overall.
 
     Raises:
         UsageError: When the two have no cell in common.
     """
-    asked = ask(match(a, twin).cells, paired=is_interleaved(a, twin), wanted=wanted)
+    asked = ask(match(a, control).cells, paired=is_interleaved(a, control), wanted=wanted)
     logs: dict[str, list[float]] = defaultdict(list)
     for question in asked.cells:
         if question.of:
             logs[question.figure].append(question.of.log_ratio)
     overall = {each.figure: _distance_share(each.of.log_ratio) for each in asked.overall}
     return NoiseFloor(
-        source="pair", name=twin.side.name, cells=_at_percentile(logs), overall=overall
+        source="pair", name=control.side.name, cells=_at_percentile(logs), overall=overall
     )
 
 
@@ -80,12 +82,12 @@ def _distance_share(log_ratio: float) -> float:
     return math.expm1(min(abs(log_ratio), 700.0))
 
 
-def twin_label(labels: Sequence[str], paths: Sequence[str]) -> str:
+def control_label(labels: Sequence[str], paths: Sequence[str]) -> str:
     """Return the label of the target that is the first one once more; empty if there is none.
 
     It has the first one's path, or its label with ``-aa`` at the end.
     """
     for label, path in zip(labels[1:], paths[1:], strict=True):
-        if label == labels[0] + TWIN_SUFFIX or (path and path == paths[0]):
+        if label == labels[0] + CONTROL_SUFFIX or (path and path == paths[0]):
             return label
     return ""

@@ -80,7 +80,7 @@ def test_clean_ends_the_server_of_a_killed_study(tmp_path):
     assert list((tmp_path / "state").glob("*.jsonl")) == []
 
 
-def test_two_targets_and_a_twin_are_interleaved_and_compared(tmp_path):
+def test_two_targets_and_a_control_are_interleaved_and_compared(tmp_path):
     study = write_study(tmp_path, "a", "b", "a-aa", rounds=2, scripts='["select-only"]')
     told = seatrial("study", study, "--json", folder=tmp_path, timeout_s=120)
     assert told.code == 0, told
@@ -97,7 +97,7 @@ def test_two_targets_and_a_twin_are_interleaved_and_compared(tmp_path):
     assert throughput["paired"]
     assert throughput["a"]["unit"] == "tps"
     assert throughput["ratio"]["rounds"] == 2
-    assert b_against_a["noise"]["source"] == "pair", "the twin publishes what nothing differs by"
+    assert b_against_a["noise"]["source"] == "pair", "the control publishes what nothing differs by"
 
 
 def measured_with(folder: Path, setting: str):

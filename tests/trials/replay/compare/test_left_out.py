@@ -167,13 +167,13 @@ def test_a_plan_is_another_where_no_round_had_one_of_before(
 
 def test_a_broken_round_of_a_pair_of_the_same_is_no_noise():
     before, after = pair()
-    twin = turns(np.random.default_rng(1), rounds=ROUNDS, queries=6)[1]
-    calm = compared(before, after, twin=twin).floor
+    control = turns(np.random.default_rng(1), rounds=ROUNDS, queries=6)[1]
+    calm = compared(before, after, control=control).floor
     failed = {
         key: CallFigures(calls=each.calls, total_s=each.calls * 1e-7, errors=each.calls)
-        for key, each in twin.units[2].measured.items()
+        for key, each in control.units[2].measured.items()
     }
-    broken = compared(before, after, twin=changed(twin, 2, failed)).floor
+    broken = compared(before, after, control=changed(control, 2, failed)).floor
     assert broken.overall == pytest.approx(calm.overall, rel=0.02)
 
 

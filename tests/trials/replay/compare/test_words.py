@@ -193,13 +193,13 @@ def test_sides_without_anything_in_common_say_so():
 
 
 def test_an_aa_measurement_sharpens_what_is_measured_once():
-    before, after, twin = once("a", 0.001), once("b", 0.0008), once("a again", 0.00101)
+    before, after, control = once("a", 0.001), once("b", 0.0008), once("a again", 0.00101)
     assert compared(before, after).overall.answer == "undecided"
     assert compared(before, after).overall.below_floor
-    known = compared(before, after, twin=twin)
+    known = compared(before, after, control=control)
     assert known.overall.answer == "faster"
     assert known.floor.source == "pair"
-    worse = compared(before, after, twin=once("a again", 0.0013))
+    worse = compared(before, after, control=once("a again", 0.0013))
     assert worse.overall.answer == "undecided"
 
 

@@ -71,13 +71,13 @@ class Duration(click.ParamType[float]):
 )
 @click.option(
     "--aa",
-    "twin",
+    "control",
     metavar="RESULT",
     help="Before, measured once more: smaller differences than theirs are not called real.",
 )
 @click.option(
     "--pages-aa",
-    "pages_twin",
+    "pages_control",
     metavar="LOG",
     help="The access log before of --pages, measured once more.",
 )
@@ -135,8 +135,8 @@ def compare(
     sides: tuple[str, ...],
     pages: tuple[str, str] | None,
     batches: tuple[tuple[str, str, str], ...],
-    twin: str | None,
-    pages_twin: str | None,
+    control: str | None,
+    pages_control: str | None,
     margin_percent: float,
     offset_s: float | None,
     time_unit: str | None,
@@ -166,8 +166,8 @@ def compare(
             sides=sides,
             pages=pages,
             batches=batches,
-            twin=twin,
-            pages_twin=pages_twin,
+            control=control,
+            pages_control=pages_control,
             margin_share=margin_percent / 100,
             offset_s=offset_s,
             time_unit_s=None if time_unit is None else UNITS_S[time_unit],

@@ -42,24 +42,24 @@ class Replays(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         before: The measure.
         after: What is judged.
-        twin: Before, measured once more; None where there is none.
+        control: Before, measured once more; None where there is none.
         runs: Names and runs of before and after.
     """
 
     before: Entrant
     after: Entrant
-    twin: Entrant | None
+    control: Entrant | None
     runs: list[tuple[str, Run]]
 
 
 def two_replays(
-    references: Sequence[str], twin: str | None, results: Path, *, anyway: bool
+    references: Sequence[str], control: str | None, results: Path, *, anyway: bool
 ) -> Replays:
     """Return two replays as sides.
 
     Args:
         references: Two results, or one run with two targets or two schemas.
-        twin: Another measurement of what the first is.
+        control: A/A control, another measurement of what the first is.
         results: The results file that runs are sought in.
         anyway: Whether replays that are not one load are compared.
 
@@ -75,22 +75,22 @@ def two_replays(
     else:
         first, second = map(_measurement, sources)
         _require_distinct(first, second)
-    if twin is not None:
-        again = _measurement(_loaded(twin, results))
+    if control is not None:
+        again = _measurement(_loaded(control, results))
         for each in (first, second):
             _require_distinct(each, again)
     pair = _cells(first, second)
     warnings = _require_one_load(first, second, pair, anyway=anyway)
     third: Entrant | None = None
     if again is not None:
-        twins = _cells(first, again)
-        warnings += _require_one_load(first, again, twins, anyway=anyway)
-        third = _of_replay(again, twins.b)
+        controls = _cells(first, again)
+        warnings += _require_one_load(first, again, controls, anyway=anyway)
+        third = _of_replay(again, controls.b)
     after = _of_replay(second, pair.b)
     return Replays(
         before=_of_replay(first, pair.a),
         after=msgspec.structs.replace(after, warnings=[*after.warnings, *warnings]),
-        twin=third,
+        control=third,
         runs=[(each.side.name, each.side.run) for each in (first, second)],
     )
 
@@ -98,7 +98,7 @@ def two_replays(
 def _sides_of_run(
     source: Source, reference: str
 ) -> tuple[Measurement, Measurement, Measurement | None]:
-    """Return the two targets of a run, or the two schemas of its one target, and the twin.
+    """Return the two targets of a run, or the two schemas of its one target, and the A/A control.
 
     Raises:
         UsageError: when there are not two.
@@ -124,8 +124,8 @@ def _sides_of_run(
             next_step="Name the two, as in `seatrial sql compare "
             f"{reference}:{names[0]} {reference}:{names[1]}`",
         )
-    twin = None if found.twin is None else _only_replays(found.twin)
-    return _only_replays(found.first), _only_replays(found.others[0]), twin
+    control = None if found.control is None else _only_replays(found.control)
+    return _only_replays(found.first), _only_replays(found.others[0]), control
 
 
 def one_replay(reference: str, results: Path) -> Entrant:

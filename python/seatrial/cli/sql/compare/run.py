@@ -42,8 +42,8 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
         sides: Before and after; one run with two targets; or none.
         pages: Access logs before and after; None for none.
         batches: Name, before and after of each.
-        twin: Before measured once more; None for none.
-        pages_twin: The access log before, once more; None for none.
+        control: Before measured once more; None for none.
+        pages_control: The access log before, once more; None for none.
         margin_share: A difference of less is none.
         offset_s: What the way takes of each time of a client; None where it was not stated.
         time_unit_s: Unit of the times in access logs; None to tell it by the log.
@@ -60,8 +60,8 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
     sides: tuple[str, ...]
     pages: tuple[str, str] | None = None
     batches: tuple[tuple[str, str, str], ...] = ()
-    twin: str | None = None
-    pages_twin: str | None = None
+    control: str | None = None
+    pages_control: str | None = None
     margin_share: float = 0.05
     offset_s: float | None = None
     time_unit_s: float | None = None
@@ -136,11 +136,11 @@ def _require_something(options: CompareOptions) -> None:
             next_step="Name both, as in `seatrial sql compare BEFORE AFTER`; see `seatrial sql "
             "compare --help`",
         )
-    if options.twin is not None and not options.sides:
+    if options.control is not None and not options.sides:
         raise _without_effect(
             "--aa", "no sides are named that it is the first of", "--pages-aa is that of --pages"
         )
-    if options.pages_twin is not None and options.pages is None:
+    if options.pages_control is not None and options.pages is None:
         raise _without_effect(
             "--pages-aa", "there is no --pages", "--aa is that of the sides themselves"
         )
@@ -188,7 +188,7 @@ def _found(options: CompareOptions) -> tuple[BeforeAfter, list[tuple[str, Run]]]
     queries: Sides | None = None
     pages: Sides | None = None
     if options.sides:
-        sides = sides_of(options.sides, options.twin, reading)
+        sides = sides_of(options.sides, options.control, reading)
         require_alike(sides, options.offset_s)
         if sides.before.kind == "web":
             pages = sides
@@ -201,7 +201,7 @@ def _found(options: CompareOptions) -> tuple[BeforeAfter, list[tuple[str, Run]]]
                 cause="Before and after are access logs already",
                 next_step="Leave --pages away, or name queries as before and after",
             )
-        pages = pages_of(options.pages, options.pages_twin, reading)
+        pages = pages_of(options.pages, options.pages_control, reading)
     _require_effect(options, queries, pages)
     told = BeforeAfter(
         queries=None if queries is None else _table(queries, options),
@@ -220,7 +220,7 @@ def _table(sides: Sides, options: CompareOptions) -> Table:
         sides.before,
         sides.after,
         margin_share=options.margin_share,
-        twin=sides.twin,
+        control=sides.control,
         offset_s=offset_s,
     )
 

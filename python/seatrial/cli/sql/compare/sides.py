@@ -46,13 +46,13 @@ class Sides(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         before: The measure.
         after: What is judged.
-        twin: Before, measured once more; None where there is none.
+        control: Before, measured once more; None where there is none.
         runs: Names and runs of those sides that come from one.
     """
 
     before: Entrant
     after: Entrant
-    twin: Entrant | None = None
+    control: Entrant | None = None
     runs: list[tuple[str, Run]] = []
 
 
@@ -74,12 +74,12 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     anyway: bool = False
 
 
-def sides_of(references: Sequence[str], twin: str | None, reading: Reading) -> Sides:
+def sides_of(references: Sequence[str], control: str | None, reading: Reading) -> Sides:
     """Return the sides that a user names.
 
     Args:
         references: Before and after, or one run with two targets or schemas.
-        twin: Another measurement of what before is.
+        control: A/A control, another measurement of what before is.
         reading: How they are read.
 
     Raises:
@@ -91,13 +91,13 @@ def sides_of(references: Sequence[str], twin: str | None, reading: Reading) -> S
             cause="Only a run that has two targets is two sides",
             next_step=f"Name the other, as in `seatrial sql compare {references[0]} AFTER`",
         )
-    named = [*references, *([twin] if twin else [])]
+    named = [*references, *([control] if control else [])]
     if len(references) == 1 or all(_kind(each) == "run" for each in named):
-        found = two_replays(references, twin, reading.results, anyway=reading.anyway)
-        return Sides(before=found.before, after=found.after, twin=found.twin, runs=found.runs)
+        found = two_replays(references, control, reading.results, anyway=reading.anyway)
+        return Sides(before=found.before, after=found.after, control=found.control, runs=found.runs)
     kinds = [_kind(each) for each in named]
     if set(kinds) == {"web"}:
-        return pages_of(references, twin, reading)
+        return pages_of(references, control, reading)
     require_distinct(named)
     counted = {
         each: _snapshot(each)
@@ -106,27 +106,27 @@ def sides_of(references: Sequence[str], twin: str | None, reading: Reading) -> S
     }
     sides = [_entrant(each, reading, counted) for each in named]
     after = with_warnings(sides[1], _of_one_server(references, counted))
-    return Sides(before=sides[0], after=after, twin=sides[2] if twin else None)
+    return Sides(before=sides[0], after=after, control=sides[2] if control else None)
 
 
-def pages_of(references: Sequence[str], twin: str | None, reading: Reading) -> Sides:
+def pages_of(references: Sequence[str], control: str | None, reading: Reading) -> Sides:
     """Return access logs as sides.
 
     Args:
         references: Before and after.
-        twin: Another log of what before is.
+        control: Another log of what before is.
         reading: How they are read.
 
     Raises:
         UsageError: when one is none, is named twice, or does not tell how long a request took.
     """
-    named = [*references, *([twin] if twin else [])]
+    named = [*references, *([control] if control else [])]
     require_distinct(named)
     logs = [_access_log(each, reading) for each in named]
     sides = [of_access_log(each, log) for each, log in zip(named, logs, strict=True)]
     failed = [*errors_alone(named[:2], logs[:2]), *errors_alone(named[1::-1], logs[1::-1])]
     after = with_warnings(sides[1], failed)
-    return Sides(before=sides[0], after=after, twin=sides[2] if twin else None)
+    return Sides(before=sides[0], after=after, control=sides[2] if control else None)
 
 
 def require_distinct(named: Sequence[str]) -> None:
@@ -288,8 +288,8 @@ def require_alike(sides: Sides, offset_s: float | None) -> None:
         UsageError: when they are not, or clocks differ and no offset was stated.
     """
     _require_alike(sides.before, sides.after, offset_s)
-    if sides.twin is not None:
-        _require_alike(sides.before, sides.twin, offset_s)
+    if sides.control is not None:
+        _require_alike(sides.before, sides.control, offset_s)
 
 
 def _require_alike(before: Entrant, after: Entrant, offset_s: float | None) -> None:
@@ -329,7 +329,7 @@ def on_one_clock(sides: Sides, offset_s: float) -> Sides:
 
     A query of which nothing is left in some unit is left out of all units and sides.
     """
-    known = [side for side in (sides.before, sides.after, sides.twin) if side is not None]
+    known = [side for side in (sides.before, sides.after, sides.control) if side is not None]
     lost = {
         key
         for side in known
@@ -350,7 +350,7 @@ def on_one_clock(sides: Sides, offset_s: float) -> Sides:
             ],
         )
     return msgspec.structs.replace(
-        sides, before=told[0], after=told[1], twin=told[2] if sides.twin is not None else None
+        sides, before=told[0], after=told[1], control=told[2] if sides.control is not None else None
     )
 
 

@@ -80,14 +80,14 @@ def play_and_tell(plan: Plan, measuring: Measuring) -> int:
 
 def _compare(run: Run, labels: Sequence[str], measuring: Measuring, results: Path) -> None:
     """Print each target of a run against its first, query by query, and write a page of it."""
-    twins = [label for label in labels if label == f"{labels[0]}{AGAIN}"]
+    controls = [label for label in labels if label == f"{labels[0]}{AGAIN}"]
     for label in labels[1:]:
-        if label in twins:
+        if label in controls:
             continue
         sides = (f"{run.id}:{labels[0]}", f"{run.id}:{label}")
         options = CompareOptions(
             sides=sides,
-            twin=f"{run.id}:{twins[0]}" if twins else None,
+            control=f"{run.id}:{controls[0]}" if controls else None,
             report=Output(
                 place=results.parent / f"seatrial-{labels[0]}-{label}-{run.id}.html",
                 force=measuring.report.force,

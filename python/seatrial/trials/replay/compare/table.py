@@ -40,7 +40,7 @@ def compared(
     after: Entrant,
     *,
     margin_share: float = MARGIN_SHARE_DEFAULT,
-    twin: Entrant | None = None,
+    control: Entrant | None = None,
     offset_s: float | None = None,
 ) -> Table:
     """Return after against before.
@@ -49,13 +49,13 @@ def compared(
         before: The measure.
         after: What is judged.
         margin_share: A difference of less is no difference.
-        twin: Before, measured once more: no difference as small as theirs is called one.
+        control: Before, measured once more: no difference as small as theirs is called one.
         offset_s: What was taken off the client's times, to be told; None for nothing.
     """
     measured = (before, after)
     before, after, left_out = only_whole(*measured, paired=basis_of(*measured) == "interleaved")
     basis = basis_of(before, after)
-    pair = (before, only_whole(twin, twin, paired=False)[0]) if twin else None
+    pair = (before, only_whole(control, control, paired=False)[0]) if control else None
     floor = floor_of((before, after), basis, pair)
     found = _Found.of(before, after, margin_share)
     judging = judges(basis, margin_share, floor)

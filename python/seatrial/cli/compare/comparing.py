@@ -105,7 +105,7 @@ def _short_name(source: Source) -> str:
 def of_targets(run: Run, samples: Sequence[Sample]) -> Entrants | None:
     """Return the targets of a run as sides, the first being the measure; None if it has one.
 
-    A target that is the first one once more (its path, or its label with ``-aa``) is the A/A control.
+    A target with the path of the first one, or its label with ``-aa``, is the A/A control.
     """
     labels = list(dict.fromkeys(sample.cell.target for sample in samples))
     declared = [target.get("label", "trial") for target in run.study.get("target", [])]

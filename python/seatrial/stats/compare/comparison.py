@@ -61,7 +61,8 @@ def compare(
         others: What is judged, at least one; all that is said of them is said together.
         margin_share: A ratio that surely is so near to 1 is called the same.
         figures: Names of what is compared; all unless given. ``p99`` is that of every kind.
-        control: A/A control, another measurement of what A is: differences no larger than theirs are not real.
+        control: Another measurement of what A is (A/A): differences no larger than theirs are
+            not real.
         differences: What differs in the fingerprints, for each of the others.
         anyway: Whether what forbids a comparison becomes a warning.
 

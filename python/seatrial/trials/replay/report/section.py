@@ -1,4 +1,4 @@
-"""Replays: verdict, the account that adds up, timelines of replay and capture, latencies, errors."""
+"""Replays: verdict, the account that adds up, timelines of both sides, latencies, errors."""
 
 from __future__ import annotations
 

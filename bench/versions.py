@@ -1,0 +1,213 @@
+"""What a change costs: two built checkouts do the same work in turn.
+
+    bench/versions.py OTHER              this checkout against the one in OTHER, 12 rounds
+    bench/versions.py OTHER --quick      one round, printed and not written: does it run?
+
+OTHER is the folder of another checkout with its environment (`make setup` there). Three things are
+done by each in every round, in an order drawn afresh: the engine makes requests of the null target
+for a second, a log of SQL is read into a trace, and that trace is played to a server that answers
+at once. Each runs in a process of its own checkout; what is compared is the processor time for a
+request or statement, which a busy machine disturbs least, taken by the kernel's account.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from command import leave_published_page, parser_of, run_bench
+from paired import Bar, median_estimate, paired_ratio, told
+from results_page import ROOT, machine_lines, table
+from server_log import write_log
+
+from seatrial import _core
+from seatrial.errors import SeatrialError
+
+SECTION: Final = "versions"
+WORKS: Final = ("engine", "reading", "replay")
+RATIO_MAX: Final = 1.05
+"""Above it a change is a loss."""
+
+# Runs in the interpreter of either checkout: its own core, nothing of this file's.
+WORK: Final = """
+# Runs in the interpreter of either checkout: its own core, nothing of this file's.
+import json, os, resource, sys
+from seatrial import _core
+
+def engine(folder, count):
+    access = {"operation": "read", "sizes": [{"bytes": 4096, "weight": 1}], "align_bytes": 4096,
+              "address": {"kind": "random"}}
+    spec = {"seed": 1, "target": {"kind": "null", "size_bytes": 1 << 30},
+            "range": {"start_bytes": 0, "length_bytes": 1 << 30}, "accesses": [access],
+            "threads": 1, "depth": 1, "limit": {"operations": count, "duration_s": 60.0}}
+    running = _core.start(json.dumps(spec))
+    running.wait(1e6)
+    return running.result()["outcome"]["completed"]
+
+def reading(folder, count):
+    output = f"{folder}/{os.getpid()}.trace"
+    spec = {"logs": [f"{folder}/statements.csv"], "output": output, "format": "csv"}
+    running = _core.start_sql_read(json.dumps(spec))
+    running.wait(1e6)
+    os.unlink(output)
+    return json.loads(running.result())["accounting"]["executable"]
+
+def replay(folder, count):
+    server = _core.NullServer()
+    address = {"host": server.host, "port": server.port, "user": "bench", "database": "bench"}
+    spec = {"trace": f"{folder}/statements.trace", "server": address, "speed": None,
+            "order": "session", "slice_ms": 100, "stall_threshold_ms": 50}
+    running = _core.start_sql_playback(json.dumps(spec))
+    running.wait(1e6)
+    classes = json.loads(running.result()["record"])["classes"].values()
+    return sum(each["ok"] + each["failed"] for each in classes)
+
+done = globals()[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps({"done": done, "cpu_s": used.ru_utime + used.ru_stime}))
+"""
+
+
+def options_of(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = parser_of(
+        __doc__, rounds=12, rounds_help="how often both work", quick_help="one round of little work"
+    )
+    parser.add_argument("other", type=Path, help="folder of the other checkout, built")
+    parser.add_argument("--statements", type=int, default=300_000, help="of the log")
+    parser.add_argument("--requests", type=int, default=5_000_000, help="of the engine")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        leave_published_page(options)
+        options.statements, options.requests = 20_000, 200_000
+    if not python_of(options.other).exists():
+        parser.error(f"{options.other} has no environment: run make setup there")
+    return options
+
+
+def python_of(checkout: Path) -> Path:
+    """Return the interpreter of a checkout."""
+    return checkout / ".venv" / "bin" / "python"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the bench; 0 when it ran, whatever it found."""
+    options = options_of(arguments)
+    return run_bench("bench/versions.py", SECTION, options, section, (SeatrialError, WorkError))
+
+
+class WorkError(Exception):
+    """A checkout did not do its work."""
+
+
+def section(options: argparse.Namespace) -> str:
+    """Run the rounds; return the section of the page."""
+    rng = random.Random(options.seed)
+    sides = {"this": ROOT, "other": options.other.resolve()}
+    spent_ns: dict[tuple[str, str], list[float]] = defaultdict(list)
+    loads = []
+    with tempfile.TemporaryDirectory(prefix="versions-") as name:
+        folder = Path(name)
+        write_log(folder / "statements.csv", "csv", options.statements)
+        read_once(folder)
+        for number in range(1, options.rounds + 1):
+            for work in rng.sample(WORKS, len(WORKS)):
+                for side in rng.sample([*sides, "again"], 3):
+                    checkout = sides.get(side, sides["other"])
+                    spent_ns[work, side].append(worked_ns(checkout, work, folder, options.requests))
+            loads.append(os.getloadavg()[0])
+            print(f"round {number} of {options.rounds}", file=sys.stderr)
+    return page(options, spent_ns, loads)
+
+
+def read_once(folder: Path) -> None:
+    """Read the log into the trace that both play: its format is the same in both."""
+    spec = {
+        "logs": [str(folder / "statements.csv")],
+        "output": str(folder / "statements.trace"),
+        "format": "csv",
+    }
+    reading = _core.start_sql_read(json.dumps(spec))
+    reading.wait(1e6)
+    reading.result()
+
+
+def worked_ns(checkout: Path, work: str, folder: Path, requests: int) -> float:
+    """Let a checkout do a work; return its processor time for a request or statement, in ns.
+
+    Raises:
+        WorkError: When it did not do it.
+    """
+    done = subprocess.run(
+        [python_of(checkout), "-c", WORK, work, folder, str(requests)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise WorkError(f"{work} in {checkout}: {done.stderr.strip()}")
+    told_of = json.loads(done.stdout)
+    return float(told_of["cpu_s"] * 1e9 / told_of["done"])
+
+
+def page(
+    options: argparse.Namespace,
+    spent_ns: dict[tuple[str, str], list[float]],
+    loads: Sequence[float],
+) -> str:
+    """Return the section: the ratio of each work, and the noise of the other to itself."""
+    rows = []
+    for work in WORKS:
+        this, other, again = (spent_ns[work, side] for side in ("this", "other", "again"))
+        bar = Bar(what=work, most=RATIO_MAX, estimate=paired_ratio(this, other))
+        rows.append(
+            [
+                work,
+                told(median_estimate(this, "ns"), 0),
+                told(median_estimate(other, "ns"), 0),
+                told(bar.estimate, 3),
+                f"{RATIO_MAX}",
+                bar.verdict,
+                told(paired_ratio(again, other), 3),
+            ]
+        )
+    head = [
+        "work",
+        "this, ns each",
+        "the other, ns each",
+        "this / other",
+        "bar",
+        "verdict",
+        "other again / other",
+    ]
+    revision = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=options.other,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    load = median_estimate(loads, "load")
+    lines = [
+        "## This commit against another",
+        f"Written by `bench/versions.py`: {options.rounds} rounds, order from seed {options.seed}; "
+        f"the other is {revision}. Processor time of the whole process for a request of the null "
+        "target, a statement read from a csv log, a statement played to a server that answers at "
+        "once; ratios inside each round, intervals of at least 95 % by order statistics.",
+        "\n".join([*machine_lines(), f"- load average at the end of rounds: {told(load, 1)}"]),
+        table(head, rows),
+    ]
+    return "\n\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

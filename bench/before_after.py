@@ -80,7 +80,7 @@ class NotPlayedError(Exception):
 
 
 @dataclass
-class Told:
+class BenchResult:
     """What the comparisons said, one entry each.
 
     Attributes:
@@ -127,7 +127,7 @@ def main(arguments: Sequence[str]) -> int:
     )
 
 
-def measure(options: argparse.Namespace) -> tuple[Told, list[str]]:
+def measure(options: argparse.Namespace) -> tuple[BenchResult, list[str]]:
     """Make a server and its databases, play, compare, put everything away.
 
     Raises:
@@ -233,10 +233,12 @@ def slower_by(server: Server, trace: Path, pairs: int) -> float:
     return 1 + SLOWER / statistics.median(shares)
 
 
-def comparisons(server: Server, trace: Path, options: argparse.Namespace, factor: float) -> Told:
+def comparisons(
+    server: Server, trace: Path, options: argparse.Namespace, factor: float
+) -> BenchResult:
     """Play rounds and compare them."""
     rng = random.Random(options.seed)
-    told = Told(rounds=options.rounds, factor=factor)
+    told = BenchResult(rounds=options.rounds, factor=factor)
     began_s = time.perf_counter()
     plays = 0
     for number in range(options.comparisons):
@@ -271,7 +273,7 @@ def compared_all(units: dict[str, list[Unit]], rounds: int) -> Iterator[tuple[st
     yield "once each", compared(side(LEFT, alike[:1]), side(RIGHT, alike[-1:]))
 
 
-def section(options: argparse.Namespace, told: Told, conditions: list[str]) -> str:
+def section(options: argparse.Namespace, told: BenchResult, conditions: list[str]) -> str:
     """Return the section of the page."""
     rows = []
     for what, tables in told.tables.items():

@@ -33,7 +33,7 @@ def units(rounds: int, slower: dict[int, float], place: int) -> list[Unit]:
 @pytest.fixture
 def section() -> str:
     options = before_after.options_of(["--comparisons", "2", "--rounds", "8"])
-    told = before_after.Told(rounds=8, factor=1.1, play_s=0.2)
+    told = before_after.BenchResult(rounds=8, factor=1.1, play_s=0.2)
     slower = {before_after.SLOW_KIND: 1.1}
     played = {
         before_after.LEFT: units(16, {}, 0),

@@ -44,7 +44,7 @@ def written(tmp_path, lines, name="access.log"):
 
 
 @pytest.mark.parametrize(
-    ("behind", "expected_s", "told_by"),
+    ("behind", "expected_s", "time_source"),
     [
         ("0.0{n:02}", 0.030, "in s"),  # nginx $request_time
         ('"0.0{n:02}" "0.001"', 0.030, "in s"),
@@ -66,7 +66,7 @@ def written(tmp_path, lines, name="access.log"):
 )
 @pytest.mark.parametrize("form", [common, combined])
 def test_the_time_of_a_request_is_found_behind_the_line(
-    tmp_path, form, behind, expected_s, told_by
+    tmp_path, form, behind, expected_s, time_source
 ):
     lines = [f"{form(n)} {behind.format(n=n)}" for n in range(10, 51)]
     path = written(tmp_path, lines)
@@ -75,7 +75,7 @@ def test_the_time_of_a_request_is_found_behind_the_line(
     page = log.pages["GET /order/:n"]
     assert (page.calls, log.unread, log.untimed) == (41, 0, 0)
     assert page.total_s / page.calls == pytest.approx(expected_s)
-    assert told_by in log.told_by
+    assert time_source in log.time_source
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_the_format_of_ingress_nginx_has_its_length_before_the_time(tmp_path):
     log = read_access_log([written(tmp_path, lines)])
     page = log.pages["GET /order/:n"]
     assert page.total_s / page.calls == pytest.approx(0.030)
-    assert log.told_by == "column 4 behind the bytes, in s"
+    assert log.time_source == "column 4 behind the bytes, in s"
 
 
 def test_a_column_can_be_stated(tmp_path):

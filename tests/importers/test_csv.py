@@ -70,7 +70,7 @@ def test_units_factors_latencies_and_blanks(tmp_path):
     first, second = imported.samples
     assert first.cell.key == "matrix/read/4096B/1t/32d/level=raid5"
     assert first.completed_per_s == pytest.approx(1234.5, rel=1e-12)
-    assert first.operations["read"].told_ns == {"p99": 250_000.0}
+    assert first.operations["read"].reported_ns == {"p99": 250_000.0}
     assert second.cell.factors == {"pattern": "sequential", "level": "raid5"}
     assert second.completed_per_s == pytest.approx(100 * 1024 / 8)
     origin = origin_of(imported.run)

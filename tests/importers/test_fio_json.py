@@ -91,7 +91,7 @@ def test_percentiles_are_fios_own_within_a_buckets_width(real):
             histogram = sample.operations[name].response_histogram()
             assert histogram.count == told["N"]
             assert (histogram.min_ns, histogram.max_ns) == (told["min"], told["max"])
-            assert sample.operations[name].told_ns["mean"] == told["mean"]
+            assert sample.operations[name].reported_ns["mean"] == told["mean"]
             for percent, value_ns in told["percentile"].items():
                 ours = histogram.percentile_ns(float(percent))
                 assert ours == pytest.approx(value_ns, rel=OUR_BUCKET_SHARE, abs=1)
@@ -160,7 +160,7 @@ def test_threads_apart_without_bins_lose_their_percentiles_with_a_note(tmp_path)
     part = direction(100, percentile={"50.000000": 98_000})
     jobs = [job(options={"numjobs": "2"}, read=part) for _ in range(2)]
     imported = read_results(written(tmp_path, document(*jobs)))
-    assert "p50" not in imported.samples[0].operations["read"].told_ns
+    assert "p50" not in imported.samples[0].operations["read"].reported_ns
     assert "cannot be put together" in notes_of(imported)
 
 
@@ -261,7 +261,7 @@ def test_a_group_printed_under_the_name_of_its_first_job_is_noted(tmp_path):
 def test_lat_goes_before_clat_where_it_has_bins(tmp_path):
     part = direction(10, bins={"98048": 10}) | {"lat_ns": latency(10, bins={"100352": 10})}
     imported = read_results(written(tmp_path, document(job(read=part))))
-    assert imported.samples[0].operations["read"].told_ns["mean"] == 100_000
+    assert imported.samples[0].operations["read"].reported_ns["mean"] == 100_000
     assert "clat" not in notes_of(imported)
 
 

@@ -97,7 +97,7 @@ def test_each_version_gives_the_same_rate_bytes_and_latencies(tmp_path, version)
     result = sample.operations["read"]
     assert (result.completed, result.transferred_bytes) == (1234, 1234 * 8192)
     assert sample.completed_per_s == pytest.approx(1234)
-    assert result.told_ns == {
+    assert result.reported_ns == {
         "mean": pytest.approx(98_000),
         "min": pytest.approx(50_000),
         "max": pytest.approx(900_000),
@@ -225,7 +225,7 @@ def test_reads_and_writes_told_as_one_are_counted(tmp_path, version, change, rw,
     (sample,) = imported.samples
     assert sample.operations[kind].completed == 500
     assert sample.cell.operation == kind
-    assert sample.operations[kind].told_ns["p99"] == 400_000
+    assert sample.operations[kind].reported_ns["p99"] == 400_000
     found = {each.kind for each in summarise(imported.run, imported.samples).findings}
     assert "nothing_completed" not in found
 
@@ -365,4 +365,4 @@ def test_latency_of_syncs_is_kept_before_fio_counts_them(tmp_path):
     sync = {"total_ios": 9, "lat_ns": {k: v for k, v in latency(9).items() if k != "N"}}
     entry = job(reads=0, writes=90, options={"rw": "write", "fsync": "10"}) | {"sync": sync}
     (sample,) = read(tmp_path, document(entry)).samples
-    assert sample.operations["sync"].told_ns["mean"] == 100_000
+    assert sample.operations["sync"].reported_ns["mean"] == 100_000

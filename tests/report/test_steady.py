@@ -12,7 +12,7 @@ from seatrial.findings.model import Summary
 from seatrial.report.exports import export
 from seatrial.report.figures.steady import steady_figures
 from seatrial.report.page import render
-from seatrial.report.steady_tables import rules_table, steady_table, telling
+from seatrial.report.steady_tables import informative, rules_table, steady_table
 from seatrial.report.tables import as_text, tables
 from seatrial.results.model import Outcome, Sample, Slice, Timeline
 from seatrial.stats.model import CellSummary
@@ -107,14 +107,14 @@ def test_over_rounds_each_round_is_a_point_at_its_end():
 
 def test_what_is_steady_throughout_needs_no_chart():
     still = make_steady(cell=CELL.key, phases=[make_phase("steady", 0, 10, 2_000)])
-    assert telling([still]) == []
+    assert informative([still]) == []
     assert steady_figures([still], cells_with(LEVELS)) == []
     summary = msgspec.structs.replace(make_summary(cells_with(LEVELS)), steady=[still])
     assert all(table.id != "steady" for table in tables(summary))
     told = read(render(summary)).one(id="table-steady").text
     assert "1 timeline over time or rounds: steady from start to end." in told
     never = make_steady(phases=[make_phase("transition", 0, 10, 2_000)])
-    assert telling([never]) == [never]
+    assert informative([never]) == [never]
 
 
 def test_what_left_its_steady_state_comes_first_and_the_rest_is_counted():

@@ -29,10 +29,10 @@ def command(dry_run: bool, as_json: bool) -> int:
     """
     from seatrial.machine.undo import clean  # noqa: PLC0415 - not for --help
 
-    return tell_undone(clean(dry_run=dry_run), as_json=as_json)
+    return report_undone(clean(dry_run=dry_run), as_json=as_json)
 
 
-def tell_undone(undone: Sequence[Undone], *, as_json: bool) -> int:
+def report_undone(undone: Sequence[Undone], *, as_json: bool) -> int:
     """Print what became of changes; return 1 where one could not be undone, else 0."""
     from seatrial.cli.documents import clean_document  # noqa: PLC0415 - not for --help
     from seatrial.machine.undoers import Outcome  # noqa: PLC0415

@@ -149,7 +149,7 @@ def _exit_code_after(error: BaseException, arguments: list[str]) -> int:
     """Tell what went wrong, as its kind deserves."""
     match error:
         case SeatrialError():
-            return _tell(error, arguments)
+            return _report(error, arguments)
         case click.exceptions.Abort() | KeyboardInterrupt():
             interrupts.acknowledge()
             click.echo("Interrupted.", err=True)
@@ -158,16 +158,16 @@ def _exit_code_after(error: BaseException, arguments: list[str]) -> int:
             error.show()
             return 2
         case click.ClickException():
-            return _tell(_usage(error), arguments)
+            return _report(_usage(error), arguments)
         case output.ReaderGone():
             # As `head` does; nothing is wrong.
             return 0
         case Exception() if not os.environ.get("SEATRIAL_DEBUG"):
-            return _tell(_internal(error), arguments)
+            return _report(_internal(error), arguments)
     raise error
 
 
-def _tell(error: SeatrialError, arguments: list[str]) -> int:
+def _report(error: SeatrialError, arguments: list[str]) -> int:
     if "--json" in arguments and not isinstance(error, output.OutputError):
         from seatrial.report.json_documents import (  # noqa: PLC0415 - only on this way out
             as_text,

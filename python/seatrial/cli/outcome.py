@@ -48,7 +48,7 @@ LAYOUTS_COMPARED_MAX: Final = 2
 SEVERITY_MARKS: Final = {"critical": "!!", "warning": " !", "note": "  "}
 
 
-def measure_and_tell(
+def measure_and_report(
     request: RunRequest,
     results: Path,
     *,
@@ -72,7 +72,7 @@ def measure_and_tell(
         UsageError: when the report could not be written.
     """
     with ResultsFile.open(results, create=True) as store:
-        telling = told_if_it_fails(request, store, as_json=as_json)
+        telling = reported_if_it_fails(request, store, as_json=as_json)
         with telling, terminal.watcher(quiet=as_json) as watcher:
             chosen = strategy or strategy_of(request.plan)
             run, end = execute(request, store, watcher=watcher, strategy=chosen)
@@ -88,7 +88,9 @@ def measure_and_tell(
 
 
 @contextmanager
-def told_if_it_fails(request: RunRequest, store: ResultsFile, *, as_json: bool) -> Iterator[None]:
+def reported_if_it_fails(
+    request: RunRequest, store: ResultsFile, *, as_json: bool
+) -> Iterator[None]:
     """Print what a run had measured when an error ended it, and how to go on; pass the error on.
 
     Args:
@@ -104,11 +106,11 @@ def told_if_it_fails(request: RunRequest, store: ResultsFile, *, as_json: bool) 
         with suppress(SeatrialError):
             for run in store.runs():
                 if run.id not in earlier and not as_json:
-                    _tell_failed(run, store)
+                    _report_failed(run, store)
         raise
 
 
-def _tell_failed(run: Run, store: ResultsFile) -> None:
+def _report_failed(run: Run, store: ResultsFile) -> None:
     samples = store.samples(run.id)
     if not samples:
         return

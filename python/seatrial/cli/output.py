@@ -42,15 +42,15 @@ class _Stream(io.FileIO):
                 return super().write(data)
             except OSError as error:
                 self._has_failed = True
-                self._tell(error)
+                self._report(error)
         return memoryview(data).nbytes
 
-    def _tell(self, error: OSError) -> None:
+    def _report(self, error: OSError) -> None:
         """Say nothing: it is standard error that cannot be written."""
 
 
 class _Result(_Stream):
-    def _tell(self, error: OSError) -> None:
+    def _report(self, error: OSError) -> None:
         if isinstance(error, BrokenPipeError):
             raise ReaderGone from None
         raise OutputError(

@@ -142,7 +142,7 @@ def show_or_measure(
     """
     if measuring.plan_only:
         return _show(plan, as_json=measuring.as_json)
-    from seatrial.cli.outcome import measure_and_tell  # noqa: PLC0415 - loads the analysis
+    from seatrial.cli.outcome import measure_and_report  # noqa: PLC0415 - loads the analysis
     from seatrial.cli.repeating import command_line  # noqa: PLC0415
     from seatrial.measure.run import RunRequest  # noqa: PLC0415
 
@@ -155,7 +155,7 @@ def show_or_measure(
         waits=measuring.waits,
         resume=_unfinished(plan, measuring.results) if resume else None,
     )
-    return measure_and_tell(
+    return measure_and_report(
         request,
         measuring.results,
         report=measuring.report,

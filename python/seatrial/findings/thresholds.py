@@ -80,12 +80,12 @@ def _judged(
         cell=cell.cell.key,
         sentence=(
             f"{threshold.name} {threshold.condition}: {'met' if met else 'not met'}, "
-            f"{_told(threshold.quantity, worst)} in {format_cell(cell.cell)}{doubt}."
+            f"{_reported(threshold.quantity, worst)} in {format_cell(cell.cell)}{doubt}."
         ),
     )
 
 
-def _told(quantity: str, figure: Estimate) -> str:
+def _reported(quantity: str, figure: Estimate) -> str:
     if figure.unit == "count":
         return f"{format_count(round(figure.value))} {quantity}"
     if quantity == "stall_max":

@@ -27,7 +27,7 @@ from seatrial.trials.database.analysis.headline import headline, headline_cell
 from seatrial.trials.database.analysis.model import DatabaseAnalysis
 from seatrial.trials.database.study.workloads import is_of_database
 from seatrial.trials.layouts.analysis.model import LayoutAnalysis
-from seatrial.trials.layouts.analysis.telling import best_words, recovery_words
+from seatrial.trials.layouts.analysis.narrative import best_words, recovery_words
 from seatrial.trials.loadline.analysis.model import LoadLine
 from seatrial.trials.loadline.study import LOADLINE
 
@@ -59,7 +59,7 @@ TOLD_OF_FAILURES = ("data_lost", "rebuild_dips", "redundancy_window")
 
 
 @dataclass(frozen=True)
-class Told:
+class Part:
     """A part of the verdict and the cells whose figures it tells."""
 
     words: str
@@ -125,16 +125,16 @@ def _sound(cells: Sequence[CellSummary], shown_keys: Container[str]) -> list[Cel
     ]
 
 
-def _of_layouts(cells: Sequence[CellSummary], layouts: LayoutAnalysis) -> list[Told]:
+def _of_layouts(cells: Sequence[CellSummary], layouts: LayoutAnalysis) -> list[Part]:
     """Tell which of a run's layouts is best for what, and what its failures did."""
     best = {each.target for each in layouts.best}
     broken = {each.cell.key for each in layouts.recoveries}
     told = [
-        Told(words, tuple(c for c in cells if c.cell.target in best and c.cell.key not in broken))
+        Part(words, tuple(c for c in cells if c.cell.target in best and c.cell.key not in broken))
         for words in best_words(layouts)
     ]
     return told + [
-        Told(words, tuple(c for c in cells if c.cell.key in broken))
+        Part(words, tuple(c for c in cells if c.cell.key in broken))
         for words in recovery_words(layouts.recoveries)
     ]
 
@@ -165,7 +165,7 @@ def _speed_by_target(
     cells: Sequence[CellSummary],
     served: Served,
     bounds: Mapping[str, str],
-) -> list[Told]:
+) -> list[Part]:
     """Return the parts of the first sentence; of several targets one each, with its name."""
     told = {}
     for label in dict.fromkeys(c.cell.target for c in cells):
@@ -173,10 +173,10 @@ def _speed_by_target(
         told[label] = _database(own, cells, bounds) + _speed(own, served)
     if len(told) == 1:
         return next(iter(told.values()))
-    return [Told(f"on {label}, {parts[0].words}", parts[0].cells) for label, parts in told.items()]
+    return [Part(f"on {label}, {parts[0].words}", parts[0].cells) for label, parts in told.items()]
 
 
-def _speed(cells: Sequence[CellSummary], served: Served) -> list[Told]:
+def _speed(cells: Sequence[CellSummary], served: Served) -> list[Part]:
     """Return the parts of the first sentence that tell of I/O; at least one if there is any."""
     usual = (_random(cells, served), _sequential(cells, served), _commits(cells, served))
     found = [part for part in usual if part]
@@ -187,10 +187,10 @@ def _speed(cells: Sequence[CellSummary], served: Served) -> list[Told]:
 
 def _database(
     cells: Sequence[CellSummary], everywhere: Sequence[CellSummary], bounds: Mapping[str, str]
-) -> list[Told]:
+) -> list[Part]:
     """Tell what a database did there, where one was measured and did anything."""
     best = headline_cell(cells, everywhere)
-    return [Told(headline(best, bounds, cells), (best,))] if best else []
+    return [Part(headline(best, bounds, cells), (best,))] if best else []
 
 
 def _addresses(summary: CellSummary) -> set[object]:
@@ -203,7 +203,7 @@ def _addresses(summary: CellSummary) -> set[object]:
     return told or {summary.cell.factors.get("pattern")}
 
 
-def _random(cells: Sequence[CellSummary], served: Served) -> Told | None:
+def _random(cells: Sequence[CellSummary], served: Served) -> Part | None:
     """Tell ``reads 8 KiB at random at 74k IOPS (± 3 %) and writes at 40k IOPS (± 5 %) ...``."""
     for size_bytes in BLOCK_SIZES_BYTES:
         fitting = [
@@ -218,7 +218,7 @@ def _random(cells: Sequence[CellSummary], served: Served) -> Told | None:
             words = [f"{c.cell.operation}s at {format_estimate(c.iops)}" for c in found]
             words[0] = words[0].replace(" at ", f" {format_size(size_bytes)} at random at ", 1)
             where = [_where(c, cells, told=("block_size_bytes",)) for c in found]
-            return Told(_joined(words, where), tuple(found))
+            return Part(_joined(words, where), tuple(found))
     return None
 
 
@@ -273,7 +273,7 @@ def sequential_cells(cells: Sequence[CellSummary]) -> list[CellSummary]:
     return [c for c in fitting if c.cell.kind == _SEQUENTIAL] or fitting
 
 
-def _sequential(cells: Sequence[CellSummary], served: Served) -> Told | None:
+def _sequential(cells: Sequence[CellSummary], served: Served) -> Part | None:
     """Tell ``reads 1,200 MB/s (± 2 %) and writes 810 MB/s (± 4 %) in sequence, both with ...``."""
     found = _fastest_of_both(sequential_cells(cells), _bandwidth, served)
     # One small request at a time tells of latency: beside a database it is there for its commits.
@@ -281,14 +281,14 @@ def _sequential(cells: Sequence[CellSummary], served: Served) -> Told | None:
     if not found or (of_database and all(_is_small(c.cell) for c in found)):
         return None
     words = [f"{c.cell.operation}s {format_estimate(c.bandwidth)}" for c in found]
-    return Told(_joined(words, [_where(c, cells) for c in found], " in sequence"), tuple(found))
+    return Part(_joined(words, [_where(c, cells) for c in found], " in sequence"), tuple(found))
 
 
 def _is_small(cell: Cell) -> bool:
     return cell.block_size_bytes < SEQUENTIAL_BYTES_MIN and cell.threads * cell.depth == 1
 
 
-def _commits(cells: Sequence[CellSummary], served: Served) -> Told | None:
+def _commits(cells: Sequence[CellSummary], served: Served) -> Part | None:
     """Tell ``commits 1,240/s (± 4 %) with p99 2.1 ms (± 9 %) at 1 committer``.
 
     The fewest committers that were measured: a single session waits for each of its commits.
@@ -304,7 +304,7 @@ def _commits(cells: Sequence[CellSummary], served: Served) -> Told | None:
     method = settings_words(best, leave_out=names)
     at += f", {method}" if method else ""
     words = f"{rate} ({format_interval(best.iops)}){_tail_of_commits(best)} at {at}"
-    return Told(words, (best,))
+    return Part(words, (best,))
 
 
 def _tail_of_commits(best: CellSummary) -> str:
@@ -313,14 +313,14 @@ def _tail_of_commits(best: CellSummary) -> str:
     return f" with {name} {format_estimate(known[name])}" if name else ""
 
 
-def _any(cells: Sequence[CellSummary], served: Served) -> Told:
+def _any(cells: Sequence[CellSummary], served: Served) -> Part:
     """Tell the cell that moves most of a run that has none of the usual ones."""
     best = fastest(cells, _bandwidth, served)
     if best is None:
-        return Told("nothing completed in any cell", ())
+        return Part("nothing completed in any cell", ())
     most = "" if len(cells) == 1 else f", the highest bandwidth of {len(cells)} cells"
     figures = f"{format_estimate(best.iops)}, {format_value(best.bandwidth)}"
-    return Told(f"{figures} in {format_cell(best.cell)}{most}", (best,))
+    return Part(f"{figures} in {format_cell(best.cell)}{most}", (best,))
 
 
 def _worst(findings: Sequence[Finding], already_told: Sequence[Finding]) -> str:

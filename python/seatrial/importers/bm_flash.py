@@ -26,7 +26,7 @@ from seatrial.importers.building import (
     assumed,
     bytes_of,
     imported,
-    told_operation,
+    reported_operation,
     whole_requests,
 )
 from seatrial.importers.document import Document, no_number
@@ -165,7 +165,7 @@ def _blank(cell: Cell) -> BlankCell:
 def _drafts(target: str, printout: Printout) -> Iterator[Draft]:
     spec = {"target": {"size_bytes": printout.fill_bytes}} if printout.fill_bytes else {}
     if printout.fill_bytes:
-        filled = told_operation(printout.fill_bytes // MIB, printout.fill_bytes)
+        filled = reported_operation(printout.fill_bytes // MIB, printout.fill_bytes)
         yield Draft(
             target=target,
             workload="fill",
@@ -181,7 +181,7 @@ def _drafts(target: str, printout: Printout) -> Iterator[Draft]:
         if cell.iops is None or cell.bandwidth_bytes_per_s is None:
             continue
         completed, duration_s = whole_requests(cell.iops)
-        figures = told_operation(completed, cell.bandwidth_bytes_per_s)
+        figures = reported_operation(completed, cell.bandwidth_bytes_per_s)
         yield Draft(
             target=target,
             workload=WORKLOAD,

@@ -91,8 +91,8 @@ def bytes_of(amount: str, unit_bytes: int) -> int:
     return math.ceil(Fraction(amount) * unit_bytes)
 
 
-def told_operation(
-    completed: int, transferred_bytes: int, told_ns: Mapping[str, float] | None = None
+def reported_operation(
+    completed: int, transferred_bytes: int, reported_ns: Mapping[str, float] | None = None
 ) -> OperationResult:
     """Return what became of one kind of request where the source has no histogram."""
     return OperationResult(
@@ -100,7 +100,7 @@ def told_operation(
         failed=0,
         transferred_bytes=transferred_bytes,
         response=NO_LATENCIES,
-        told_ns=dict(told_ns or {}),
+        reported_ns=dict(reported_ns or {}),
     )
 
 
@@ -147,7 +147,7 @@ def imported(
 
 
 def _is_reported(result: OperationResult) -> bool:
-    return bool(result.told_ns) and result.response == NO_LATENCIES
+    return bool(result.reported_ns) and result.response == NO_LATENCIES
 
 
 def _samples(drafts: Sequence[Draft], begun_at: float) -> Iterable[Sample]:

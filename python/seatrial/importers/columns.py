@@ -80,7 +80,7 @@ def names_test(heading: str) -> bool:
     return _plain(heading) in _NAME_OF_TEST
 
 
-def tells_rounds(heading: str) -> bool:
+def names_rounds(heading: str) -> bool:
     """Tell whether a column counts or dates the rounds of a test, and sets nothing."""
     return bool(_NAME_OF_ROUND.fullmatch(_plain(heading)))
 

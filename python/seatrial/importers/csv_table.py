@@ -28,10 +28,10 @@ from seatrial.importers.building import (
     assumed,
     factor_value,
     imported,
-    told_operation,
+    reported_operation,
     whole_requests,
 )
-from seatrial.importers.columns import Column, column_of, is_measure, names_test, tells_rounds
+from seatrial.importers.columns import Column, column_of, is_measure, names_rounds, names_test
 from seatrial.importers.document import Document, no_number
 from seatrial.importers.model import Imported
 from seatrial.results.origin import BlankCell, Origin
@@ -367,7 +367,7 @@ def _factor_columns(reading: Reading, columns: Sequence[Column], table: Table) -
         if column.role or not column.heading:
             continue
         is_text = any(text and not _is_number(text) for text in _column_texts(table, place))
-        if tells_rounds(column.heading):
+        if names_rounds(column.heading):
             reading.notes.append(f"Column {column.heading!r} tells rounds apart; it is left out.")
         elif is_text:
             factors.append(column)
@@ -473,7 +473,8 @@ def _draft(
         factors=cell.factors,
         duration_s=duration_s,
         operations={
-            kind: told_operation(completed, moved_bytes, latencies_ns) for kind in [cell.operation]
+            kind: reported_operation(completed, moved_bytes, latencies_ns)
+            for kind in [cell.operation]
         },
         counters=assumed(duration_s),
     )

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from seatrial.importers.building import Draft, factor_value, imported, told_operation
+from seatrial.importers.building import Draft, factor_value, imported, reported_operation
 from seatrial.importers.columns import column_of
 from seatrial.importers.document import Document, no_number
 from seatrial.importers.model import Imported
@@ -136,7 +136,7 @@ def _draft(document: Document, group: Sequence[Numbered], *, has_key: bool) -> D
 
 def _result(document: Document, line: int, row: Mapping[str, str]) -> OperationResult:
     _word(document, line, row, "request", (*OPERATIONS, "mixed"))
-    told = told_operation(
+    told = reported_operation(
         _count(document, line, row, "completed"),
         _count(document, line, row, "transferred_bytes"),
         {
@@ -150,7 +150,7 @@ def _result(document: Document, line: int, row: Mapping[str, str]) -> OperationR
         failed=_count(document, line, row, "failed"),
         transferred_bytes=told.transferred_bytes,
         response=told.response,
-        told_ns=told.told_ns,
+        reported_ns=told.reported_ns,
     )
 
 

@@ -209,7 +209,7 @@ class _Console:
         self._process = process
         self._nonce = nonce
         self._machine = machine
-        self._tell = tell
+        self._report = tell
         self._unread: deque[str] = deque()
         self._last: deque[str] = deque(maxlen=_LINES_KEPT)
         self._rest = b""
@@ -244,7 +244,7 @@ class _Console:
         for line in self._lines(give_up_at_s):
             if line.startswith(f"{ENDED} {self._nonce}"):
                 return int(line.split()[2])
-            self._tell(line)
+            self._report(line)
         raise TargetError(
             seen=f"The lab's kernel ({self._machine.label}) ended before its command did. "
             f"It said last: {self._last_words()}",

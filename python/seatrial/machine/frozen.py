@@ -23,13 +23,13 @@ def freeze(point: Path) -> None:
     Raises:
         OSError: when the kernel refuses.
     """
-    _tell(point, _FREEZE)
+    _report(point, _FREEZE)
 
 
 def undo_frozen(*, point: str) -> Result:
     """Let a file system go on that a run had frozen."""
     try:
-        _tell(Path(point), _THAW)
+        _report(Path(point), _THAW)
     except FileNotFoundError:
         return gone("its mount point no longer exists")
     except OSError as error:
@@ -39,7 +39,7 @@ def undo_frozen(*, point: str) -> Result:
     return undone("thawed")
 
 
-def _tell(point: Path, command: int) -> None:
+def _report(point: Path, command: int) -> None:
     descriptor = os.open(point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.ioctl(descriptor, command, 0)

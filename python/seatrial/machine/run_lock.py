@@ -94,7 +94,7 @@ class RunLock:
         self._places |= {_server_name(server): server for server in servers}
         self._media = sorted({name for place in places for name in media(place, tree)})
         self._waits = waits
-        self._tell = tell
+        self._report = tell
         self._sockets: list[socket.socket] = []
 
     def __enter__(self) -> Self:
@@ -115,7 +115,7 @@ class RunLock:
             if not self._waits:
                 raise _refused(place, holder)
             if not told:
-                self._tell(f"Waiting for the run on {place} to end: {holder}")
+                self._report(f"Waiting for the run on {place} to end: {holder}")
                 told = True
             time.sleep(POLL_S)
         for name in self._media:

@@ -127,7 +127,7 @@ def _stage(request: RunRequest, run: Run, journal: UndoJournal, store: ResultsFi
         journal=journal,
         destroy=request.destroy,
         target_state=target_state,
-        tell_target=lambda label, facts: store.note_target(run.id, label, facts),
+        report_target=lambda label, facts: store.note_target(run.id, label, facts),
     )
     own = (stage for topic in topics() if (stage := topic.stage(wanted)))
     ordinary = Stage(

@@ -35,8 +35,8 @@ def require_same_targets(run: Run, plan: Plan) -> None:
         now = context.target_fingerprint(path)
         if then and now and _differ(then, now):
             raise TargetError(
-                seen=f"{path} lay on {_told(then)} when run {run.id} was measured, and lies on "
-                f"{_told(now)} now",
+                seen=f"{path} lay on {_reported(then)} when run {run.id} was measured, and lies on "
+                f"{_reported(now)} now",
                 cause="What was measured is not mounted or attached there any more; its samples "
                 "and those of something else make no common result",
                 next_step="Mount or attach it again, or measure anew as a run of its own",
@@ -97,7 +97,7 @@ def _facts(part: Facts, names: tuple[str, ...]) -> str:
     return repr([part.get(name) for name in names])
 
 
-def _told(target: Facts) -> str:
+def _reported(target: Facts) -> str:
     """Return what a target lies on, such as ``loop0 (400 MiB, loop) with xfs on /mnt/ssd``."""
     nodes = target.get("stack") or []
     told = "no device that is visible"

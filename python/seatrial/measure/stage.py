@@ -108,7 +108,7 @@ class StageRequest:
         journal: Where everything is recorded before it is made.
         destroy: Serial numbers or exact paths of what may be overwritten, with commas.
         target_state: Whether a killed run may have left something.
-        tell_target: Told of each target that is built: its label and its fingerprint.
+        report_target: Told of each target that is built: its label and its fingerprint.
     """
 
     plan: Plan
@@ -116,7 +116,7 @@ class StageRequest:
     journal: UndoJournal
     destroy: str | None
     target_state: TargetState
-    tell_target: Callable[[str, dict[str, Any]], None]
+    report_target: Callable[[str, dict[str, Any]], None]
 
 
 class Stage:

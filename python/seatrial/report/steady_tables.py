@@ -18,7 +18,7 @@ RULE_NAMES: Final = {
 _START: Final = "0 s"
 
 
-def telling(states: Sequence[SteadyState]) -> list[SteadyState]:
+def informative(states: Sequence[SteadyState]) -> list[SteadyState]:
     """Return the states of which there is more to tell than that they are steady throughout."""
     return [
         state

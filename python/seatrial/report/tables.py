@@ -14,7 +14,7 @@ import msgspec
 from seatrial.findings.model import Summary
 from seatrial.report.figures.naming import capitalized, grouped, varying
 from seatrial.report.lab import notices_of
-from seatrial.report.steady_tables import steady_table, telling
+from seatrial.report.steady_tables import informative, steady_table
 from seatrial.report.table import (
     ABSENT,
     NO_FIGURE,
@@ -74,7 +74,7 @@ def tables(summary: Summary) -> list[Table]:
     if origin_of(summary.run) is not None:
         found = [_as_imported(table) for table in found]
     found += [table for topic in topics() for table in topic.tables(summary)]
-    if lasting := telling(summary.steady):
+    if lasting := informative(summary.steady):
         found.append(steady_table(lasting, summary.cells))
     return found
 

@@ -61,7 +61,7 @@ class OperationResult(msgspec.Struct, frozen=True, kw_only=True):
         response: Encoded histogram of response times (ns, from the intended start).
         service: Encoded histogram of service times (ns, from the actual start); None in a closed
             loop, where the two are the same.
-        told_ns: What a foreign result tells of its response times without a histogram, by name
+        reported_ns: What a foreign result tells of its response times without a histogram, by name
             (``p50`` ... ``p99.9``, ``mean``, ``max``), in ns; empty for what was measured here.
     """
 
@@ -70,7 +70,7 @@ class OperationResult(msgspec.Struct, frozen=True, kw_only=True):
     transferred_bytes: int
     response: bytes
     service: bytes | None = None
-    told_ns: dict[str, float] = {}
+    reported_ns: dict[str, float] = {}
 
     def response_histogram(self) -> _core.Histogram:
         """Return the response times (ns) as a histogram."""

@@ -175,7 +175,10 @@ def _timeline_of(columns: Columns, slices_min: int) -> Timeline:
 
 
 def _operation_columns(operation: str, result: OperationResult) -> Columns:
-    return _json_columns(result, ("told_ns",)) | {
+    columns = _json_columns(result, ("reported_ns",))
+    # The column keeps the name that it has in results files of before.
+    columns["told_ns_json"] = columns.pop("reported_ns_json")
+    return columns | {
         "operation": operation,
         "response": blobs.pack_histogram(result.response),
         "service": None if result.service is None else blobs.pack_histogram(result.service),
@@ -190,7 +193,7 @@ def _operation_of(row: Row) -> OperationResult:
         transferred_bytes=row["transferred_bytes"],
         response=blobs.unpack_histogram(row["response"]),
         service=None if service is None else blobs.unpack_histogram(service),
-        told_ns=msgspec.json.decode(row["told_ns_json"]),
+        reported_ns=msgspec.json.decode(row["told_ns_json"]),
     )
 
 

@@ -307,7 +307,7 @@ def _latency_of_kind(
     kind: str, samples: Sequence[Sample], phases: Sequence[Running]
 ) -> dict[str, Estimate]:
     """Return one kind's figures; percentiles and mean only where every round knows them."""
-    told = [sample.operations[kind].told_ns for sample in samples if kind in sample.operations]
+    told = [sample.operations[kind].reported_ns for sample in samples if kind in sample.operations]
     histograms = [
         response_histogram(sample, kind, phase)
         for sample, phase in zip(samples, phases, strict=True)
@@ -339,9 +339,9 @@ def _latency_of_kind(
 
 def _mean_ns(histogram: Histogram, sample: Sample, kind: str) -> float:
     """Return a round's mean: of a foreign one as told, for its bins know it less exactly."""
-    told_ns = sample.operations[kind].told_ns.get("mean")
+    reported_ns = sample.operations[kind].reported_ns.get("mean")
     is_whole = histogram.count == sample.operations[kind].response_histogram().count
-    return told_ns if told_ns is not None and is_whole else histogram.mean_ns
+    return reported_ns if reported_ns is not None and is_whole else histogram.mean_ns
 
 
 def _reported(told: Sequence[dict[str, float]]) -> dict[str, Estimate]:

@@ -26,7 +26,7 @@ def placed(study: Study, path: str | None, words: Sequence[str] = ()) -> list[Ta
     Raises:
         StudyError: when a label is given twice or is no target's, or a path could be of several.
     """
-    labelled, plain = _told(words)
+    labelled, plain = _reported(words)
     plain += [] if path is None else [path]
     targets = _labelled(study, labelled) if labelled else list(study.targets)
     for each in plain:
@@ -35,7 +35,7 @@ def placed(study: Study, path: str | None, words: Sequence[str] = ()) -> list[Ta
     return targets
 
 
-def _told(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+def _reported(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Return the paths by label, and those without one."""
     labelled: dict[str, str] = {}
     plain: list[str] = []

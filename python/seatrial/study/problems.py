@@ -158,8 +158,8 @@ def explain(
         return source.error(path, f"has no {name!r}", f"The key {name!r} is required")
     if message.startswith("Invalid"):
         right = suggestion(str(value), _choices(wanted))
-        return source.error(path, f"is {_told(value)}", right)
-    found = "holds a value that does not fit" if "[...]" in str(error) else f"is {_told(value)}"
+        return source.error(path, f"is {_reported(value)}", right)
+    found = "holds a value that does not fit" if "[...]" in str(error) else f"is {_reported(value)}"
     return source.error(path, found, f"Expected {_wanted_words(message)}")
 
 
@@ -249,7 +249,7 @@ def _choices(wanted: inspect.Type | None) -> list[str]:
     return []
 
 
-def _told(value: object) -> str:
+def _reported(value: object) -> str:
     """Return a value as a study spells it."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -36,10 +36,10 @@ def with_addresses(study: Study) -> Study:
     A server may be written as the ``path`` of a target, as the command line does it, or by its
     ``url`` alone.
     """
-    return msgspec.structs.replace(study, targets=[_told(target) for target in study.targets])
+    return msgspec.structs.replace(study, targets=[_reported(target) for target in study.targets])
 
 
-def _told(target: Target) -> Target:
+def _reported(target: Target) -> Target:
     is_path = is_server_address(target.path)
     if target.kind not in ("auto", "database") or not (is_path or target.url):
         return target

@@ -27,7 +27,7 @@ def told_sample(cell, round_number, rate_per_s, latency_ns=None, *, started_at=0
         failed=0,
         transferred_bytes=completed * cell.block_size_bytes,
         response=EMPTY_HISTOGRAM,
-        told_ns=latency_ns or {},
+        reported_ns=latency_ns or {},
     )
     return Sample(
         cell=cell,

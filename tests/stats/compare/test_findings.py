@@ -78,8 +78,8 @@ def test_higher_latency_at_the_same_rate_is_a_regression():
             operations={
                 "read": msgspec.structs.replace(
                     sample.operations["read"],
-                    told_ns=sample.operations["read"].told_ns
-                    | {"p99": 2 * sample.operations["read"].told_ns["p99"]},
+                    reported_ns=sample.operations["read"].reported_ns
+                    | {"p99": 2 * sample.operations["read"].reported_ns["p99"]},
                 )
             },
         )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seatrial.cli import terminal
-from seatrial.cli.outcome import told_if_it_fails
+from seatrial.cli.outcome import reported_if_it_fails
 from seatrial.cli.sources import Source, load_source
 from seatrial.cli.study_command import plan_for
 from seatrial.errors import UsageError
@@ -52,7 +52,7 @@ def measure_gaps_again(
     )
     with ResultsFile.open(results) as store:
         _require_own(store, source, results)
-        telling = told_if_it_fails(request, store, as_json=quiet)
+        telling = reported_if_it_fails(request, store, as_json=quiet)
         with telling, terminal.watcher(quiet=quiet) as watcher:
             run, end = execute(request, store, watcher=watcher, strategy=remeasuring(gap_keys))
         return Source(name=reference, run=run, samples=store.samples(run.id)), end.reason

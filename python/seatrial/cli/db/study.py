@@ -124,7 +124,7 @@ def places_of(
         named = label or ("trial" if len(told) == 1 else _usual_label(where, is_url=is_url))
         directory, url = ("", where) if is_url else (where, "")
         places.append(Place(label=named, directory=directory, url=url))
-    places = _told_apart(places)
+    places = _distinguished(places)
     if again or (again is None and len(places) > 1):
         first = places[0]
         control = msgspec.structs.replace(first, label=f"{first.label}{AGAIN}", is_again=True)
@@ -177,7 +177,7 @@ def _usual_label(where: str, *, is_url: bool) -> str:
     return plain or "trial"
 
 
-def _told_apart(places: Sequence[Place]) -> list[Place]:
+def _distinguished(places: Sequence[Place]) -> list[Place]:
     """Return the places with a number behind each label that was there before."""
     seen: Counter[str] = Counter()
     apart = []

@@ -148,7 +148,7 @@ def declaring_options(function: Callable[..., int]) -> Callable[..., int]:
         from seatrial.trials.io.bounds.declared import Declared  # noqa: PLC0415 - not for --help
 
         if (drives is None) != (link is None):
-            raise _half_told(drives)
+            raise _incomplete(drives)
         declared: Declared = Declared(
             drives=drives,
             link=link or {},
@@ -165,7 +165,7 @@ def declaring_options(function: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-def _half_told(drives: int | None) -> UsageError:
+def _incomplete(drives: int | None) -> UsageError:
     """Return the error for drives without a link, or a link without drives."""
     given, missing = ("--drives", "--link") if drives else ("--link", "--drives")
     return UsageError(

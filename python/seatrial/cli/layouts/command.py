@@ -146,13 +146,13 @@ def destroy(name: str | None, all_of_them: bool, as_json: bool) -> int:
 
     NAME is its label or its run.
     """
-    from seatrial.cli.clean_command import tell_undone  # noqa: PLC0415 - not for --help
+    from seatrial.cli.clean_command import report_undone  # noqa: PLC0415 - not for --help
     from seatrial.trials.layouts.build import standing  # noqa: PLC0415
 
     _require_one_of(name, all_of_them)
     # The newest first: an older one's drives may carry it.
     chosen = [standing.find_standing(name)] if name else standing.all_standing()[::-1]
-    return tell_undone(
+    return report_undone(
         [undone for each in chosen for undone in standing.destroy(each)], as_json=as_json
     )
 

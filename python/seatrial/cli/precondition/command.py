@@ -233,7 +233,7 @@ def _show(cost: Cost, *, as_json: bool) -> None:
 
 def _conditioned(plan: Plan, cost: Cost, measuring: Measuring, *, discards: bool) -> int:
     """Say the cost, condition, prove, tell; return the exit code."""
-    from seatrial.cli.outcome import EXIT_THRESHOLD, measure_and_tell  # noqa: PLC0415
+    from seatrial.cli.outcome import EXIT_THRESHOLD, measure_and_report  # noqa: PLC0415
     from seatrial.cli.repeating import command_line  # noqa: PLC0415
     from seatrial.measure.run import RunRequest  # noqa: PLC0415
     from seatrial.stats.steady.snia import snia  # noqa: PLC0415 - loads the analysis
@@ -250,7 +250,7 @@ def _conditioned(plan: Plan, cost: Cost, measuring: Measuring, *, discards: bool
         destroy=measuring.destroy,
         waits=measuring.waits,
     )
-    code = measure_and_tell(
+    code = measure_and_report(
         request,
         measuring.results,
         report=measuring.report,

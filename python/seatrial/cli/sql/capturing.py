@@ -505,10 +505,10 @@ def _wait(
             for name in [name for name in warnings if getattr(capture, name)]:
                 click.echo(f"\n{warnings.pop(name)}", err=True)
             if on_terminal:
-                _tell_progress(capture)
+                _report_progress(capture)
 
 
-def _tell_progress(capture: _core.SqlCapture) -> None:
+def _report_progress(capture: _core.SqlCapture) -> None:
     statements, left_out, open_ = capture.progress()
     lost = f", {format_plural(left_out, 'statement')} left out" if left_out else ""
     told = f"{format_plural(statements, 'statement')}, {open_} connections open{lost}"

@@ -92,7 +92,7 @@ def _of_programs(context: Context) -> list[Finding]:
     found = [
         traffic
         for cell in context.cells
-        if _is_told_apart(context, cell)
+        if _is_distinguished(context, cell)
         for sample in cell.samples
         if (traffic := _traffic(cell, sample)) is not None
     ]
@@ -125,7 +125,7 @@ def _of_programs(context: Context) -> list[Finding]:
     ]
 
 
-def _is_told_apart(context: Context, cell: CellSummary) -> bool:
+def _is_distinguished(context: Context, cell: CellSummary) -> bool:
     kind = lookup(context.before_of(cell), "target", "filesystem", "type")
     return is_direct(cell) and not writes_are_flushed(cell) and kind not in COPY_ON_WRITE
 

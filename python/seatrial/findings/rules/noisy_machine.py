@@ -80,7 +80,7 @@ def noisy_machine(context: Context) -> list[Finding]:
             cells=identities(c for c in context.cells if c.cell.key in keys),
             sentence=(
                 f"The machine was not quiet in {len(noisy)} of {len(context.samples)} samples: "
-                f"{_told(noisy)}."
+                f"{_reported(noisy)}."
             ),
             cause=(
                 "Other processes competed for the processors, the host of this virtual machine "
@@ -115,8 +115,8 @@ def _noise(sample: Sample, cpus: float | None) -> Noise | None:
     own_crowd = topic_of(sample.cell).has_server or (
         cpus is not None and sample.cell.threads > cpus
     )
-    is_told = sample.duration_s >= CPU_PRESSURE_DURATION_S_MIN and not own_crowd
-    pressure_ns = sample.counters.get("psi_cpu_some_ns", 0.0) if is_told else 0.0
+    is_reported = sample.duration_s >= CPU_PRESSURE_DURATION_S_MIN and not own_crowd
+    pressure_ns = sample.counters.get("psi_cpu_some_ns", 0.0) if is_reported else 0.0
     steal_ns = sample.counters.get("steal_ns", 0.0)
     return Noise(
         sample=sample,
@@ -128,7 +128,7 @@ def _noise(sample: Sample, cpus: float | None) -> Noise | None:
     )
 
 
-def _told(noisy: list[Noise]) -> str:
+def _reported(noisy: list[Noise]) -> str:
     """Return the worst of each disturbance that is above its bound."""
     steal_share = max(noise.steal_share for noise in noisy)
     lateness_ns = max(noise.lateness_ns for noise in noisy)

@@ -50,12 +50,12 @@ class TimeColumn(msgspec.Struct, frozen=True):
     Attributes:
         pattern: Of a whole line: time, method, target, status, the request's time.
         scale: What makes seconds of it; 0 where that cannot be told.
-        told_by: As a phrase, for the user.
+        time_source: As a phrase, for the user.
     """
 
     pattern: bytes
     scale: float
-    told_by: str
+    time_source: str
 
 
 def is_line(line: bytes) -> bool:
@@ -90,10 +90,10 @@ def find_time(
     figures = [told for row in rows if (told := figure(row, place)) is not None]
     name = name_of(rows, place)
     scale, unit = _scale(figures, unit_s or _unit_behind(rows, place))
-    told_by = f"{name}= in " if name else f"column {place + 1} behind the bytes, in "
+    time_source = f"{name}= in " if name else f"column {place + 1} behind the bytes, in "
     skipped = (rb" (?:" + QUOTED + rb"|[^ \n]++)") * place
     pattern = HEAD + skipped + rb' "?(?:[A-Za-z_]+[=:])?"?(\d+(?:\.\d+)?|-)'
-    return TimeColumn(pattern=pattern, scale=scale, told_by=told_by + unit)
+    return TimeColumn(pattern=pattern, scale=scale, time_source=time_source + unit)
 
 
 def _unit_behind(rows: Sequence[Row], place: int) -> float | None:

@@ -39,7 +39,7 @@ class AccessLog(msgspec.Struct, frozen=True, kw_only=True):
         static: Requests of static files (scripts, styles, images), which are left out.
         others: Requests of patterns that were too many to be told apart.
         others_s: Their time.
-        told_by: Where the time stands, and its unit, as a phrase.
+        time_source: Where the time stands, and its unit, as a phrase.
     """
 
     pages: dict[str, PageSums]
@@ -54,4 +54,4 @@ class AccessLog(msgspec.Struct, frozen=True, kw_only=True):
     static: int
     others: int
     others_s: float
-    told_by: str
+    time_source: str

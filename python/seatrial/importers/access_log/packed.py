@@ -53,7 +53,7 @@ def open_unpacked(path: Path) -> BinaryIO:
 
 
 @contextmanager
-def telling_damage(path: Path) -> Iterator[None]:
+def reporting_damage(path: Path) -> Iterator[None]:
     """Turn what is said of a damaged file, while it is unpacked, into our words.
 
     Raises:

@@ -12,7 +12,7 @@ import msgspec
 from seatrial.errors import UsageError
 from seatrial.importers.access_log import json_lines, lines
 from seatrial.importers.access_log.model import AccessLog
-from seatrial.importers.access_log.packed import open_unpacked, telling_damage
+from seatrial.importers.access_log.packed import open_unpacked, reporting_damage
 from seatrial.importers.access_log.pages import TOOK_S_MAX, Pages
 
 CHUNK_BYTES: Final = 1 << 20
@@ -28,7 +28,7 @@ def is_access_log(path: Path) -> bool:
     Raises:
         UsageError: when it cannot be read or unpacked.
     """
-    with telling_damage(path):
+    with reporting_damage(path):
         head = _first_lines(path)
     return any(map(lines.is_line, head)) or bool(_requests(head))
 
@@ -50,7 +50,7 @@ def read_access_log(
     """
     reading = _Reading(unit_s, column)
     for path in paths:
-        with telling_damage(path):
+        with reporting_damage(path):
             reading.take(path)
     return reading.finished()
 
@@ -65,7 +65,7 @@ class _Reading:
         self._lines = self._unread = self._untimed = 0
         self._begin_s: float | None = None
         self._end_s: float | None = None
-        self._told_by = ""
+        self._time_source = ""
 
     def take(self, path: Path) -> None:
         """Read one file to its end."""
@@ -111,11 +111,11 @@ class _Reading:
             static=held.static,
             others=held.others,
             others_s=held.others_s,
-            told_by=self._told_by,
+            time_source=self._time_source,
         )
 
     def _take_lines(self, path: Path, found: lines.TimeColumn) -> None:
-        self._told_by = found.told_by
+        self._time_source = found.time_source
         pattern = re.compile(found.pattern, re.MULTILINE)
         take, scale = self._pages.take, found.scale
         clocks: dict[bytes, float] = {}
@@ -153,7 +153,7 @@ class _Reading:
         return at_s
 
     def _take_json(self, path: Path, keys: json_lines.JsonKeys) -> None:
-        self._told_by = f"{keys.time}, in units of {keys.unit_s:g} s"
+        self._time_source = f"{keys.time}, in units of {keys.unit_s:g} s"
         decode = msgspec.json.Decoder().decode
         for chunk in _chunks(path):
             for line in chunk.splitlines():
@@ -194,7 +194,7 @@ def _time_of(found: lines.TimeColumn | None, path: Path) -> lines.TimeColumn:
     if found is None:
         raise _no_time(path)
     if not found.scale:
-        raise _no_unit(path, found.told_by.partition(",")[0])
+        raise _no_unit(path, found.time_source.partition(",")[0])
     return found
 
 
@@ -270,11 +270,11 @@ def _requests(head: Sequence[bytes]) -> list[dict[str, Any]]:
             row = msgspec.json.decode(line)
         except msgspec.DecodeError:
             continue
-        if isinstance(row, dict) and _is_told(row) and json_lines.request_of(row):
+        if isinstance(row, dict) and _is_reported(row) and json_lines.request_of(row):
             found.append(row)
     return found
 
 
-def _is_told(row: dict[str, Any]) -> bool:
+def _is_reported(row: dict[str, Any]) -> bool:
     """Tell whether an object has the status of a request: PostgreSQL's logs have none."""
     return any(name in row for name in json_lines.STATUSES)

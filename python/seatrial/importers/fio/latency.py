@@ -102,7 +102,7 @@ def result_of(completed: int, moved_bytes: int, latency: Latency) -> OperationRe
         failed=0,
         transferred_bytes=moved_bytes,
         response=histogram.encode() if histogram else NO_LATENCIES,
-        told_ns=_told_ns(latency),
+        reported_ns=_reported_ns(latency),
     )
 
 
@@ -129,7 +129,7 @@ def _make_exact(counts: Counter[int], middle_ns: int, exact_ns: int) -> None:
     counts[exact_ns] += 1
 
 
-def _told_ns(latency: Latency) -> dict[str, float]:
+def _reported_ns(latency: Latency) -> dict[str, float]:
     """Return mean and extremes by name, and the percentiles that fio printed."""
     if not latency.count:
         return {}

@@ -21,7 +21,7 @@ import msgspec
 
 from seatrial._core import Histogram
 from seatrial.errors import UsageError
-from seatrial.importers.building import NO_LATENCIES, SLICE_NS, Draft, imported, told_operation
+from seatrial.importers.building import NO_LATENCIES, SLICE_NS, Draft, imported, reported_operation
 from seatrial.importers.document import Document, no_number, open_document
 from seatrial.importers.model import Imported
 from seatrial.results.model import OperationResult, Slice, Timeline
@@ -341,7 +341,7 @@ def _totals(logs: Mapping[str, Sequence[Log]]) -> dict[str, OperationResult]:
     for kind in KINDS:
         if kind in logs and _each_request_has_a_line(logs[kind]):
             return {
-                direction: told_operation(len(lines), sum(entry.size_bytes for entry in lines))
+                direction: reported_operation(len(lines), sum(entry.size_bytes for entry in lines))
                 for direction, lines in logs[kind][0].items()
             }
     duration_s = _last_ms(logs) / 1000
@@ -354,7 +354,7 @@ def _totals(logs: Mapping[str, Sequence[Log]]) -> dict[str, OperationResult]:
         if kind in logs
     }
     return {
-        direction: told_operation(
+        direction: reported_operation(
             round(requests), round(sums.get("bw", {}).get(direction, 0.0) * KIB)
         )
         for direction, requests in sums.get("iops", {}).items()

@@ -64,7 +64,7 @@ def read(document: Document) -> Imported:
         )
     varying = _varying([each.options for each in known])
     drafts = [_with_logs(document, each, _draft(each, varying, notes), notes) for each in known]
-    drafts = _told_apart(known, drafts)
+    drafts = _distinguished(known, drafts)
     drafts = _with_disks(found, drafts, notes)
     origin = Origin(
         format="fio-json+" if any(map(_has_histogram, drafts)) else "fio-json",
@@ -216,7 +216,7 @@ def _commit(written: OperationResult, access: Access, notes: list[str]) -> Opera
     if access.dsync:
         return written
     notes.append("fio times a write and its fdatasync apart: the time of a commit is not told.")
-    return msgspec.structs.replace(written, response=NO_LATENCIES, told_ns={})
+    return msgspec.structs.replace(written, response=NO_LATENCIES, reported_ns={})
 
 
 def _target(options: Mapping[str, str]) -> str:
@@ -268,7 +268,7 @@ def _counters(job: Job) -> dict[str, float]:
     return counters
 
 
-def _told_apart(jobs: Sequence[JobResult], drafts: Sequence[Draft]) -> list[Draft]:
+def _distinguished(jobs: Sequence[JobResult], drafts: Sequence[Draft]) -> list[Draft]:
     """Return the drafts with the job's name as a factor where nothing else tells cells apart.
 
     Equal jobs are rounds of one cell, unless they ran at the same time or bear names that differ

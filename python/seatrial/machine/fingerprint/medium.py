@@ -231,16 +231,16 @@ def medium_of_disk(tree: SystemTree, number: str, directory: str) -> Medium:
     ``serial`` of virtio; sysfs-bus-rbd for the image behind ``rbd``.
     """
     names = (tree.word(f"{directory}/{file}") for file in ("wwid", "device/wwid"))
-    wwid = next((name for name in names if name and _tells_apart(name)), "")
+    wwid = next((name for name in names if name and _distinguishes(name)), "")
     wwid = wwid or _nvme_name(tree, directory) or _image(tree, directory)
     serial = unit_serial(tree, directory) or ""
-    if not _tells_apart(serial) or posixpath.basename(directory).startswith("nvme"):
+    if not _distinguishes(serial) or posixpath.basename(directory).startswith("nvme"):
         # An NVMe serial number is that of the controller, which may have many namespaces.
         serial = ""
     return Medium(own=f"disk {number}", wwid=wwid, serial=serial or _nbd_name(tree, directory))
 
 
-def _tells_apart(name: str) -> bool:
+def _distinguishes(name: str) -> bool:
     """Tell whether a name can be that of one medium alone: those of all zeros are no names."""
     bare = name.partition(".")[2] if name.startswith(("eui.", "naa.", "uuid.")) else name
     return not set(bare) <= _NO_IDENTITY
@@ -250,7 +250,7 @@ def _nvme_name(tree: SystemTree, directory: str) -> str:
     """Return the name of an NVMe namespace where an old kernel does not tell its ``wwid``."""
     for kind in ("uuid", "nguid", "eui"):
         name = tree.word(f"{directory}/{kind}")
-        if name and _tells_apart(name):
+        if name and _distinguishes(name):
             return f"{kind}.{name}"
     namespace = tree.word(f"{directory}/nsid")
     serial = tree.word(f"{directory}/device/serial")

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from seatrial.machine.fingerprint.privacy import (
     without_host,
+    without_revealing_options,
     without_server,
-    without_telling_options,
 )
 from seatrial.machine.fingerprint.tree import CommandMissingError, CommandTimeoutError, SystemTree
 
@@ -132,7 +132,7 @@ def mount_facts(tree: SystemTree, mount: Mount) -> dict[str, Any]:
     return {
         "type": mount.kind,
         "mount_point": mount.point,
-        "mount_options": without_telling_options(mount.options),
+        "mount_options": without_revealing_options(mount.options),
         "source": without_host(without_server(source, mount.kind), tree),
     }
 

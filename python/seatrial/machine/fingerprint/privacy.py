@@ -65,7 +65,7 @@ def without_server(source: str, kind: str) -> str:
     return source
 
 
-def without_telling_options(options: str) -> list[str]:
+def without_revealing_options(options: str) -> list[str]:
     """Return mount options as a list, without those that name a server, person or container."""
     kept = [option for option in options.split(",") if option]
     return [option for option in kept if option.partition("=")[0] not in _TELLING_OPTIONS]

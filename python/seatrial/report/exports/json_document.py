@@ -134,7 +134,7 @@ class MeasuredOperation(msgspec.Struct, frozen=True, kw_only=True):
         response_ns: Counted from when the request was due.
         service_ns: From the actual start, under an arrival schedule; None in a closed loop, where
             it equals the response.
-        told_ns: What a foreign result tells of its response times without a histogram, by name
+        reported_ns: What a foreign result tells of its response times without a histogram, by name
             (``p50`` ... ``p99.9``, ``mean``, ``max``); empty for what was measured here.
     """
 
@@ -143,7 +143,7 @@ class MeasuredOperation(msgspec.Struct, frozen=True, kw_only=True):
     transferred_bytes: Count
     response_ns: Times
     service_ns: Times | None
-    told_ns: dict[str, float]
+    reported_ns: dict[str, float]
 
 
 class MeasuredSample(msgspec.Struct, frozen=True, kw_only=True):
@@ -370,7 +370,7 @@ def _operation(result: OperationResult) -> MeasuredOperation:
         transferred_bytes=result.transferred_bytes,
         response_ns=_times(result.response_histogram()),
         service_ns=None if not result.service else _times(result.service_histogram()),
-        told_ns=result.told_ns,
+        reported_ns=result.reported_ns,
     )
 
 

@@ -6,7 +6,7 @@ import re
 
 from seatrial.findings.model import Summary, ThresholdResult
 from seatrial.report.lab import lab_notice
-from seatrial.report.steady_tables import telling
+from seatrial.report.steady_tables import informative
 from seatrial.report.table import Table
 from seatrial.report.tables import tables
 from seatrial.results.model import Run
@@ -31,7 +31,9 @@ def render(summary: Summary) -> str:
         parts += ["## Thresholds", "\n".join(_threshold(each) for each in summary.thresholds)]
     for topic in topics():
         parts += topic.markdown(summary)
-    parts += sentences_part("Steady state", [state.sentence for state in telling(summary.steady)])
+    parts += sentences_part(
+        "Steady state", [state.sentence for state in informative(summary.steady)]
+    )
     for table in tables(summary):
         parts += [f"## {escape(table.title)}", as_markdown(table)]
     return "\n\n".join(part for part in parts if part) + "\n"

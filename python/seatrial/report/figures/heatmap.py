@@ -39,7 +39,7 @@ def heat_figures(cells: Sequence[CellSummary], views_max: int = COLUMNS_MAX) -> 
     drawn = [s for s in cells if any(sample.timeline.slices for sample in s.samples)]
     if not drawn:
         return []
-    kept = _most_telling(drawn, min(views_max, COLUMNS_MAX))
+    kept = _most_informative(drawn, min(views_max, COLUMNS_MAX))
     columns_max = _columns_per_cell(kept)
     views = [
         View(
@@ -57,13 +57,13 @@ def heat_figures(cells: Sequence[CellSummary], views_max: int = COLUMNS_MAX) -> 
             topic="Latency over time",
             notes=_notes(views, len(drawn)),
             views=views,
-            chosen=kept.index(_most_telling(kept, 1)[0]),
+            chosen=kept.index(_most_informative(kept, 1)[0]),
             table="table-timeline",
         )
     ]
 
 
-def _most_telling(cells: Sequence[CellSummary], count: int) -> list[CellSummary]:
+def _most_informative(cells: Sequence[CellSummary], count: int) -> list[CellSummary]:
     """Return so many cells in their order: the longest stalled, then those with most requests."""
     ranked = sorted(
         range(len(cells)),

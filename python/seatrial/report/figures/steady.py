@@ -7,7 +7,7 @@ from typing import Final
 
 from seatrial.report.figures.axes import linear_axis, time_axis
 from seatrial.report.figures.model import Figure, Guide, Line, Panel, Point, Tone, View
-from seatrial.report.steady_tables import telling
+from seatrial.report.steady_tables import informative
 from seatrial.results.model import Sample
 from seatrial.stats.estimates import counted
 from seatrial.stats.model import CellSummary, Estimate
@@ -39,7 +39,7 @@ def steady_figures(states: Sequence[SteadyState], cells: Sequence[CellSummary]) 
         cells: The cells, with the samples that the states were found in.
     """
     known = {summary.cell.key: summary for summary in cells}
-    changed = [state for state in telling(states) if state.cell in known]
+    changed = [state for state in informative(states) if state.cell in known]
     shown = sorted(changed, key=_weight)[:_VIEWS_MAX]
     if not shown:
         return []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from seatrial.report.markup import Markup, element
 from seatrial.report.sections.tables import plain_table
-from seatrial.report.steady_tables import rules_table, steady_table, telling
+from seatrial.report.steady_tables import informative, rules_table, steady_table
 from seatrial.stats.model import CellSummary
 from seatrial.stats.steady.model import SteadyState
 from seatrial.stats.wording import format_plural
@@ -22,7 +22,7 @@ def steady_section(states: Sequence[SteadyState], cells: Sequence[CellSummary]) 
     """
     if not states:
         return []
-    changed = telling(states)
+    changed = informative(states)
     still = len(states) - len(changed)
     told = []
     if changed:

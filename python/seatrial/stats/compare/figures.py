@@ -153,7 +153,7 @@ def _is_reported(sample: Sample, kind: str) -> bool:
     part = sample.operations.get(kind)
     if part is None or sample.engine != "imported":
         return False
-    return bool(part.told_ns) and not part.response_histogram().count
+    return bool(part.reported_ns) and not part.response_histogram().count
 
 
 def _percentiles_ns(
@@ -164,6 +164,6 @@ def _percentiles_ns(
     if part is None or not names:
         return [None] * len(names)
     histogram = response_histogram(sample, kind, phase)
-    if part.told_ns and not histogram.count:
-        return [part.told_ns.get(name) for name in names]
+    if part.reported_ns and not histogram.count:
+        return [part.reported_ns.get(name) for name in names]
     return [percentile_ns(histogram, PERCENTS[name], sample, phase) for name in names]

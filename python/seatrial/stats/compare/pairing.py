@@ -19,7 +19,7 @@ from seatrial.study.cell import Cell, FactorValue
 from seatrial.study.cells import usual_factors
 
 CELLS_NAMED_MAX = 3
-TELLING_FACTORS = ("direct", "data", "compressible_share")
+DISCLOSED_FACTORS = ("direct", "data", "compressible_share")
 """Factors that make two cells incomparable, if only they differ."""
 VIRTUAL_ENGINES = ("simulated", "null")
 
@@ -180,7 +180,7 @@ def _signature(cell: Cell) -> Signature:
 
 
 def _signature_regardless(cell: Cell) -> Signature:
-    return tuple((name, value) for name, value in _signature(cell) if name not in TELLING_FACTORS)
+    return tuple((name, value) for name, value in _signature(cell) if name not in DISCLOSED_FACTORS)
 
 
 def _by_signature(
@@ -211,7 +211,7 @@ def _nothing_common(
         first, second = cells_a[key_a][0].cell, cells_b[key_b][0].cell
         return UsageError(
             seen=seen,
-            cause=f"{_telling(first, second)}: they measured different things",
+            cause=f"{_disclosed(first, second)}: they measured different things",
             next_step="Measure both the same way, or compare them regardless with --anyway",
         )
     several = [each.side.name for each in (a, b) if _targets_count(each) > 1]
@@ -233,11 +233,11 @@ def _targets_count(entrant: Entrant) -> int:
     return len({sample.cell.target for sample in entrant.samples})
 
 
-def _telling(first: Cell, second: Cell) -> str:
+def _disclosed(first: Cell, second: Cell) -> str:
     """Say in which of the telling factors two cells differ."""
     usual_a, usual_b = usual_factors(first), usual_factors(second)
     words = []
-    for name in TELLING_FACTORS:
+    for name in DISCLOSED_FACTORS:
         value_a = first.factors.get(name, usual_a.get(name))
         value_b = second.factors.get(name, usual_b.get(name))
         if value_a != value_b:

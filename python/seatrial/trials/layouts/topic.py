@@ -38,7 +38,7 @@ class LayoutsTopic(Topic):
             request.journal,
             destroy=request.destroy,
             target_state=request.target_state,
-            tell_target=request.tell_target,
+            report_target=request.report_target,
         )
 
     def undoers(self) -> Mapping[str, Undoer]:

@@ -43,7 +43,7 @@ def checked(monkeypatch, script: str = "tpcb-like", error: TargetError | None = 
     result = DriverResult(
         parts={},
         interrupted=False,
-        told={"tps": 9.0},
+        reported={"tps": 9.0},
         cpu_user_s=0.0,
         cpu_system_s=0.0,
         client_cpu_share=None,
@@ -53,26 +53,26 @@ def checked(monkeypatch, script: str = "tpcb-like", error: TargetError | None = 
 
 def test_equal_sums_hold(monkeypatch):
     found = checked(monkeypatch)
-    assert (found.told, found.notes) == ({"tps": 9.0, "invariant_holds": 1.0}, [])
+    assert (found.reported, found.notes) == ({"tps": 9.0, "invariant_holds": 1.0}, [])
 
 
 @pytest.mark.parametrize("table", EQUAL)
 def test_a_sum_that_differs_is_told_of_each_database(monkeypatch, table):
     found = checked(monkeypatch, **{table: 8})
-    assert found.told["invariant_holds"] == 0.0
+    assert found.reported["invariant_holds"] == 0.0
     assert len(found.notes) == 2
     assert f"{table} 8" in found.notes[0]
 
 
 def test_what_a_script_does_not_move_is_not_compared(monkeypatch):
-    assert checked(monkeypatch, "simple-update", tellers=0).told["invariant_holds"] == 1.0
-    assert checked(monkeypatch, "simple-update", history=0).told["invariant_holds"] == 0.0
-    assert "invariant_holds" not in checked(monkeypatch, "select-only").told
-    assert "invariant_holds" not in checked(monkeypatch, "mine.sql").told
+    assert checked(monkeypatch, "simple-update", tellers=0).reported["invariant_holds"] == 1.0
+    assert checked(monkeypatch, "simple-update", history=0).reported["invariant_holds"] == 0.0
+    assert "invariant_holds" not in checked(monkeypatch, "select-only").reported
+    assert "invariant_holds" not in checked(monkeypatch, "mine.sql").reported
 
 
 def test_a_server_that_cannot_read_its_tables_has_not_kept_them(monkeypatch):
     error = TargetError(seen="Input/output error.", cause="A drive.", next_step="Look.")
     found = checked(monkeypatch, error=error)
-    assert found.told["invariant_holds"] == 0.0
+    assert found.reported["invariant_holds"] == 0.0
     assert "Input/output error" in found.notes[0]

@@ -13,7 +13,7 @@ from seatrial.results.replay import ReplayErrorExample
 from seatrial.results.start import StartRecord
 from seatrial.trials.replay.analysis.judgement import judge
 from seatrial.trials.replay.analysis.schemas import misfits
-from seatrial.trials.replay.analysis.starts import sides_differ, start_differences, told_start
+from seatrial.trials.replay.analysis.starts import sides_differ, start_differences, start_words
 from stats.builders import run_of
 from trials.database.analysis.hand import MACHINE, kinds_of, only
 
@@ -110,7 +110,7 @@ def test_a_command_that_brought_nothing_back_is_told(unrestored, restored, is_to
     found = start_differences(samples)
     assert bool(found) == is_told
     if is_told:
-        assert "had brought nothing back: it wrote" in told_start(found[0])
+        assert "had brought nothing back: it wrote" in start_words(found[0])
     whole = {"rows": {"public.orders": 1_000}, "rows_estimated": {}}
     first, last = (
         begun(msgspec.structs.replace(sample.database.start, **whole), nth)

@@ -165,7 +165,7 @@ def of_access_log(reference: str, log: AccessLog) -> Entrant:
         clock="server",
         units=[unit],
         named={pattern: Named(pattern, "page") for pattern in log.pages},
-        detail=f"time from {log.told_by}{_left_out(log)}",
+        detail=f"time from {log.time_source}{_left_out(log)}",
         warnings=list(_of_lines(reference, log)),
     )
 

@@ -95,13 +95,13 @@ def run(options: CompareOptions) -> int:
         from seatrial.cli.sql.compare.text import before_after_text  # noqa: PLC0415
 
         click.echo(before_after_text(found, top=options.top), nl=False)
-        _tell_slower(found, slow, options.slower_share)
+        _report_slower(found, slow, options.slower_share)
         if options.report.place:
             click.echo(f"Report: {click.format_filename(options.report.place)}")
     return EXIT_THRESHOLD if slow else 0
 
 
-def _tell_slower(found: BeforeAfter, slow: list[str], share: float | None) -> None:
+def _report_slower(found: BeforeAfter, slow: list[str], share: float | None) -> None:
     """Print what surely is slower by more than was asked for, and what may be."""
     if share is None:
         return

@@ -213,7 +213,7 @@ def replay(*, trace: Path, measuring: Measuring, **options: Any) -> int:  # noqa
     its response time counts from there, so a server that falls behind cannot hide it. Rows,
     command tags and errors are held against those of the capture.
     """
-    from seatrial.cli.sql.replay.run import play_and_tell  # noqa: PLC0415 - not for --help
+    from seatrial.cli.sql.replay.run import play_and_report  # noqa: PLC0415 - not for --help
     from seatrial.cli.sql.replay.study import KEY_OPTIONS, study_mapping  # noqa: PLC0415
     from seatrial.cli.study_command import plan_for, show_or_measure  # noqa: PLC0415
     from seatrial.study.load import study_from_options  # noqa: PLC0415
@@ -222,4 +222,4 @@ def replay(*, trace: Path, measuring: Measuring, **options: Any) -> int:  # noqa
     plan = plan_for(study)
     if measuring.plan_only:
         return show_or_measure(plan, measuring)
-    return play_and_tell(plan, measuring)
+    return play_and_report(plan, measuring)

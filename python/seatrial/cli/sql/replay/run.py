@@ -14,9 +14,9 @@ from seatrial.cli.files import Output
 from seatrial.cli.options import Measuring
 from seatrial.cli.outcome import (
     EXIT_PARTIAL,
+    reported_if_it_fails,
     starts_differ,
     strategy_of,
-    told_if_it_fails,
     write_report,
 )
 from seatrial.cli.repeating import command_line, next_command
@@ -36,7 +36,7 @@ from seatrial.trials.replay.analysis.judgement import Judgement, judge_rounds
 COMPLETE: Final = "complete"
 
 
-def play_and_tell(plan: Plan, measuring: Measuring) -> int:
+def play_and_report(plan: Plan, measuring: Measuring) -> int:
     """Play a trace, store what came of it, print it, write its report; return the exit code.
 
     Of several targets, what differs between them is printed as well.
@@ -58,7 +58,7 @@ def play_and_tell(plan: Plan, measuring: Measuring) -> int:
         waits=measuring.waits,
     )
     with ResultsFile.open(measuring.results, create=True) as store:
-        telling = told_if_it_fails(request, store, as_json=measuring.as_json)
+        telling = reported_if_it_fails(request, store, as_json=measuring.as_json)
         with telling, terminal.watcher(quiet=measuring.as_json) as watcher:
             run, end = execute(request, store, watcher=watcher, strategy=strategy_of(plan))
         samples, results = store.samples(run.id), store.path

@@ -17,7 +17,7 @@ from seatrial.trials.replay.analysis.judgement import Judgement
 from seatrial.trials.replay.analysis.model import ReplayCell, replays_of
 from seatrial.trials.replay.analysis.samples import played
 from seatrial.trials.replay.report.tables import replay_tables
-from seatrial.trials.replay.report.words import replayed, told_of
+from seatrial.trials.replay.report.words import replayed, reported_of
 
 INFER: Final = "infer"
 COMPARABLE: Final = (
@@ -90,7 +90,7 @@ def content_texts(summary: Summary) -> list[str]:
     """Return what became of the comparison of rows, where no fault says it already."""
     found = []
     for told, part in replayed(summary):
-        _, record = told_of(told, part)
+        _, record = reported_of(told, part)
         content = record.content
         if content is not None and not (content.against == CAPTURE and content.different):
             lines = [click.wrap_text(f"{content_sentence(content)}.", WIDTH)]

@@ -54,11 +54,11 @@ def gap(context: Context) -> list[Finding]:
         _finding(context.run.id, audit, each)
         for audit in audits_of(context)
         for each in audit.gaps
-        if _is_told(audit, each)
+        if _is_reported(audit, each)
     ]
 
 
-def _is_told(audit: TableAudit, each: Gap) -> bool:
+def _is_reported(audit: TableAudit, each: Gap) -> bool:
     """Tell whether a gap is told here: ``nothing_completed`` tells of cells that were measured."""
     return each.kind != "bound_broken" and (each.kind != "absent" or audit.table.imported)
 

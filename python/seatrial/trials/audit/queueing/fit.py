@@ -142,7 +142,7 @@ def refit(fitted: Fit, observed: Observed) -> Fit:
         scale_log=max(fitted.scale_log, SCALE_LEAST_LOG),
         tolerance_share=_COARSE_SHARE,
     )[0]
-    return _told(fitted.variant, observed, fitted.loss, theta)
+    return _reported(fitted.variant, observed, fitted.loss, theta)
 
 
 def _fit_from_seeds(variant: Variant, observed: Observed, loss: Loss) -> Fit:
@@ -166,11 +166,11 @@ def _fit_from_seeds(variant: Variant, observed: Observed, loss: Loss) -> Fit:
     ]
     theta = min(tried, key=lambda solved: solved[1])[0]
     for _ in range(2):
-        scale_log = max(_told(variant, observed, loss, theta).scale_log, SCALE_LEAST_LOG)
+        scale_log = max(_reported(variant, observed, loss, theta).scale_log, SCALE_LEAST_LOG)
         theta, _cost = _solve(
             variant, observed, loss, start=theta, pulled_to=seeds[0], scale_log=scale_log
         )
-    return _told(variant, observed, loss, theta)
+    return _reported(variant, observed, loss, theta)
 
 
 def _different(variant: Variant, observed: Observed) -> list[dict[str, float]]:
@@ -251,7 +251,7 @@ def _rates_log(
     return rates[0], ((rates[1:] - rates[0]) / _STEP_LOG).T
 
 
-def _told(variant: Variant, observed: Observed, loss: Loss, theta: Array) -> Fit:
+def _reported(variant: Variant, observed: Observed, loss: Loss, theta: Array) -> Fit:
     import numpy as np  # noqa: PLC0415
 
     cells = (observed.size_bytes, observed.concurrency, observed.threads)

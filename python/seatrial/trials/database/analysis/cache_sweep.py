@@ -185,8 +185,8 @@ def _known_cpu_s(
     if fastest is None or 1 / fastest.iops.value >= own_s:
         return None
     fastest_s = 1 / fastest.iops.value
-    is_told = by_key[fastest.cell.key].verdict.bound in _FASTER_BOUNDS
-    return (fastest_s, fastest_s) if is_told else (0.0, fastest_s)
+    is_reported = by_key[fastest.cell.key].verdict.bound in _FASTER_BOUNDS
+    return (fastest_s, fastest_s) if is_reported else (0.0, fastest_s)
 
 
 def _unfilled(

@@ -71,7 +71,7 @@ def _judged(grounds: Grounds, bound: str, ground: str) -> TimeVerdict:
     if left:
         opening = f"Inconclusive, {OPENINGS[bound].lower()} if anything: {ground}"
         opening = opening.replace("cpu-bound", "CPU-bound")
-    return _told(
+    return _reported(
         grounds,
         opening,
         bound=INCONCLUSIVE if left else bound,
@@ -83,7 +83,9 @@ def _judged(grounds: Grounds, bound: str, ground: str) -> TimeVerdict:
 
 def _open(grounds: Grounds, opening: str, next_step: str) -> TimeVerdict:
     """Return a verdict where nothing leads."""
-    return _told(grounds, opening, bound=INCONCLUSIVE, likely="", rivals=[], next_step=next_step)
+    return _reported(
+        grounds, opening, bound=INCONCLUSIVE, likely="", rivals=[], next_step=next_step
+    )
 
 
 OPENINGS: Final[Mapping[str, str]] = {
@@ -96,7 +98,7 @@ OPENINGS: Final[Mapping[str, str]] = {
 }
 
 
-def _told(
+def _reported(
     grounds: Grounds,
     opening: str,
     *,
@@ -112,7 +114,7 @@ def _told(
             f"What was waited for is that of whole samples, up to {grounds.cut_s:.1f} s of "
             "start-up phase included"
         )
-    sentences += rivals_told(rivals)
+    sentences += rival_texts(rivals)
     if bound == INCONCLUSIVE and likely:
         sentences.append(f"What settles it: {next_step[:1].lower()}{next_step[1:]}")
     figures = {rival.figure: rival.value for rival in rivals if rival.value is not None}
@@ -126,7 +128,7 @@ def _told(
     )
 
 
-def rivals_told(rivals: Sequence[Rival]) -> list[str]:
+def rival_texts(rivals: Sequence[Rival]) -> list[str]:
     """Return what is not excluded and what is, as sentences without full stops."""
     found = []
     for words, is_excluded in (("Not excluded", False), ("Excluded", True)):

@@ -37,7 +37,7 @@ class Dip:
     effect: CheckpointEffect
 
     @property
-    def is_told(self) -> bool:
+    def is_reported(self) -> bool:
         """Whether it surely has a tenth fewer transactions, or a p99 twice as long."""
         effect = self.effect
         if min(effect.seconds_during, effect.seconds_else) < SECONDS_MIN:
@@ -79,7 +79,7 @@ def checkpoint_dips(context: Context) -> list[Finding]:
     """
     own = [c for c in context.cells if is_of_database(c.cell)]
     dips = [Dip(c, effect) for c in own if (effect := checkpoint_effect(rounds_of(c)))]
-    told = [dip for dip in dips if dip.is_told]
+    told = [dip for dip in dips if dip.is_reported]
     if not told:
         return []
     worst = min(told, key=lambda dip: dip.effect.rate_ratio.value)

@@ -85,7 +85,7 @@ def _read(
             "duration_s": transactions / per_s if per_s > 0 else parts["duration_s"],
         },
         interrupted=run.interrupted,
-        told=run.told,
+        reported=run.told,
         cpu_user_s=sum(each.user_s for each in run.ended),
         cpu_system_s=sum(each.system_s for each in run.ended),
         client_cpu_share=max(shares, default=None),

@@ -53,7 +53,7 @@ def with_invariant(result: DriverResult, endpoints: Endpoints, script: str) -> D
         notes = [f"The sums of pgbench's tables cannot be read: {error.seen.rstrip('.')}."]
     return msgspec.structs.replace(
         result,
-        told=result.told | {HOLDS: float(not notes)},
+        reported=result.reported | {HOLDS: float(not notes)},
         notes=[*result.notes, *notes],
     )
 

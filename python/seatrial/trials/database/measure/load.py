@@ -107,7 +107,7 @@ def fill(load: LoadSpec, endpoints: Endpoints, where: str, watcher: Watcher) -> 
         step = f"Loading {describe(load)} on {where}{which}"
         if load.kind != "nothing":
             watcher.stage(f"{step}: {format_size(data_bytes(load))}")
-        rows += _fill_one(load, endpoints, address, partial(_tell, watcher, step))
+        rows += _fill_one(load, endpoints, address, partial(_report, watcher, step))
     _checkpoint(endpoints)
     return Loaded(loaded_s=time.monotonic() - began_s, rows=rows)
 
@@ -132,7 +132,7 @@ def _fill_one(
     """Load a database and return its rows; ``tell`` is called with how far it is."""
     if load.kind == "pgbench":
         options = ("--initialize", "--quiet", "--scale", str(load.scale))
-        _run(endpoints, address, "pgbench", *options, hear=lambda line: _tell_share(line, tell))
+        _run(endpoints, address, "pgbench", *options, hear=lambda line: _report_share(line, tell))
         return load.scale * PGBENCH_ROWS_A_SCALE
     if load.kind == "telemetry":
         return _fill_telemetry(load, endpoints, address, tell)
@@ -166,11 +166,11 @@ def _begins_with(path: Path, mark: bytes) -> bool:
         return file.read(len(mark)) == mark
 
 
-def _tell(watcher: Watcher, step: str, done: str) -> None:
+def _report(watcher: Watcher, step: str, done: str) -> None:
     watcher.stage(f"{step}: {done}")
 
 
-def _tell_share(line: str, tell: Callable[[str], None]) -> None:
+def _report_share(line: str, tell: Callable[[str], None]) -> None:
     """Tell the share in a line such as ``500000 of 1000000 tuples (50%) done (elapsed ...``."""
     found = _SHARE.search(line)
     if found:

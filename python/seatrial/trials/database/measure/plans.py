@@ -95,8 +95,8 @@ def _plan(connection: psycopg.Connection, example: Mapping[str, Any]) -> dict[st
         with contextlib.suppress(psycopg.Error):
             connection.execute("ROLLBACK")
             connection.execute(f"DEALLOCATE {_PREPARED}")
-    is_told = isinstance(told, list) and told and isinstance(told[0], dict)
-    return told[0].get("Plan") if is_told else None
+    is_reported = isinstance(told, list) and told and isinstance(told[0], dict)
+    return told[0].get("Plan") if is_reported else None
 
 
 def _explained(

@@ -124,12 +124,12 @@ class Process:
         data = os.read(number, _READ_BYTES)
         self._parts[name] += data
         if name == "err":
-            self._tell_lines(at_end=not data)
+            self._report_lines(at_end=not data)
         else:
             del self._parts[name][:-OUTPUT_BYTES_MAX]
         return bool(data)
 
-    def _tell_lines(self, *, at_end: bool) -> None:
+    def _report_lines(self, *, at_end: bool) -> None:
         kept = self._parts["err"]
         whole, newline, rest = bytes(kept).rpartition(b"\n")
         if at_end:

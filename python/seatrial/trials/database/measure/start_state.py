@@ -76,8 +76,8 @@ def look_at_start(
         tables = connection.execute(_TABLES).fetchall()
         found = _counted(connection, tables) if counts else {}
         return StartRecord(
-            lsn=_told(connection, _LSN),
-            checkpoint_lsn=_told(connection, _CHECKPOINT) if of_copied_files else "",
+            lsn=_reported(connection, _LSN),
+            checkpoint_lsn=_reported(connection, _CHECKPOINT) if of_copied_files else "",
             sequences={each.label: each.next_value for each in sequences if each.is_readable},
             rows={name: rows for name, (rows, _) in found.items()},
             contents={name: contents for name, (_, contents) in found.items() if contents}
@@ -104,7 +104,7 @@ def log_place(endpoints: Endpoints) -> str:
         TargetError: when the server cannot be reached.
     """
     with ServerSession(endpoints) as session:
-        return _told(session.connection, _LSN)
+        return _reported(session.connection, _LSN)
 
 
 def rows_written(endpoints: Endpoints) -> int:
@@ -114,10 +114,10 @@ def rows_written(endpoints: Endpoints) -> int:
         TargetError: when the server cannot be reached.
     """
     with ServerSession(endpoints) as session:
-        return int(_told(session.connection, _WRITTEN) or 0)
+        return int(_reported(session.connection, _WRITTEN) or 0)
 
 
-def _told(connection: psycopg.Connection, query: LiteralString) -> str:
+def _reported(connection: psycopg.Connection, query: LiteralString) -> str:
     """Return one text; empty where it may not be asked for."""
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 

@@ -40,7 +40,7 @@ def _of_database(summary: CellSummary, found: DatabaseCell) -> dict[str, Field]:
         "ceiling_per_s": found.ceiling_per_s,
         **_shares(found.reads),
         **(interval_columns("real_s", real_s) if real_s else {}),
-        **_told(summary.samples),
+        **_reported(summary.samples),
     }
 
 
@@ -54,7 +54,7 @@ def _shares(reads: ReadShares | None) -> dict[str, Field]:
     }
 
 
-def _told(samples: Sequence[Sample]) -> dict[str, Field]:
+def _reported(samples: Sequence[Sample]) -> dict[str, Field]:
     """Return the mean over the rounds of each total that the driver printed in all of them."""
     told = [sample.database.told for sample in counted(samples) if sample.database]
     names = [name for name in told[0] if all(name in each for each in told)] if told else []

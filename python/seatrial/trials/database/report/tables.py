@@ -186,12 +186,12 @@ def process_rate(part: CellSummary, number: int) -> Estimate | None:
         part: A cell.
         number: Of the process, from 1.
     """
-    return _told(part, f"tps_{number}", "tps")
+    return _reported(part, f"tps_{number}", "tps")
 
 
 def _process_texts(part: CellSummary, number: int) -> list[str]:
     rate = process_rate(part, number)
-    mean_ms = _told(part, f"latency_ms_mean_{number}", "ms")
+    mean_ms = _reported(part, f"latency_ms_mean_{number}", "ms")
     rates = [NO_FIGURE] * 2 if rate is None else [rate_text(rate), doubt_text(rate)]
     if mean_ms is None:
         return [*rates, NO_FIGURE, NO_FIGURE]
@@ -199,7 +199,7 @@ def _process_texts(part: CellSummary, number: int) -> list[str]:
     return [*rates, format_value(mean), doubt_text(mean)]
 
 
-def _told(part: CellSummary, name: str, unit: str) -> Estimate | None:
+def _reported(part: CellSummary, name: str, unit: str) -> Estimate | None:
     """Return what the driver told of itself in every round."""
     records = [sample.database for sample in counted(part.samples)]
     values = [record.told[name] for record in records if record and name in record.told]

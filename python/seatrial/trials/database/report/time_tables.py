@@ -205,7 +205,7 @@ def _waits(cell: DatabaseCell) -> list[tuple[str, float]]:
 
 def _upright(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table:
     """Return a column for each of few cells, with every figure's interval."""
-    columns = [dict(_told_facts(told[part.cell.key])) for part in cells]
+    columns = [dict(_reported_facts(told[part.cell.key])) for part in cells]
     names = _in_order(columns)
     labels = label_names(cells)
     return Table(
@@ -232,7 +232,7 @@ def _in_order(columns: Sequence[dict[str, str]]) -> list[str]:
     return names
 
 
-def _told_facts(cell: DatabaseCell) -> list[tuple[str, str]]:
+def _reported_facts(cell: DatabaseCell) -> list[tuple[str, str]]:
     return [
         (name, figure if doubt in (NO_FIGURE, "largest", "once") else f"{figure} ({doubt})")
         for name, figure, doubt in facts(cell)

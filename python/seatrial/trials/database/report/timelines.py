@@ -63,7 +63,7 @@ _READING: Final = (
     f"{P99_ENTRIES_MIN} {{}}."
 )
 
-Told = Callable[[Sample], tuple[str, list[TimelineMark]]]
+Marker = Callable[[Sample], tuple[str, list[TimelineMark]]]
 """What is said of a sample in which an array was broken: its title, and what is shaded."""
 
 
@@ -98,7 +98,7 @@ def timeline_figure(
     identifier: str,
     rounds_max: int,
     *,
-    told: Told | None = None,
+    told: Marker | None = None,
 ) -> Figure | None:
     """Return a cell's chart over time with a view for each round; None where there is no time.
 
@@ -149,7 +149,7 @@ def _kept(ordered: Sequence[Sample], median: Sample, rounds_max: int) -> list[Sa
     return sorted(unique[:rounds_max], key=lambda sample: sample.round)
 
 
-def _view(sample: Sample, told: Told | None, *, is_median: bool) -> View:
+def _view(sample: Sample, told: Marker | None, *, is_median: bool) -> View:
     name = f"round {sample.round + 1}{', the median' if is_median else ''}"
     if told is None:
         return View(label=name, title=_title(sample, name), timeline=_timeline(sample))

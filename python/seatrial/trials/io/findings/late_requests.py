@@ -78,7 +78,7 @@ def late_requests(context: Context) -> list[Finding]:
             kind="late_requests",
             severity="critical" if worst.skipped_share > CRITICAL_SHARE else "warning",
             cells=identities(concerned),
-            sentence=f"{_opening(context, concerned, worst)}: {_told(worst)}.",
+            sentence=f"{_opening(context, concerned, worst)}: {_reported(worst)}.",
             cause=(
                 "The target could not keep up with the schedule, all the time or after a stall; "
                 "the time from the intended start is what a user of the database would have "
@@ -119,7 +119,7 @@ def _opening(context: Context, concerned: list[CellSummary], worst: Lateness) ->
     return f"{opening}; the worst ({format_cell(worst.summary.cell)})"
 
 
-def _told(one: Lateness) -> str:
+def _reported(one: Lateness) -> str:
     told = []
     if one.skipped:
         told.append(f"{format_share(one.skipped_share)} of the requests were skipped as too late")

@@ -55,7 +55,7 @@ def _above_path(context: Context, summary: CellSummary) -> Broken | None:
     return outermost_below(busier_direction(summary), bounds)
 
 
-def _told_of_path(context: Context, concerned: list[CellSummary]) -> list[str]:
+def _path_sentences(context: Context, concerned: list[CellSummary]) -> list[str]:
     """Return the fastest of the cells that their path cannot carry, as a phrase; or nothing."""
     above = [broken for c in concerned if (broken := _above_path(context, c))]
     if not above:
@@ -72,7 +72,7 @@ def _reads(context: Context, buffered: list[CellSummary]) -> Finding | None:
         return None
     shares = [share for c in concerned if (share := _read_share(c)) is not None]
     span = max(span_bytes(c) or 0 for c in concerned)
-    told = _told_of_path(context, concerned)
+    told = _path_sentences(context, concerned)
     if shares:
         told.append(f"the device delivered as little as {format_share(min(shares))} of the bytes")
     if span and memory_bytes:
@@ -138,7 +138,7 @@ def _writes(context: Context, buffered: list[CellSummary]) -> Finding | None:
     if not concerned:
         return None
     shares = [share for c in concerned if (share := _write_share(c)) is not None]
-    told = _told_of_path(context, concerned)
+    told = _path_sentences(context, concerned)
     if shares:
         least = format_share(min(shares))
         told.append(f"as little as {least} of the bytes had reached the device at the end")

@@ -125,10 +125,10 @@ class Conditioning:
                 break
         rounds = number + 1
         head = f"Steady within {rounds}" if self.is_steady else f"Not steady after {rounds}"
-        told = " ".join(self._told(key, verdict) for key, verdict in verdicts.items())
+        told = " ".join(self._reported(key, verdict) for key, verdict in verdicts.items())
         return f"{head} rounds of the proof. {told}"
 
-    def _told(self, key: str, verdict: Verdict) -> str:
+    def _reported(self, key: str, verdict: Verdict) -> str:
         """Return what was seen of one workload: the rule, and how its first round compares."""
         rates_per_s = self._rates_per_s[key]
         last_per_s = sum(rates_per_s[-ROUNDS_MIN:]) / len(rates_per_s[-ROUNDS_MIN:])

@@ -40,7 +40,7 @@ def sweeps(cells: Sequence[CellSummary]) -> list[SweepSeries]:
     for summary, variant in own:
         key = (summary.cell.key_without_target, _as_key(_factors(variant)))
         groups.setdefault(key, []).append((summary, variant))
-    parts = [part for group in groups.values() for part in _told_apart(group)]
+    parts = [part for group in groups.values() for part in _distinguished(group)]
     parts = [part for part in parts if len(part) >= POINTS_MIN]
     names = _names([_factors(part[0][1]) for part in parts])
     return [_series(part, names) for part in parts]
@@ -54,7 +54,7 @@ def _as_key(factors: Mapping[str, FactorValue]) -> Hashable:
     return tuple(sorted((name, str(value)) for name, value in factors.items()))
 
 
-def _told_apart(
+def _distinguished(
     group: Sequence[tuple[CellSummary, Variant]],
 ) -> list[list[tuple[CellSummary, Variant]]]:
     """Return a group whole, or by name of the layout where a number of drives is in it twice."""

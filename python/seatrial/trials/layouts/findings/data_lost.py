@@ -8,7 +8,7 @@ from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_cell
 from seatrial.study.layouts.layout import FILESYSTEMS
 from seatrial.trials.layouts.analysis.model import Recovery, layouts_of
-from seatrial.trials.layouts.analysis.telling import checked_words, lost_words
+from seatrial.trials.layouts.analysis.narrative import checked_words, lost_words
 
 
 @from_samples(rank=10, section="Of layouts", sees_faults=True)

@@ -93,10 +93,10 @@ _CAUSES: Final = {
 def _worst_phase(recovery: Recovery) -> PhaseFigures | None:
     """Return the phase that surely lost most; None where none surely lost a tenth."""
     known = [each for each in recovery.phases if each.phase in _WHEN and each.share]
-    return min((each for each in known if _is_told(each)), key=_share, default=None)
+    return min((each for each in known if _is_reported(each)), key=_share, default=None)
 
 
-def _is_told(phase: PhaseFigures) -> bool:
+def _is_reported(phase: PhaseFigures) -> bool:
     share = phase.share
     if share is None:
         return False

@@ -9,7 +9,7 @@ from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_size
 from seatrial.trials.layouts.analysis.model import Recovery, layouts_of
-from seatrial.trials.layouts.analysis.telling import window_words
+from seatrial.trials.layouts.analysis.narrative import window_words
 
 YEARLY_SHARE: Final = 0.01
 """Of drives that fail in a year, to have a scale; published rates of fleets are about that."""

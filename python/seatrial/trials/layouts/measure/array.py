@@ -77,7 +77,7 @@ class Array:
             built = build(spec, rewired(bare, laid), name, journal)
             commands = list(built.commands)
             if spec.initial_sync:
-                wait_synced(built, journal, tell=lambda share: _tell_sync(watcher, spec, share))
+                wait_synced(built, journal, tell=lambda share: _report_sync(watcher, spec, share))
         except BaseException:
             _unwrap(journal)
             raise
@@ -148,7 +148,7 @@ def _record(backend: Backend, built: Built, commands: list[str]) -> LayoutRecord
     )
 
 
-def _tell_sync(watcher: Watcher, spec: LayoutSpec, share: float | None) -> None:
+def _report_sync(watcher: Watcher, spec: LayoutSpec, share: float | None) -> None:
     told = "" if share is None else f": {share:.0%}"
     watcher.stage(f"Synchronising {spec.label}{told}")
 

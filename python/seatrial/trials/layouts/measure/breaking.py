@@ -165,7 +165,7 @@ class Breaking:
         return min(LOOK_EVERY_S, max(0.0, due_s))
 
 
-def telling(watcher: Watcher, label: str) -> Callable[[str], None]:
+def reporting(watcher: Watcher, label: str) -> Callable[[str], None]:
     """Return what tells a watcher how far an array's repair is."""
     return lambda share: watcher.stage(f"Waiting for {label} to be whole again: {share}")
 

@@ -134,12 +134,12 @@ class ArrayFaults:
     def _make_bad(self, failure: Failure) -> tuple[str, str]:
         drive, blocks_bytes = self._drive(failure), self._chosen(failure)
         make_bad(drive)
-        return drive, _told(blocks_bytes)
+        return drive, _reported(blocks_bytes)
 
     def _rot(self, failure: Failure) -> tuple[str, str]:
         drive, blocks_bytes = self._drive(failure), self._chosen(failure)
         corruption.rot(drive, blocks_bytes)
-        return drive, _told(blocks_bytes)
+        return drive, _reported(blocks_bytes)
 
     def _chosen(self, failure: Failure) -> list[int]:
         blocks_bytes = self._blocks_bytes.get(failure, [])
@@ -152,6 +152,6 @@ class ArrayFaults:
         return blocks_bytes
 
 
-def _told(blocks_bytes: Sequence[int]) -> str:
+def _reported(blocks_bytes: Sequence[int]) -> str:
     count = "1 block" if len(blocks_bytes) == 1 else f"{len(blocks_bytes)} blocks"
     return f"{count} of 4 KiB, the first at byte {blocks_bytes[0]}"

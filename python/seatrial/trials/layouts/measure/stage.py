@@ -46,7 +46,7 @@ class LayoutStage:
         journal: Where everything is recorded before it is made.
         destroy: Serial numbers or exact paths of what may be overwritten, with commas.
         target_state: Whether a killed run may have left something.
-        tell_target: Told of each target when it is first built.
+        report_target: Told of each target when it is first built.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class LayoutStage:
         *,
         destroy: str | None = None,
         target_state: TargetState = "new",
-        tell_target: TellTarget | None = None,
+        report_target: TellTarget | None = None,
     ) -> None:
         self.plan = plan
         self.run_id = run_id
         self._journal = journal
         self._target_state: TargetState = target_state
-        self._tell_target = tell_target
-        self._told: set[str] = set()
+        self._report_target = report_target
+        self._reported: set[str] = set()
         self._built_count = 0
         self._specs = {t.group: t.layout for t in plan.targets if t.layout}
         # Variants that are left out for want of drives are no targets of the plan.
@@ -255,7 +255,7 @@ class LayoutStage:
         """Open a stage on an array that stands, and fill and load there what its cells need."""
         group = array.built.spec.label
         # The fills of a round come first; later, what they had written went with the last array.
-        is_first = group not in self._told and self._target_state == "new"
+        is_first = group not in self._reported and self._target_state == "new"
         target_state: TargetState = "new" if is_first else "emptied"
         self._stage = Stage(
             self.plan.of_group(group, array.places),
@@ -266,10 +266,10 @@ class LayoutStage:
             filled_next=filled_next,
         )
         self._stage.open()
-        if group not in self._told and self._tell_target:
+        if group not in self._reported and self._report_target:
             for label, place in array.places.items():
-                self._tell_target(label, context.target_fingerprint(Path(place)))
-        self._told.add(group)
+                self._report_target(label, context.target_fingerprint(Path(place)))
+        self._reported.add(group)
         self._stage.prepare(watcher)
 
     def _end_array(self, *, is_in_the_way: bool) -> None:

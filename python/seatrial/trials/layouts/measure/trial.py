@@ -23,7 +23,7 @@ from seatrial.study.sampled import REBUILD_LIMIT
 from seatrial.trials.layouts.build.build import run_steps
 from seatrial.trials.layouts.measure import verify
 from seatrial.trials.layouts.measure.array import Array
-from seatrial.trials.layouts.measure.breaking import Breaking, telling
+from seatrial.trials.layouts.measure.breaking import Breaking, reporting
 from seatrial.trials.layouts.measure.faults import ArrayFaults
 from seatrial.trials.layouts.measure.members import Members
 from seatrial.trials.layouts.measure.watch import Watch, joined, series_of
@@ -94,7 +94,7 @@ class Trial:
             SeatrialError: as of ``load``.
         """
         with self._limited(), self._flaky_at_most_now(), self._breaking:
-            background = _OnArray(self._members, self._breaking, self._tell)
+            background = _OnArray(self._members, self._breaking, self._report)
             sample = load(background)
             is_whole = sample.status != INTERRUPTED
             if self._failures and is_whole:
@@ -104,7 +104,7 @@ class Trial:
             # Nobody broke it: what was measured is a failure's figure, and the array is no more.
             self._watch.note("failed", detail=OF_ITSELF)
             self._array.is_spent = True
-        found = self._told(sample, background)
+        found = self._reported(sample, background)
         return self._checked(found, spec) if self._failures and is_whole else found
 
     @contextmanager
@@ -131,10 +131,10 @@ class Trial:
         finally:
             self._faults.end()
 
-    def _tell(self, share: str) -> None:
-        telling(self._watcher, self._array.built.spec.label)(share)
+    def _report(self, share: str) -> None:
+        reporting(self._watcher, self._array.built.spec.label)(share)
 
-    def _told(self, sample: Sample, background: _OnArray) -> Sample:
+    def _reported(self, sample: Sample, background: _OnArray) -> Sample:
         """Return the sample with what is known of its array."""
         start_s = background.start_s(sample.started_at)
         record = msgspec.structs.replace(
@@ -200,7 +200,7 @@ class _OnArray:
     def __init__(self, members: Members, breaking: Breaking, tell: Callable[[str], None]) -> None:
         self._members = members
         self._breaking = breaking
-        self._tell = tell
+        self._report = tell
         self._began_s = 0.0
         self._began_unix_s = 0.0
 
@@ -222,7 +222,7 @@ class _OnArray:
 
     def settle(self) -> None:
         """Wait until nothing goes on in the array any more."""
-        self._breaking.settle(self._tell)
+        self._breaking.settle(self._report)
 
     def start_s(self, started_at: float) -> float:
         """Return when a sample began, by the monotonic clock.

@@ -40,9 +40,9 @@ from seatrial.trials.layouts.report.tables import (
     built_table,
     by_size,
     figure_table,
+    informative,
     members_table,
     ratios_table,
-    telling,
 )
 from seatrial.trials.layouts.report.words import Variant, misaligned, variants_of
 
@@ -126,7 +126,7 @@ def _timelines(
         part = by_key.get(recovery.cell.key)
         if part is None or recovery.cell.key not in kept:
             continue
-        figure = timeline_figure(part, f"failure-{number}", rounds_max, told=_told)
+        figure = timeline_figure(part, f"failure-{number}", rounds_max, told=_reported)
         if figure is not None:
             drawn[recovery.cell.key] = figure
     return drawn
@@ -138,7 +138,7 @@ def _gravity(recovery: Recovery) -> tuple[bool, float]:
     return not lost, 1.0 if recovery.lowest_share is None else recovery.lowest_share
 
 
-def _told(sample: Sample) -> tuple[str, list[TimelineMark]]:
+def _reported(sample: Sample) -> tuple[str, list[TimelineMark]]:
     """Return what happened to a sample's array as a title, and where less was done."""
     marks = array_marks(sample)
     told = "; ".join(mark.text for mark in marks[:_EVENTS_TOLD_MAX]) or "nothing happened"
@@ -196,7 +196,7 @@ def _accounting_part(found: LayoutAnalysis) -> list[Markup]:
     """Return what drives did for each request, and folded that of every size and each drive."""
     if not found.accounting:
         return []
-    shown = telling(found.accounting)
+    shown = informative(found.accounting)
     sizes = by_size(found.accounting)
     members = members_table(shown)
     table = accounting_table(shown, with_words=True)

@@ -72,7 +72,7 @@ def layout_tables(summary: Summary) -> list[Table]:
 
 def analysed_tables(found: LayoutAnalysis) -> list[Table]:
     """Return what the analysis says of layouts: accounting, failures, the best for each use."""
-    tables = [accounting_table(telling(found.accounting))] if found.accounting else []
+    tables = [accounting_table(informative(found.accounting))] if found.accounting else []
     tables += failure_tables(found)
     return [*tables, *([best_table(found.best)] if found.best else [])]
 
@@ -130,7 +130,7 @@ def accounting_table(accounts: Sequence[Accounting], *, with_words: bool = False
     return without_empty(table)
 
 
-def telling(accounts: Sequence[Accounting]) -> list[Accounting]:
+def informative(accounts: Sequence[Accounting]) -> list[Accounting]:
     """Return one of each layout and kind of request, that of small random requests where it can.
 
     What drives do for a request hangs on its size and hardly on how many there are at a time.

@@ -33,7 +33,7 @@ class Most(NamedTuple):
     told_per_s: float
 
 
-def told_most(samples: Sequence[Sample], latency_target: LatencyTarget) -> Most:
+def most_known(samples: Sequence[Sample], latency_target: LatencyTarget) -> Most:
     """Return what bounds the rates that are sustained; infinite where nothing tells.
 
     It is seen in the second half of the closed loop, and of the samples that were offered too

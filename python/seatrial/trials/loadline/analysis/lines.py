@@ -9,13 +9,13 @@ from seatrial.results.model import Sample
 from seatrial.stats.estimate import Estimate
 from seatrial.study.schema import Study
 from seatrial.trials.loadline.analysis.breaks import generator_limit, how_it_breaks
-from seatrial.trials.loadline.analysis.capacity import Most, told_most
+from seatrial.trials.loadline.analysis.capacity import Most, most_known
 from seatrial.trials.loadline.analysis.judged import Judged
 from seatrial.trials.loadline.analysis.knee import hinge
 from seatrial.trials.loadline.analysis.latency_target import LatencyTarget, latency_target_of
 from seatrial.trials.loadline.analysis.measured import MeasuredStep, closed_loop, measured_steps
 from seatrial.trials.loadline.analysis.model import LoadLine
-from seatrial.trials.loadline.analysis.telling import Outcome, cause, sentence
+from seatrial.trials.loadline.analysis.narrative import Outcome, cause, sentence
 from seatrial.trials.loadline.study import LOADLINE, Loadline, template_key
 
 CROSSING_FACTOR_MAX = 100.0
@@ -55,7 +55,11 @@ def load_line(key: str, samples: Sequence[Sample], latency_target: LatencyTarget
     sure_breaks = [step.judged.rate_per_s for step in steps if step.judged.holds is False]
     broken_per_s = min(sure_breaks, default=None)
     sustained = _sustained(
-        steps, (holding, breaking), broken_per_s, told_most(samples, latency_target), latency_target
+        steps,
+        (holding, breaking),
+        broken_per_s,
+        most_known(samples, latency_target),
+        latency_target,
     )
     is_decided = sustained is not None and broken_per_s is not None
     knee = hinge(_points(steps, latency_target)) if is_decided else None

@@ -170,12 +170,12 @@ def _ends(offered: np.ndarray, slow: np.ndarray, *, is_high: bool) -> np.ndarray
 
     untold, told = (SHARE_MIN, 1.0) if is_high else (1.0, SHARE_MIN)
     near, far = np.full(len(offered), math.log(untold)), np.full(len(offered), math.log(told))
-    is_told = _evidence(offered, slow, np.exp(far), is_high=is_high) >= ENOUGH
+    is_reported = _evidence(offered, slow, np.exp(far), is_high=is_high) >= ENOUGH
     for _ in range(HALVINGS):
         middle = (near + far) / 2
         is_enough = _evidence(offered, slow, np.exp(middle), is_high=is_high) >= ENOUGH
         near, far = np.where(is_enough, near, middle), np.where(is_enough, middle, far)
-    return np.where(is_told, np.exp(far), 1.0 if is_high else 0.0)
+    return np.where(is_reported, np.exp(far), 1.0 if is_high else 0.0)
 
 
 def _evidence(

@@ -6,7 +6,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.trials.loadline.analysis.model import Break, LoadLine, LoadStep, load_lines_of
-from seatrial.trials.loadline.analysis.telling import exact_duration
+from seatrial.trials.loadline.analysis.narrative import exact_duration
 
 
 @from_samples(rank=250, section="Time")

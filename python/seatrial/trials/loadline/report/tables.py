@@ -110,8 +110,8 @@ def _columns(percentile: str) -> list[str]:
 def _time_text(
     times: dict[str, Estimate], name: str, bounds: Mapping[str, AtLeast] | None = None
 ) -> str:
-    is_told = name in times or (bounds is not None and name in bounds)
-    return latency_text(times, name, bounds) if is_told else NOT_KNOWN
+    is_reported = name in times or (bounds is not None and name in bounds)
+    return latency_text(times, name, bounds) if is_reported else NOT_KNOWN
 
 
 def _above_text(above: Estimate, percentile: str) -> str:

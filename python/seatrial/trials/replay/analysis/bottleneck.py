@@ -17,7 +17,7 @@ from seatrial.stats.estimate import Estimate
 from seatrial.stats.wording import format_iops, format_share
 from seatrial.trials.database.analysis.grounds import DRIVER_SHARE_MAX, Grounds
 from seatrial.trials.database.analysis.model import Rival, TimeVerdict
-from seatrial.trials.database.analysis.verdict import INCONCLUSIVE, rivals_told, time_verdict
+from seatrial.trials.database.analysis.verdict import INCONCLUSIVE, rival_texts, time_verdict
 from seatrial.trials.replay.analysis.model import Bottleneck, Lateness
 from seatrial.trials.replay.analysis.pace import keeps_pace
 from seatrial.trials.replay.analysis.samples import replays
@@ -85,8 +85,8 @@ def replay_bottleneck(grounds: ReplayGrounds) -> Bottleneck:
     for rule in (_nothing, _of_pace, _of_server, _of_driver, _of_order, _of_sessions):
         found = rule(grounds, database)
         if found is not None:
-            return _told(grounds, found)
-    return _told(grounds, _of_database(database))
+            return _reported(grounds, found)
+    return _reported(grounds, _of_database(database))
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _of_driver(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
     if not told:
         return None
     found = _of_database(database)
-    ground = f"{' and '.join(told)}. {'. '.join(rivals_told(database.rivals))}"
+    ground = f"{' and '.join(told)}. {'. '.join(rival_texts(database.rivals))}"
     if found.bound == INCONCLUSIVE:
         ground = f", the client if anything: {ground}. {_settles(database.next)}"
     return replace(found, ground=ground)
@@ -167,7 +167,7 @@ def _of_order(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
     ]
     if not left:
         return _Found("order", ground, rivals=database.rivals)
-    told, settles = rivals_told(left)[0], ". ".join(dict.fromkeys(rival.next for rival in left))
+    told, settles = rival_texts(left)[0], ". ".join(dict.fromkeys(rival.next for rival in left))
     return _Found(
         INCONCLUSIVE,
         f", the order if anything: {ground}. {told}. {_settles(settles)}",
@@ -216,7 +216,7 @@ def _of_database(verdict: TimeVerdict) -> _Found:
     )
 
 
-def _told(grounds: ReplayGrounds, found: _Found) -> Bottleneck:
+def _reported(grounds: ReplayGrounds, found: _Found) -> Bottleneck:
     who = WHO[found.bound]
     # What is said of the rivals are sentences of their own behind the ground.
     ground, stop, rest = found.ground.partition(". ")

@@ -13,7 +13,7 @@ from seatrial.stats.wording import format_plural
 from seatrial.trials.replay.analysis.judgement import judge
 from seatrial.trials.replay.analysis.loads import load_differences
 from seatrial.trials.replay.analysis.samples import is_of_replay, played, replays
-from seatrial.trials.replay.analysis.starts import sides_differ, told_start
+from seatrial.trials.replay.analysis.starts import sides_differ, start_words
 
 
 def unlike_replays(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
@@ -52,7 +52,7 @@ def _begun_otherwise(a: Sequence[Sample], b: Sequence[Sample]) -> str:
     if not found:
         return ""
     more = f" ({format_plural(len(found) - 1, 'more difference')})" if len(found) > 1 else ""
-    return f"{told_start(found[0])}{more}"
+    return f"{start_words(found[0])}{more}"
 
 
 def unwell_replays(a: Entrant, b: Entrant, matched: Matched) -> Iterator[str]:

@@ -243,7 +243,7 @@ def _is_about(then: float | None, now: float | None) -> bool:
     return math.isclose(then, now, rel_tol=ESTIMATE_SHARE, abs_tol=1.0)
 
 
-def told_start(difference: StartDifference) -> str:
+def start_words(difference: StartDifference) -> str:
     """Return one difference as words: ``in round 2 on ssd public.orders had 7 rows, not 5``."""
     where = f"in round {difference.sample.round + 1} on {difference.sample.cell.target}"
     return f"{where} {_found_otherwise(difference)}"

@@ -77,7 +77,7 @@ def known(side: Entrant, keys: Sequence[str], weights: Mapping[str, float]) -> K
         shares = _shares(mean_s, weights)
         alike = dict.fromkeys(weights, 1 / max(1, len(weights)))
         overall_half, geometric_half = (
-            half_width_of_mean(_weighted(departing, each)) if _is_told(each, half) else None
+            half_width_of_mean(_weighted(departing, each)) if _is_reported(each, half) else None
             for each in (shares, alike)
         )
     return Known(
@@ -106,7 +106,7 @@ def _is_often(unit: Unit, key: str) -> bool:
     return unit.measured[key].calls >= CALLS_MIN and slices >= SLICES_WITH_CALLS_MIN
 
 
-def _is_told(shares: Mapping[str, float], half: Mapping[str, float]) -> bool:
+def _is_reported(shares: Mapping[str, float], half: Mapping[str, float]) -> bool:
     """Tell whether those that know their own scatter have nearly all of the weight."""
     untold = math.fsum(share for key, share in shares.items() if key not in half)
     return bool(half) and untold <= UNTOLD_MAX

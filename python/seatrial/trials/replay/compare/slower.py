@@ -34,7 +34,7 @@ def slower_by(found: BeforeAfter, share: float) -> list[str]:
         found: What was compared.
         share: 0.05 for five percent.
     """
-    return _told(found, lambda each, by: each.answer == "slower" and by > share)
+    return _reported(found, lambda each, by: each.answer == "slower" and by > share)
 
 
 def perhaps_slower_by(found: BeforeAfter, share: float) -> list[str]:
@@ -43,30 +43,30 @@ def perhaps_slower_by(found: BeforeAfter, share: float) -> list[str]:
     def is_open(each: Answered, by: float) -> bool:
         return 1 / each.speed_up.value - 1 > share and not (each.answer == "slower" and by > share)
 
-    return _told(found, is_open)
+    return _reported(found, is_open)
 
 
-def _told(found: BeforeAfter, is_told: Callable[[Answered, float], bool]) -> list[str]:
+def _reported(found: BeforeAfter, is_reported: Callable[[Answered, float], bool]) -> list[str]:
     """Return in words what is to be told, by its answer and by what share it surely is slower."""
     told = []
     for table in (found.queries, found.pages):
         if table is not None:
-            told += list(_of_table(table, is_told))
+            told += list(_of_table(table, is_reported))
     for batch in found.batches:
         judging = Judging(basis="in_sequence", margin_share=0.0, floor=batch.floor)
-        if is_told(batch, _surely_by(batch, judging)):
+        if is_reported(batch, _surely_by(batch, judging)):
             told.append(batch_words(batch))
     return told
 
 
-def _of_table(table: Table, is_told: Callable[[Answered, float], bool]) -> Iterator[str]:
+def _of_table(table: Table, is_reported: Callable[[Answered, float], bool]) -> Iterator[str]:
     once = once_of(table)
     of_whole, of_each = judges(table.basis, table.margin_share, table.floor)
     overall = table.overall
-    if overall and is_told(overall, _surely_by(overall, of_whole)):
+    if overall and is_reported(overall, _surely_by(overall, of_whole)):
         words = speed_words if overall.answer == "slower" else as_fast_words
         yield f"average {noun_of(table.before)} {words(overall.speed_up, once=once)}"
-    slow = [each for each in table.changes if is_told(each, _surely_by(each, of_each))]
+    slow = [each for each in table.changes if is_reported(each, _surely_by(each, of_each))]
     slow.sort(key=lambda each: each.speed_up.value)
     yield from _named(slow, once)
 

@@ -150,16 +150,16 @@ def speed_words(speed_up: Estimate, *, once: str = "") -> str:
         once: That it was measured once, in words; empty where it was not, or that is said before.
     """
     if speed_up.value < 1:
-        return _told(inverted(speed_up), "slower", once=once)
-    return _told(speed_up, "faster", once=once)
+        return _reported(inverted(speed_up), "slower", once=once)
+    return _reported(speed_up, "faster", once=once)
 
 
 def as_fast_words(speed_up: Estimate, *, once: str = "") -> str:
     """Return what is not certain as ``1.03x as fast (0.97 to 1.1)``; as ``speed_words``."""
-    return _told(speed_up, "as fast", once=once)
+    return _reported(speed_up, "as fast", once=once)
 
 
-def _told(estimate: Estimate, word: str, *, once: str) -> str:
+def _reported(estimate: Estimate, word: str, *, once: str) -> str:
     if estimate.low is None or estimate.high is None:
         told = f"{_value(estimate.value)}x {word}"
         return f"{told} ({once})" if once else told

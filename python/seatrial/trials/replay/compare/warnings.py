@@ -65,16 +65,16 @@ def _basis(table: Table) -> Iterator[str]:
             inside = ", and intervals know only what is within the captures"
         yield (
             f"{which} measured once: nothing is tested{inside}. Other traffic, data or "
-            f"neighbours look like a difference too; {_floor_told(table)}.{_settling(table)}"
+            f"neighbours look like a difference too; {_floor_words(table)}.{_settling(table)}"
         )
     elif table.basis == "in_sequence":
         yield (
             f"{before.name} and {after.name} were measured one after the other: a drift between "
-            f"them looks like a difference; {_floor_told(table)}.{_settling(table)}"
+            f"them looks like a difference; {_floor_words(table)}.{_settling(table)}"
         )
 
 
-def _floor_told(table: Table) -> str:
+def _floor_words(table: Table) -> str:
     floor = table.floor
     factor = math.ceil(100 * (floor.query if floor else 1.0)) / 100
     return f"what differs by less than {factor:g}x is not called different"

@@ -56,7 +56,7 @@ def replay_ids_unresolved(context: Context) -> list[Finding]:
             kind="replay_ids_unresolved",
             severity="warning" if _is_grave(ids, sums) else "note",
             cells=identities(each.summary for each in found),
-            sentence=f"{opening(context, found, worst)}: {_told(ids, sums)}{_first(ids)}.",
+            sentence=f"{opening(context, found, worst)}: {_reported(ids, sums)}{_first(ids)}.",
             cause=(
                 "A log does not hold what an INSERT returned, and these ids can be of several "
                 "draws, or stand where they cannot be mapped. They were sent as captured, so that "
@@ -108,7 +108,7 @@ def _left_alone(record: ReplayRecord) -> int:
     return sums.left_alone + sum(sums.not_followed.values())
 
 
-def _told(ids: ReplayIds, sums: IdSums) -> str:
+def _reported(ids: ReplayIds, sums: IdSums) -> str:
     told = ids_sentence(ids)
     if sums.left_alone:
         told += f" ({format_share(sums.unresolved_share)}): {_reasons(sums)}"

@@ -54,7 +54,7 @@ def replay_new_errors(context: Context) -> list[Finding]:
             kind="replay_new_errors",
             severity=_severity(beyond, share),
             cells=identities(each.summary for each in found),
-            sentence=f"{opening(context, found, worst)}: {_told(worst)}.",
+            sentence=f"{opening(context, found, worst)}: {_reported(worst)}.",
             cause=_cause(errors, beyond),
             evidence={
                 "new_count": errors.new,
@@ -88,7 +88,7 @@ def _severity(beyond: int, share: float) -> str:
     return "critical" if share > CRITICAL_SHARE else "warning"
 
 
-def _told(worst: AffectedCell) -> str:
+def _reported(worst: AffectedCell) -> str:
     errors, sent = worst.record.errors, worst.record.total.sent
     count = _count(worst.record)
     words = (

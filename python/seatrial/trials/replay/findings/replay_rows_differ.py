@@ -43,7 +43,7 @@ def replay_rows_differ(context: Context) -> list[Finding]:
             kind="replay_rows_differ",
             severity="warning" if _share(worst.record) > WARNING_SHARE else "note",
             cells=identities(each.summary for each in found),
-            sentence=f"{opening(context, found, worst)}: {' and '.join(_told(worst))}.",
+            sentence=f"{opening(context, found, worst)}: {' and '.join(_reported(worst))}.",
             cause=(
                 "The data differ from those of the capture's first moment, or sessions met in "
                 "another order: a statement then sees what another had not yet written, or already "
@@ -97,7 +97,7 @@ def _by_class(record: ReplayRecord) -> str:
     )
 
 
-def _told(worst: AffectedCell) -> list[str]:
+def _reported(worst: AffectedCell) -> list[str]:
     rows, tags = worst.record.rows, _tags_different(worst.record)
     different = rows.compared - rows.equal
     told = []

@@ -9,7 +9,7 @@ from seatrial.findings.context import Context, identities
 from seatrial.findings.rule import from_samples
 from seatrial.stats.model import Finding
 from seatrial.stats.wording import format_plural
-from seatrial.trials.replay.analysis.starts import StartDifference, start_differences, told_start
+from seatrial.trials.replay.analysis.starts import StartDifference, start_differences, start_words
 
 ORDER: Final = ("rows", "contents", "sequence", "source", "restore", "checkpoint", "rows_estimated")
 """What tells most comes first."""
@@ -53,7 +53,7 @@ def replay_starts_differ(context: Context) -> list[Finding]:
             severity="warning" if _is_estimated(found) else "critical",
             cells=identities(cells),
             sentence=f"{context.of_cells(cells)}: the replays did not begin with the same data; "
-            f"{told_start(ordered[0])}{_others(len(ordered) - 1)}.",
+            f"{start_words(ordered[0])}{_others(len(ordered) - 1)}.",
             cause=(
                 "Estimates of ANALYZE differ by more than chance; the tables were too large to be "
                 "counted."

@@ -266,11 +266,11 @@ def _facts(replay: ReplaySpec) -> TraceFacts:
 def _record(parts: dict[str, Any], spec: DatabaseSpec, facts: TraceFacts) -> ReplayRecord:
     record = msgspec.json.decode(parts["record"], type=ReplayRecord)
     return msgspec.structs.replace(
-        record, end=parts["end"], words=parts["words"], trace=_told_of(spec, facts)
+        record, end=parts["end"], words=parts["words"], trace=_reported_of(spec, facts)
     )
 
 
-def _told_of(spec: DatabaseSpec, facts: TraceFacts) -> dict[str, str]:
+def _reported_of(spec: DatabaseSpec, facts: TraceFacts) -> dict[str, str]:
     """Return what the trace says of itself, and how it was played."""
     replay = required(spec)
     told = {

@@ -6,7 +6,7 @@ from seatrial.findings.model import Summary
 from seatrial.report.exports.csv_row import Field, interval_columns
 from seatrial.results.replay import ReplayRecord
 from seatrial.trials.replay.analysis.model import Lateness
-from seatrial.trials.replay.report.words import replayed, told_of
+from seatrial.trials.replay.report.words import replayed, reported_of
 
 
 def replay_columns(summary: Summary) -> dict[str, dict[str, Field]]:
@@ -24,7 +24,7 @@ def replay_columns(summary: Summary) -> dict[str, dict[str, Field]]:
             **(interval_columns("replay_delivered", told.delivered) if told.delivered else {}),
             "replay_client_core_share": told.client_core_share,
             "replay_ceiling_share": told.ceiling_share,
-            **_account(told_of(told, part)[1]),
+            **_account(reported_of(told, part)[1]),
             **(_lag(told.lateness) if told.lateness else {}),
         }
         for told, part in replayed(summary)

@@ -26,7 +26,7 @@ from seatrial.trials.replay.report.evidence_tables import (
     unresolved_table,
     volatile_sentence,
 )
-from seatrial.trials.replay.report.words import told_of
+from seatrial.trials.replay.report.words import reported_of
 
 HEADING = "Right rows"
 
@@ -39,7 +39,7 @@ def evidence_part(told: ReplayCell, part: CellSummary, number: int) -> Markup:
         part: Its cell.
         number: Of its tables.
     """
-    sample, record = told_of(told, part)
+    sample, record = reported_of(told, part)
     start = sample.database.start if sample.database else None
     body = [
         *(_ids(record.ids, number) if record.ids else ()),

@@ -19,7 +19,7 @@ from seatrial.stats.wording import (
 from seatrial.trials.replay.analysis.model import Lateness, ReplayCell
 from seatrial.trials.replay.analysis.samples import has_clock
 from seatrial.trials.replay.report.evidence_tables import order_facts
-from seatrial.trials.replay.report.words import told_of
+from seatrial.trials.replay.report.words import reported_of
 
 _HELD = {
     "session": "their session was still busy",
@@ -41,7 +41,7 @@ def facts_table(told: ReplayCell, part: CellSummary, number: int) -> Table:
 
 
 def _facts(told: ReplayCell, part: CellSummary) -> Iterator[tuple[str, str]]:
-    sample, record = told_of(told, part)
+    sample, record = reported_of(told, part)
     commits, sessions, order, client = (
         record.commits, record.sessions, record.order, record.client,
     )  # fmt: skip
@@ -92,7 +92,7 @@ def _ceiling(told: ReplayCell) -> str:
 
 def trace_table(told: ReplayCell, part: CellSummary, number: int) -> Table:
     """Return what the trace says of itself, and what was asked of it."""
-    _, record = told_of(told, part)
+    _, record = reported_of(told, part)
     return Table(
         id=f"replay-trace-{number}",
         title="The trace, and what was asked of it",

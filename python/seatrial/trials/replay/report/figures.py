@@ -22,7 +22,7 @@ from seatrial.stats.wording import (
 from seatrial.trials.replay.analysis.model import ReplayCell
 from seatrial.trials.replay.analysis.pace import answered
 from seatrial.trials.replay.report.steps import Step, captured_steps, replayed_steps, step_length_s
-from seatrial.trials.replay.report.words import round_words, shortened, told_of
+from seatrial.trials.replay.report.words import reported_of, round_words, shortened
 
 QUERIES_DRAWN_MAX: Final = 8
 _PERCENTS: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0}
@@ -69,7 +69,7 @@ def replay_figures(
 
 
 def _over_time(told: ReplayCell, part: CellSummary, number: int) -> list[Figure]:
-    sample, record = told_of(told, part)
+    sample, record = reported_of(told, part)
     steps = replayed_steps(record, sample.duration_s)
     captured = captured_steps(record, told.speed)
     if len(steps) < 2:
@@ -252,7 +252,7 @@ def _with_counts(figure: Figure, part: CellSummary) -> Figure:
 
 def _queries(told: ReplayCell, part: CellSummary, number: int) -> list[Figure]:
     """Return the times of the queries that took most: now at the client, then on the server."""
-    _, record = told_of(told, part)
+    _, record = reported_of(told, part)
     known = [query for query in record.queries if query.ok >= entries_needed(50.0)]
     shown = known[:QUERIES_DRAWN_MAX]
     rows = [row for query in shown for row in _query_rows(query)]

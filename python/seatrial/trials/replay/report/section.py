@@ -36,7 +36,7 @@ from seatrial.trials.replay.report.tables import (
     queries_table,
     rates_table,
 )
-from seatrial.trials.replay.report.words import name_of, replayed, told_of
+from seatrial.trials.replay.report.words import name_of, replayed, reported_of
 
 HEADING: Final = "Replay"
 QUERIES_MAX: Final = 100
@@ -111,7 +111,7 @@ def _heading(told: ReplayCell, part: CellSummary, cells: Sequence[CellSummary]) 
 
 
 def _content(told: ReplayCell, part: CellSummary, figures: Sequence[Figure], number: int) -> Markup:
-    _, record = told_of(told, part)
+    _, record = reported_of(told, part)
     frames = {figure.id.rpartition("-")[0]: frame(figure) for figure in figures}
     judged = judge(record)
     return element(
@@ -167,7 +167,7 @@ def _facts(told: ReplayCell, part: CellSummary, number: int) -> Markup:
 
 def _timeline(told: ReplayCell, part: CellSummary, number: int) -> Markup:
     """Return the numbers of the timeline, folded."""
-    sample, record = told_of(told, part)
+    sample, record = reported_of(told, part)
     steps = replayed_steps(record, sample.duration_s)
     captured = captured_steps(record, told.speed)
     count = max(len(steps), len(captured))

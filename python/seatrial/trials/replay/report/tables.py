@@ -49,9 +49,9 @@ from seatrial.trials.replay.report.words import (
     ratio_text,
     reason_words,
     replayed,
+    reported_of,
     round_words,
     shortened,
-    told_of,
     whose_words,
 )
 
@@ -99,7 +99,7 @@ def replay_tables(summary: Summary) -> list[Table]:
 
 def _evidence(told: ReplayCell, part: CellSummary, number: int) -> list[Table]:
     """Return ids by column, why some were left alone, and what differs by class."""
-    _, record = told_of(told, part)
+    _, record = reported_of(told, part)
     found = [divergence_table(record, number)]
     if record.ids is not None:
         found = [ids_table(record.ids, number), unresolved_table(record.ids, number), *found]
@@ -127,7 +127,7 @@ def problem_tables(
         number: Of its tables.
         characters_max: Of a query's text, and of a server's words.
     """
-    _, record = told_of(told, part)
+    _, record = reported_of(told, part)
     tables = [
         skipped_table(record, number),
         errors_table(record.errors, number),
@@ -141,7 +141,7 @@ def problem_tables(
 def rates_table(replays: Sequence[tuple[ReplayCell, CellSummary]]) -> Table:
     """Return a row for each replay: statements per second, the capture's, and who held it up."""
     cells = [part for _, part in replays]
-    names = [name for name in label_names(cells) if _tells(name, cells)]
+    names = [name for name in label_names(cells) if _is_informative(name, cells)]
     return Table(
         id="replay-rates",
         title="Statements per second against the capture",
@@ -173,7 +173,7 @@ def _answered(told: ReplayCell, part: CellSummary) -> list[str]:
     return [rate_text(told.answered_per_s), doubt_text(told.answered_per_s)]
 
 
-def _tells(name: str, cells: Sequence[CellSummary]) -> bool:
+def _is_informative(name: str, cells: Sequence[CellSummary]) -> bool:
     """Tell whether a factor is worth a column: the speed has one of its own."""
     values = {part.cell.identity().get(name) for part in cells}
     return name != "speed" and values != {USUAL_OF_REPLAY.get(name)}
@@ -181,7 +181,7 @@ def _tells(name: str, cells: Sequence[CellSummary]) -> bool:
 
 def account_table(told: ReplayCell, part: CellSummary, number: int) -> Table:
     """Return what became of each class of statements; rows and columns add up."""
-    _, record = told_of(told, part)
+    _, record = reported_of(told, part)
     of = round_words(told, part)
     named = {name: each for name, each in record.classes.items() if each.captured}
     rows = [_account_row(name, each) for name, each in named.items()]
@@ -357,7 +357,7 @@ def queries_table(
         characters_max: Of a query's text.
         percentiles: Of both times.
     """
-    _, record = told_of(told, part)
+    _, record = reported_of(told, part)
     shown = record.queries[:queries_max]
     is_timed = any(each.captured_known for each in shown)
     captured = [Group("captured, on the server", len(percentiles))] if is_timed else []

@@ -57,7 +57,7 @@ def replayed(summary: Summary) -> list[tuple[ReplayCell, CellSummary]]:
     ]
 
 
-def told_of(told: ReplayCell, part: CellSummary) -> tuple[Sample, ReplayRecord]:
+def reported_of(told: ReplayCell, part: CellSummary) -> tuple[Sample, ReplayRecord]:
     """Return the round whose account is told, and what is particular to it."""
     return next(
         (sample, sample.replay)
@@ -72,7 +72,7 @@ def round_words(told: ReplayCell, part: CellSummary) -> str:
     if rounds == 1:
         return ""
     of = f"round {told.told_round + 1} of {rounds}"
-    _, record = told_of(told, part)
+    _, record = reported_of(told, part)
     return of if judge(record).ok else f"{of}, the one with the most that went wrong"
 
 

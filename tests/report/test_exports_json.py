@@ -26,7 +26,7 @@ from loadline_hand import make_load_line
 from sample_run import sample_summary
 from steady_hand import make_steady
 
-from findings.analyses import analyses_of
+from findings.analyses import with_analyses
 from seatrial.errors import UsageError
 from seatrial.report.exports import export
 from seatrial.report.exports.json_document import runs_document
@@ -71,12 +71,10 @@ def test_a_whole_run_is_as_published():
 
 
 def test_audits_steady_states_and_load_lines_are_as_published():
-    summary = msgspec.structs.replace(
+    summary = with_analyses(
         article_summary(),
         steady=[make_steady(), make_steady(over="rounds", round=None)],
-        analyses=analyses_of(
-            load_lines=[make_load_line(), make_load_line(sustained=None, closed_loop=None)]
-        ),
+        load_lines=[make_load_line(), make_load_line(sustained=None, closed_loop=None)],
     )
     document = json.loads(export(summary, "json"))
     assert_published(document)

@@ -191,7 +191,8 @@ def documentation(of: type) -> tuple[str, dict[str, str]]:
 
 
 def as_json_has_it(text: str) -> str:
-    """Return a docstring's text with JSON's words for Python's, and without its markup."""
+    """Return a docstring's text in JSON's words, without markup and paths of the source."""
+    text = re.sub(r" \(crates/[^)]*\)", "", text)
     text = re.sub(r":\w+:`~?\.?([\w.]+)`", lambda found: found[1].rpartition(".")[2], text)
     text = re.sub(r"``([^`]+)``", r"`\1`", text)
     for python, word in (("None", "null"), ("True", "true"), ("False", "false")):

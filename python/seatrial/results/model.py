@@ -279,7 +279,7 @@ class LayoutRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What is particular to a sample on a layout.
 
     Attributes:
-        layout: The variant as planned: ``LayoutSpec`` as plain values.
+        layout: The variant as planned: one value for every key of ``[[layout]]``.
         device: The array's device, or the folder of a file system that is one itself.
         built_s: How long building it took, without the synchronisation.
         synced_s: How long its first synchronisation took, at most: its end may have come while the

@@ -73,7 +73,7 @@ class ReplayErrorExample(msgspec.Struct, frozen=True, kw_only=True):
     """Errors of one code of one kind of query, with the first of them.
 
     Attributes:
-        kind: How it stands to the capture, as of ``ReplayErrors``.
+        kind: How it stands to the capture.
         captured_sqlstate: Code in the capture; empty for none.
         sqlstate: Code now; empty for none.
         message: The server's sentence to the first of them.
@@ -288,7 +288,7 @@ class ReplayServerQuery(msgspec.Struct, frozen=True, kw_only=True):
     or its version does not tell.
 
     Attributes:
-        fingerprint: As of a ``ReplayQuery``.
+        fingerprint: As of an entry of ``queries``.
         calls: Executions.
         exec_ns: Their time, without parse, plan and the client's way.
         blocks_hit: Shared blocks found in its buffers.

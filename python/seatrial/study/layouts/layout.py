@@ -110,7 +110,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class LayoutSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One variant of a layout: one value for every factor. Attributes as of ``Layout``.
+    """One variant of a layout: one value for every key of ``[[layout]]`` (docs/study-file.md).
 
     Attributes:
         label: Of the variant, unique in its study, such as ``raid5-4``.

@@ -55,7 +55,7 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
     """An example of a record that could not be read.
 
     Attributes:
-        reason: Why, as a name of ``Accounting.unreadable``.
+        reason: Why, as a name of ``unreadable`` in the accounting.
         file: Where it is.
         line: Which line of the file, unpacked, from 1.
         offset_bytes: Its place in the file, unpacked.
@@ -113,9 +113,7 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PacketsSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """What a capture saw of packets, and what they do not tell.
-
-    It is what crates/capture/src/packets/seen.rs tells.
+    """What a capture saw of packets, and what is missing (crates/capture/src/packets/seen.rs).
 
     Attributes:
         packets: Packets of the server's port that were looked at.

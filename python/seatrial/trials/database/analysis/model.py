@@ -28,7 +28,7 @@ class Rival(msgspec.Struct, frozen=True, kw_only=True):
     """Something else that may bound a cell, and the figure that excludes it or does not.
 
     Attributes:
-        name: One of ``RIVALS``.
+        name: What it is.
         figure: Name of the figure, unit last.
         value: None where it was not measured; then it excludes nothing.
         allowed_max: The most at which the rival is excluded.
@@ -50,11 +50,11 @@ class TimeVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """What bounds the throughput of a cell, and the ground for saying so.
 
     Attributes:
-        bound: One of ``BOUNDS``; ``inconclusive`` where a rival is not excluded.
+        bound: What it is; ``inconclusive`` where a rival is not excluded.
         sentence: With figures, such as ``Commit-bound: 71 % of the clients' time waited for the WAL
             to be written and synced ... Excluded: other work (2 % of the processors) ...``.
         evidence: The figures behind it, by name with unit last.
-        likely: What leads, one of ``BOUNDS``, where the verdict is inconclusive; empty where
+        likely: What leads, where the verdict is inconclusive; empty where
             nothing does, and where the verdict says it.
         rivals: What else it may be, each with its figure; empty where nothing leads.
         next: What would settle an inconclusive verdict; empty where nothing is to be settled.

@@ -25,7 +25,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         target: What cells call it.
         label: Of the layout.
-        factors: What tells it from other layouts (``LayoutSpec.factors`` and what else differs).
+        factors: What tells it from other layouts (level, chunk and what else differs).
         drives: Active drives that it lies on.
         losses_survived: Drives of it that may fail, whichever they are.
     """

@@ -20,12 +20,11 @@ class Bottleneck(msgspec.Struct, frozen=True, kw_only=True):
     """Who was the bottleneck of a replay, and the ground for saying so.
 
     Attributes:
-        who: One of ``WHO``.
-        bound: The same as one of ``seatrial.trials.database.analysis.model.BOUNDS``.
+        who: Whom it waited for.
+        bound: The same in the words of a database cell's verdict.
         sentence: With figures.
         evidence: The figures behind it, by name with unit last.
-        likely: As of ``trials.database.analysis.model.TimeVerdict``; ``rivals`` and ``next``
-            likewise.
+        likely: What leads where the verdict is inconclusive; empty where nothing does.
         rivals: What else it may be, each with the figure that excludes it or does not; empty where
             nothing leads.
         next: What would settle an inconclusive verdict; empty where nothing is to be settled.

@@ -270,8 +270,8 @@ class TableAudit(audit.TableAudit, frozen=True, kw_only=True):
     """An audit of a table that a notebook shows as sentence, gaps and parameters."""
 
     def _repr_html_(self) -> str:
-        told = element("p", self.sentence)
-        return join([told, *(plain_table(table) for table in audit_tables([self]))])
+        reported = element("p", self.sentence)
+        return join([reported, *(plain_table(table) for table in audit_tables([self]))])
 
 
 class LoadLine(loadline.LoadLine, frozen=True, kw_only=True):

@@ -315,7 +315,7 @@ def make_record(draft: Draft, per_s: float, wobble: float) -> DatabaseRecord:
         cloned="copy",
         cloned_s=draft.database_bytes / 400e6,
         waits={f"IO:{name}": 100 for name in ("WALSync", "DataFileRead")},
-        told=told,
+        reported=told,
         client_cpu_share=0.03 + per_s / 9_000,
         ceiling_per_s=61_000.0,
     )

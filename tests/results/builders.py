@@ -123,7 +123,7 @@ def make_record(**changes) -> DatabaseRecord:
         "cloned": "copy",
         "cloned_s": 0.5,
         "waits": {"IO:WALSync": 40, "CPU": 3},
-        "told": {"transactions": 2805.0, "tps": 931.907929},
+        "reported": {"transactions": 2805.0, "tps": 931.907929},
         "client_cpu_share": 0.07,
         "ceiling_per_s": 6444.9,
         "notes": ["The start is not cold."],

@@ -105,7 +105,7 @@ records = st.builds(
     cloned=texts,
     cloned_s=figures,
     waits=st.dictionaries(texts, counts, max_size=3),
-    told=st.dictionaries(texts, figures, max_size=3),
+    reported=st.dictionaries(texts, figures, max_size=3),
     client_cpu_share=st.none() | figures,
     ceiling_per_s=st.none() | figures,
     batch_s=st.dictionaries(texts, figures, max_size=3),
@@ -231,7 +231,9 @@ def file(tmp_path):
 def test_what_is_no_number_is_stored_as_not_known(file):
     file.start_run(make_run())
     record = make_record(
-        client_cpu_share=math.inf, told={"tps": math.nan, "transactions": 0.0}, loaded_s=math.nan
+        client_cpu_share=math.inf,
+        reported={"tps": math.nan, "transactions": 0.0},
+        loaded_s=math.nan,
     )
     odd = Series(period_s=1.0, columns={"cpu_user_share": [0.5, math.nan, math.inf]})
     file.add_sample(
@@ -239,7 +241,7 @@ def test_what_is_no_number_is_stored_as_not_known(file):
     )
     (found,) = file.samples(RUN_ID)
     assert (found.database.client_cpu_share, found.database.loaded_s) == (None, None)
-    assert found.database.told == {"transactions": 0.0}
+    assert found.database.reported == {"transactions": 0.0}
     assert found.series.columns == {"cpu_user_share": [0.5, None, None]}
 
 

@@ -256,8 +256,8 @@ def targets_text(summary: Summary, results: Path) -> str:
     )
 
     samples = [sample for part in summary.cells for sample in part.samples]
-    told = targets_compared_text(summary.run, samples)
-    return f"\n{told}" if told else ""
+    reported = targets_compared_text(summary.run, samples)
+    return f"\n{reported}" if reported else ""
 
 
 def _threshold_text(result: ThresholdResult) -> str:
@@ -279,9 +279,9 @@ def _verification_text(summary: Summary) -> str:
     if not checks:
         return ""
     corrupt = sum(check.corrupt_blocks for check in checks)
-    told = format_plural(sum(check.checked_blocks for check in checks), "block")
+    reported = format_plural(sum(check.checked_blocks for check in checks), "block")
     found = format_count(corrupt) if corrupt else "none"
-    return f"{told} checked against what was written, {found} found wrong."
+    return f"{reported} checked against what was written, {found} found wrong."
 
 
 def finding_text(finding: Finding) -> str:

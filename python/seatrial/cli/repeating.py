@@ -19,10 +19,10 @@ def next_command(*words: str | Path, results: Path) -> str:
         words: Of the command, without the program.
         results: The results file; named where it is not the one that is used unless named.
     """
-    told = [program.called(), *words]
+    reported = [program.called(), *words]
     if results.absolute() != default_results().absolute():
-        told += ["--results", results]
-    return _shell_words(told)
+        reported += ["--results", results]
+    return _shell_words(reported)
 
 
 def this_command(*more: str, without: Sequence[str] = ()) -> str:

@@ -82,8 +82,8 @@ class Countdown:
 
 def left_text(left: TimeLeft, left_s: float) -> str:
     """Return how long a run will still take: at most, where it may be over before."""
-    told = format_seconds(math.ceil(left_s))
-    return f"at most {told}" if left.may_end_sooner else f"about {told}"
+    reported = format_seconds(math.ceil(left_s))
+    return f"at most {reported}" if left.may_end_sooner else f"about {reported}"
 
 
 def _bar(countdown: Countdown) -> Progress:

@@ -38,11 +38,11 @@ class Change:
         parts = [
             f"{self._figure(name)} {ratio_words(ratio)}" for name, ratio in self.overall.items()
         ]
-        told = f"{b} is {self._judgement.word} than {a}"
+        reported = f"{b} is {self._judgement.word} than {a}"
         if parts:
             count = max(each.cells for each in self.comparison.overall_answers.values())
-            told += f" over {format_plural(count, 'cell')}: {', '.join(parts)}"
-        return f"{told}; {self._of_cells()}."
+            reported += f" over {format_plural(count, 'cell')}: {', '.join(parts)}"
+        return f"{reported}; {self._of_cells()}."
 
     def _figure(self, name: str) -> str:
         return figure_words(name)

@@ -98,13 +98,13 @@ def verdict(
         worst = _worst([each for each in findings if each.kind != "knee"], []).lstrip("; .")
         return f"{answers} {worst[0].upper()}{worst[1:]}." if worst else answers
     served = served_by_caches(findings)
-    told = _of_layouts(cells, layouts) if layouts else []
-    shown_keys = {part.cell.key for each in told for part in each.cells}
+    reported = _of_layouts(cells, layouts) if layouts else []
+    shown_keys = {part.cell.key for each in reported for part in each.cells}
     rest = [] if layouts and layouts.best else _sound(cells, shown_keys)
-    if rest or not told:
-        told = [*_speed_by_target(rest or cells, served, bounds), *told]
-    speed = "; ".join(part.words for part in told)
-    shown = [cell.cell.identity() for part in told for cell in part.cells]
+    if rest or not reported:
+        reported = [*_speed_by_target(rest or cells, served, bounds), *reported]
+    speed = "; ".join(part.words for part in reported)
+    shown = [cell.cell.identity() for part in reported for cell in part.cells]
     doubts = _first_causes([finding for finding in findings if _is_doubt(finding, shown)])
     if layouts and layouts.recoveries:
         findings = [finding for finding in findings if finding.kind not in TOLD_OF_FAILURES]
@@ -129,11 +129,11 @@ def _of_layouts(cells: Sequence[CellSummary], layouts: LayoutAnalysis) -> list[P
     """Tell which of a run's layouts is best for what, and what its failures did."""
     best = {each.target for each in layouts.best}
     broken = {each.cell.key for each in layouts.recoveries}
-    told = [
+    reported = [
         Part(words, tuple(c for c in cells if c.cell.target in best and c.cell.key not in broken))
         for words in best_words(layouts)
     ]
-    return told + [
+    return reported + [
         Part(words, tuple(c for c in cells if c.cell.key in broken))
         for words in recovery_words(layouts.recoveries)
     ]
@@ -167,13 +167,15 @@ def _speed_by_target(
     bounds: Mapping[str, str],
 ) -> list[Part]:
     """Return the parts of the first sentence; of several targets one each, with its name."""
-    told = {}
+    reported = {}
     for label in dict.fromkeys(c.cell.target for c in cells):
         own = [c for c in cells if c.cell.target == label and not c.blank]
-        told[label] = _database(own, cells, bounds) + _speed(own, served)
-    if len(told) == 1:
-        return next(iter(told.values()))
-    return [Part(f"on {label}, {parts[0].words}", parts[0].cells) for label, parts in told.items()]
+        reported[label] = _database(own, cells, bounds) + _speed(own, served)
+    if len(reported) == 1:
+        return next(iter(reported.values()))
+    return [
+        Part(f"on {label}, {parts[0].words}", parts[0].cells) for label, parts in reported.items()
+    ]
 
 
 def _speed(cells: Sequence[CellSummary], served: Served) -> list[Part]:
@@ -199,8 +201,8 @@ def _addresses(summary: CellSummary) -> set[object]:
     What an imported cell says of them is its pattern: it had no specification.
     """
     accesses = entries(summary.cell.spec, "accesses")
-    told = {lookup(access, "address", "kind") for access in accesses}
-    return told or {summary.cell.factors.get("pattern")}
+    reported = {lookup(access, "address", "kind") for access in accesses}
+    return reported or {summary.cell.factors.get("pattern")}
 
 
 def _random(cells: Sequence[CellSummary], served: Served) -> Part | None:
@@ -217,7 +219,7 @@ def _random(cells: Sequence[CellSummary], served: Served) -> Part | None:
         if found:
             words = [f"{c.cell.operation}s at {format_estimate(c.iops)}" for c in found]
             words[0] = words[0].replace(" at ", f" {format_size(size_bytes)} at random at ", 1)
-            where = [_where(c, cells, told=("block_size_bytes",)) for c in found]
+            where = [_where(c, cells, reported=("block_size_bytes",)) for c in found]
             return Part(_joined(words, where), tuple(found))
     return None
 
@@ -246,17 +248,19 @@ def _fastest_of_both(
     return [cell for cell in best if cell]
 
 
-def _where(summary: CellSummary, among: Sequence[CellSummary], *, told: Sequence[str] = ()) -> str:
+def _where(
+    summary: CellSummary, among: Sequence[CellSummary], *, reported: Sequence[str] = ()
+) -> str:
     """Return which cell it is: ``with 10 threads (workload matrix)``; the workload among several.
 
     Args:
         summary: The cell.
         among: The cells of its target.
-        told: Factors that were told already.
+        reported: Factors that were told already.
     """
     several = len({each.cell.workload for each in among}) > 1
     name = f" (workload {summary.cell.workload})" if several else ""
-    return f"with {settings_words(summary, leave_out=told)}{name}"
+    return f"with {settings_words(summary, leave_out=reported)}{name}"
 
 
 def _joined(words: Sequence[str], where: Sequence[str], ending: str = "") -> str:
@@ -343,10 +347,10 @@ def _froze(finding: Finding) -> str:
     count, cause = finding.evidence["stalls_count"], finding.evidence["cause"]
     longest = format_duration_s(finding.evidence["longest_s"])
     whose = _OF_MACHINE.get(cause, "froze")
-    told = f" ({_CAUSE_WORDS.get(cause, cause)})" if cause not in _OF_MACHINE else ""
+    reported = f" ({_CAUSE_WORDS.get(cause, cause)})" if cause not in _OF_MACHINE else ""
     if count == 1:
-        return f"{whose} for {longest} once{told}"
-    return f"{whose} {format_count(count)} times, for up to {longest}{told}"
+        return f"{whose} for {longest} once{reported}"
+    return f"{whose} {format_count(count)} times, for up to {longest}{reported}"
 
 
 def _errors_of(finding: Finding) -> int:

@@ -136,7 +136,7 @@ def _draft(document: Document, group: Sequence[Numbered], *, has_key: bool) -> D
 
 def _result(document: Document, line: int, row: Mapping[str, str]) -> OperationResult:
     _word(document, line, row, "request", (*OPERATIONS, "mixed"))
-    told = reported_operation(
+    reported = reported_operation(
         _count(document, line, row, "completed"),
         _count(document, line, row, "transferred_bytes"),
         {
@@ -146,11 +146,11 @@ def _result(document: Document, line: int, row: Mapping[str, str]) -> OperationR
         },
     )
     return OperationResult(
-        completed=told.completed,
+        completed=reported.completed,
         failed=_count(document, line, row, "failed"),
-        transferred_bytes=told.transferred_bytes,
-        response=told.response,
-        reported_ns=told.reported_ns,
+        transferred_bytes=reported.transferred_bytes,
+        response=reported.response,
+        reported_ns=reported.reported_ns,
     )
 
 

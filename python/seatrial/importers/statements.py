@@ -134,8 +134,8 @@ def snapshot_of(rows: Iterable[Mapping[str, str]]) -> Snapshot:
     nested = 0
     for row in rows:
         own = {name.strip().lower(): value for name, value in row.items() if name}
-        if told := own.get(TAKEN):
-            taken_at = float(told)
+        if reported := own.get(TAKEN):
+            taken_at = float(reported)
         text = own["query"]
         if not text or text == "<insufficient privilege>":
             continue
@@ -221,16 +221,16 @@ def _statement(row: Mapping[str, str]) -> Statement:
     )
 
 
-def _since(told: str) -> float | None:
+def _since(reported: str) -> float | None:
     try:
-        return datetime.datetime.fromisoformat(told).timestamp()
+        return datetime.datetime.fromisoformat(reported).timestamp()
     except ValueError:
         return None
 
 
 def _whole(row: Mapping[str, str], name: str) -> int | None:
-    told = row.get(name)
-    return int(told) if told else None
+    reported = row.get(name)
+    return int(reported) if reported else None
 
 
 _COUNTERS: Final = (

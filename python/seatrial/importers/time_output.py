@@ -45,31 +45,31 @@ class BatchTime(msgspec.Struct, frozen=True, kw_only=True):
     failed: bool = False
 
 
-def read_times(told: str) -> list[BatchTime]:
+def read_times(reported: str) -> list[BatchTime]:
     """Return every run that a file tells, or the one that is typed as a value.
 
     Args:
-        told: Name of a file with what ``time`` printed, or a time such as ``348m6.451s``.
+        reported: Name of a file with what ``time`` printed, or a time such as ``348m6.451s``.
 
     Raises:
         UsageError: when it is neither, or the file cannot be read or holds no such time.
     """
-    path = Path(told)
-    if not path.exists() and _VALUE.fullmatch(told):
-        return [BatchTime(real_s=span_s(told))]
+    path = Path(reported)
+    if not path.exists() and _VALUE.fullmatch(reported):
+        return [BatchTime(real_s=span_s(reported))]
     try:
         with path.open("rb") as file:
             text = file.read(TEXT_BYTES_MAX).decode("utf-8", "replace")
     except OSError as error:
         raise UsageError(
-            seen=f"{told} cannot be read: {error.strerror}",
+            seen=f"{reported} cannot be read: {error.strerror}",
             cause="It is missing, or a time in another form than 348m6.451s or 5:48:06",
             next_step="Name a file with what `time` printed, or the time itself",
         ) from None
     found = [each for each in times_of(text) if each.real_s > 0]
     if not found:
         raise UsageError(
-            seen=f"{told} holds no time above 0 that `time` would print",
+            seen=f"{reported} holds no time above 0 that `time` would print",
             cause="There is no line such as 'real 348m6.451s' in it",
             next_step="Run the batch as `(time ./batch.sh) 2> batch.time`",
         )
@@ -82,24 +82,26 @@ def times_of(text: str) -> list[BatchTime]:
     user_s: float | None = None
     failed = False
     for matched in _LINE.finditer(text):
-        told = {name: value for name, value in matched.groupdict().items() if value is not None}
-        if told.get("key") == "real":
-            found.append(BatchTime(real_s=span_s(told["span"]), failed=failed))
+        reported = {name: value for name, value in matched.groupdict().items() if value is not None}
+        if reported.get("key") == "real":
+            found.append(BatchTime(real_s=span_s(reported["span"]), failed=failed))
             failed = False
-        elif told.get("key") == "user":
-            _put_user(found, span_s(told["span"]))
-        elif span := told.get("gnu") or told.get("zsh"):
-            own = span_s(told.get("gnu_user") or told["zsh_user"])
+        elif reported.get("key") == "user":
+            _put_user(found, span_s(reported["span"]))
+        elif span := reported.get("gnu") or reported.get("zsh"):
+            own = span_s(reported.get("gnu_user") or reported["zsh_user"])
             found.append(BatchTime(real_s=span_s(span), user_s=own, failed=failed))
             failed = False
-        elif "user" in told:  # GNU time -v tells it before the elapsed time
-            user_s = span_s(told["user"])
-        elif "elapsed" in told:
-            found.append(BatchTime(real_s=span_s(told["elapsed"]), user_s=user_s, failed=failed))
+        elif "user" in reported:  # GNU time -v tells it before the elapsed time
+            user_s = span_s(reported["user"])
+        elif "elapsed" in reported:
+            found.append(
+                BatchTime(real_s=span_s(reported["elapsed"]), user_s=user_s, failed=failed)
+            )
             user_s, failed = None, False
-        elif "failed" in told:
-            failed = told["failed"] != "0"
-        elif found and told.get("status", "0") != "0":
+        elif "failed" in reported:
+            failed = reported["failed"] != "0"
+        elif found and reported.get("status", "0") != "0":
             found[-1] = msgspec.structs.replace(found[-1], failed=True)
     return found
 

@@ -187,8 +187,8 @@ def _versions(packages: Sequence[str]) -> dict[str, str]:
 
 def _installed_on_host() -> frozenset[str]:
     text = _ask("dpkg-query", "--show", "--showformat", "${db:Status-Status} ${Package}\\n")
-    told = (line.partition(" ") for line in text.splitlines())
-    return frozenset(package for status, _, package in told if status == "installed")
+    reported = (line.partition(" ") for line in text.splitlines())
+    return frozenset(package for status, _, package in reported if status == "installed")
 
 
 def _ask(*argv: str) -> str:

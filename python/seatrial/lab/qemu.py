@@ -59,10 +59,10 @@ class Qemu(Machine):
     @cached_property
     def _version(self) -> str:
         try:
-            told = run_command([_PROGRAM, "--version"], _ASK_S).output
+            reported = run_command([_PROGRAM, "--version"], _ASK_S).output
         except (CommandMissingError, CommandTimeoutError):
-            told = ""
-        match = re.search(r"version (\S+)", told)
+            reported = ""
+        match = re.search(r"version (\S+)", reported)
         return f"QEMU {match[1]}" if match else "QEMU"
 
     @cached_property

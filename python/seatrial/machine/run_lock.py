@@ -103,7 +103,7 @@ class RunLock:
         Raises:
             RefusedError: when another run has one of the places, and this one is not to wait.
         """
-        told = False
+        reported = False
         unknown_count = 0
         while taken := self._take():
             place, holder = taken
@@ -114,9 +114,9 @@ class RunLock:
                 continue
             if not self._waits:
                 raise _refused(place, holder)
-            if not told:
+            if not reported:
                 self._report(f"Waiting for the run on {place} to end: {holder}")
-                told = True
+                reported = True
             time.sleep(POLL_S)
         for name in self._media:
             found = _bound(f"{_ON}{name}/{os.getpid()}")

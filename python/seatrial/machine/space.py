@@ -26,9 +26,9 @@ def no_space(place: Path, words: str = "") -> SpaceError:
         words: What was being done, or what a program said of it, as a phrase.
     """
     target = directory_of(place)
-    told = f": {words}" if words else ""
+    reported = f": {words}" if words else ""
     return SpaceError(
-        seen=f"No space left on {target}{told}",
+        seen=f"No space left on {target}{reported}",
         cause="The trial needed more than was free, or something else filled the file system "
         "meanwhile",
         next_step=f"Free some space (`df -h {target}`), or make the trial smaller; what was "

@@ -142,12 +142,12 @@ def _table(node: BlockNode) -> list[tuple[str, int, int]] | None:
     if not name:
         return None
     try:
-        told = node.tree.run(["dmsetup", "table", name], _TABLE_TIMEOUT_S)
+        reported = node.tree.run(["dmsetup", "table", name], _TABLE_TIMEOUT_S)
     except (CommandMissingError, CommandTimeoutError):
         return None
-    if told.status != 0 or not told.output:
+    if reported.status != 0 or not reported.output:
         return None
-    parts = [_table_part(line) for line in told.output.splitlines()]
+    parts = [_table_part(line) for line in reported.output.splitlines()]
     return [part for part in parts if part] if all(parts) else None
 
 

@@ -211,8 +211,8 @@ class Recorder:
         """
         self._stage.bring_up(label, self.watcher, fills=True)
         discarded_bytes = self._stage.discard(label)
-        told = "is trimmed" if discarded_bytes else "cannot be trimmed, and is taken as it is"
-        self.watcher.stage(f"{self.plan.target(label).path or label} {told}")
+        reported = "is trimmed" if discarded_bytes else "cannot be trimmed, and is taken as it is"
+        self.watcher.stage(f"{self.plan.target(label).path or label} {reported}")
         return discarded_bytes
 
     def rest(self, cell: Cell, rest_s: float) -> float:

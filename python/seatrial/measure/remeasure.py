@@ -35,8 +35,8 @@ def remeasuring(odd: Odd, rounds: int = ROUNDS) -> Strategy:
         budget = RunBudget(recorder)
         # A run that was incomplete stays so: its other cells still lack rounds.
         status = COMPLETE if recorder.run.status == COMPLETE else INTERRUPTED
-        told = measure_again(budget, odd(recorder.run, budget.all()), rounds)
-        return RoundsEnd(status=status, reason=told or "No cell is odd; nothing was measured.")
+        reported = measure_again(budget, odd(recorder.run, budget.all()), rounds)
+        return RoundsEnd(status=status, reason=reported or "No cell is odd; nothing was measured.")
 
     return conduct
 
@@ -57,13 +57,13 @@ def measure_again(budget: RunBudget, keys: Sequence[str], rounds: int) -> str:
     cells = [cell for cell in budget.plan.cells if cell.key in wanted]
     if not cells:
         return ""
-    told = "1 odd cell was" if len(cells) == 1 else f"{len(cells)} odd cells were"
+    reported = "1 odd cell was" if len(cells) == 1 else f"{len(cells)} odd cells were"
     for again in range(rounds):
         number = budget.next_round
         due = order(budget.plan, number, wanted)
         for position, cell in enumerate(due):
             if exhausted := budget.exhausted(cell):
-                return f"{exhausted} ended while {told} measured again."
+                return f"{exhausted} ended while {reported} measured again."
             left = [*due[position:], *cells * (rounds - again - 1)]
             budget.measure(
                 cell,
@@ -73,4 +73,4 @@ def measure_again(budget: RunBudget, keys: Sequence[str], rounds: int) -> str:
                 notes={REMEASURED: 1.0},
             )
     rounds_told = "1 further round" if rounds == 1 else f"{rounds} further rounds"
-    return f"{told} measured again in {rounds_told}."
+    return f"{reported} measured again in {rounds_told}."

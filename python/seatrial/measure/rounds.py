@@ -65,8 +65,8 @@ class Rounds:
         for round_number in range(self._plan.study.rounds.max):
             cells = self._due(round_number)
             if not cells:
-                told = f"{100 * self._precision:g} %"
-                return f"Every cell is known to {told} after {round_number} rounds."
+                reported = f"{100 * self._precision:g} %"
+                return f"Every cell is known to {reported} after {round_number} rounds."
             for position, cell in enumerate(cells):
                 if self._budget.has(cell.key, round_number):
                     continue
@@ -76,8 +76,8 @@ class Rounds:
                 left = self._time_left(cell, round_number, cells)
                 self._budget.measure(cell, round_number, position, time_left=left)
         rounds = self._plan.study.rounds.max
-        told = "Its one round was" if rounds == 1 else f"All {rounds} rounds were"
-        return f"{told} measured."
+        reported = "Its one round was" if rounds == 1 else f"All {rounds} rounds were"
+        return f"{reported} measured."
 
     def _again(self) -> str:
         """Measure the odd cells again; return a sentence on it, empty where there are none."""

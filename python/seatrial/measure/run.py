@@ -158,8 +158,8 @@ def _measured(
             else:
                 store.finish_run(recorder.run.id, "failed", began.now_unix_s(), {})
         raise
-    told = [end.reason, *(f"{note.rstrip('.')}." for note in recorder.plan.left_out)]
-    return RoundsEnd(status=end.status, reason=" ".join(told))
+    reported = [end.reason, *(f"{note.rstrip('.')}." for note in recorder.plan.left_out)]
+    return RoundsEnd(status=end.status, reason=" ".join(reported))
 
 
 def _new_run(request: RunRequest, now_s: float) -> Run:

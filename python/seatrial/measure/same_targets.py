@@ -100,11 +100,11 @@ def _facts(part: Facts, names: tuple[str, ...]) -> str:
 def _reported(target: Facts) -> str:
     """Return what a target lies on, such as ``loop0 (400 MiB, loop) with xfs on /mnt/ssd``."""
     nodes = target.get("stack") or []
-    told = "no device that is visible"
+    reported = "no device that is visible"
     if nodes:
         top = nodes[0]
         size = f"{format_size(top['size_bytes'])}, " if top.get("size_bytes") else ""
-        told = f"{top.get('name')} ({size}{top.get('model') or top.get('kind')})"
+        reported = f"{top.get('name')} ({size}{top.get('model') or top.get('kind')})"
     system = target.get("filesystem")
     where = f" with {system.get('type')} on {system.get('mount_point')}" if system else ""
-    return told + where
+    return reported + where

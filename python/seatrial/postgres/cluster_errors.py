@@ -48,7 +48,7 @@ def died_at_start(folder: Path, log: str, version_text: str) -> SeatrialError:
         )
     return TargetError(
         seen=f"The server of {folder} ended while it started",
-        cause=f"Its log ends: {told}" if (told := _reported(log)) else "Its log is empty",
+        cause=f"Its log ends: {reported}" if (reported := _reported(log)) else "Its log is empty",
         next_step="Mend what it names, then try again",
     )
 
@@ -92,8 +92,8 @@ def _fatal_lines(log: str) -> list[str]:
 
 def _reported(log: str) -> str:
     """Return what a log gives as the reason: its fatal lines and hints, else its end."""
-    told = [line for line in log.splitlines() if _TOLD.search(line)]
-    return "; ".join(told[-_LINES_TOLD_MAX:]) or _last_lines(log)
+    reported = [line for line in log.splitlines() if _TOLD.search(line)]
+    return "; ".join(reported[-_LINES_TOLD_MAX:]) or _last_lines(log)
 
 
 def _last_lines(log: str) -> str:

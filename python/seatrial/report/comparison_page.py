@@ -97,14 +97,14 @@ def _chapters(figures: Sequence[Figure]) -> dict[str, str]:
 def _particulars(comparisons: Sequence[Comparison]) -> dict[str, str]:
     """Return what the sides are, how many cells they share, and how sure a ratio can be."""
     sides = [comparisons[0].a, *(each.b for each in comparisons)]
-    told = {
+    reported = {
         f"{letter}: {side.name}": _side_text(side)
         for letter, side in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", sides, strict=False)
     }
-    told["Compared"] = "; ".join(_manner(each) for each in comparisons)
+    reported["Compared"] = "; ".join(_manner(each) for each in comparisons)
     if noise := comparisons[0].noise_share:
-        told["Noise floor"] = f"an A/A pair differed by up to {format_share(noise)}"
-    return told
+        reported["Noise floor"] = f"an A/A pair differed by up to {format_share(noise)}"
+    return reported
 
 
 def _manner(comparison: Comparison) -> str:

@@ -132,8 +132,8 @@ def doubt_text(estimate: Estimate) -> str:
         return ONCE
     share = estimate.half_width_share
     within = msgspec.structs.replace(estimate, over="rounds")
-    told = HARDLY_KNOWN if share is not None and share > 1 else format_interval(within)
-    return f"{told}, 1 round" if estimate.over == "timeline" else told
+    reported = HARDLY_KNOWN if share is not None and share > 1 else format_interval(within)
+    return f"{reported}, 1 round" if estimate.over == "timeline" else reported
 
 
 def absent_text(latency: dict[str, Estimate]) -> str:

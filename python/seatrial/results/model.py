@@ -208,7 +208,7 @@ class DatabaseRecord(msgspec.Struct, frozen=True, kw_only=True):
             ``reuse``; empty where nothing was loaded, and a database taken as it was.
         cloned_s: How long that took.
         waits: How often active clients were seen in a wait, by ``class:event``; ``CPU`` for none.
-        told: The driver's own totals as it printed them: ``transactions``, ``tps``,
+        reported: The driver's own totals as it printed them: ``transactions``, ``tps``,
             ``latency_ms_mean``, ``latency_ms_stddev``, ``lag_ms_mean``, ``skipped``, ``failed``,
             with several processes followed by ``_1``, ``_2`` ...; after something was broken
             beside it ``invariant_holds``, 1 where the sums of pgbench's tables agree, else 0.
@@ -231,7 +231,7 @@ class DatabaseRecord(msgspec.Struct, frozen=True, kw_only=True):
     cloned: str = ""
     cloned_s: float = 0.0
     waits: dict[str, int] = {}
-    told: dict[str, float] = {}
+    reported: dict[str, float] = msgspec.field(default_factory=dict, name="told")
     client_cpu_share: float | None = None
     ceiling_per_s: float | None = None
     batch_s: dict[str, float] = {}

@@ -58,8 +58,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 def origin_of(run: Run) -> Origin | None:
     """Return where an imported run comes from; None for a run that was measured here."""
-    told: Any = run.study.get("imported")
-    return None if told is None else msgspec.convert(told, Origin)
+    reported: Any = run.study.get("imported")
+    return None if reported is None else msgspec.convert(reported, Origin)
 
 
 def known_duration_s(sample: Sample) -> float | None:

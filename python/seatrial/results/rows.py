@@ -92,11 +92,11 @@ def _finite(record: DatabaseRecord | None) -> dict[str, Any] | None:
     """Return a record without what is no number, which JSON has no word for: it is not known."""
     if record is None:
         return None
-    told: dict[str, Any] = msgspec.to_builtins(record)
-    for name, value in told.items():
+    reported: dict[str, Any] = msgspec.to_builtins(record)
+    for name, value in reported.items():
         if isinstance(value, dict):
-            told[name] = {key: each for key, each in value.items() if _is_known(each)}
-    return {name: value for name, value in told.items() if _is_known(value)}
+            reported[name] = {key: each for key, each in value.items() if _is_known(each)}
+    return {name: value for name, value in reported.items() if _is_known(value)}
 
 
 def _is_known(value: object) -> bool:

@@ -307,14 +307,16 @@ def _latency_of_kind(
     kind: str, samples: Sequence[Sample], phases: Sequence[Running]
 ) -> dict[str, Estimate]:
     """Return one kind's figures; percentiles and mean only where every round knows them."""
-    told = [sample.operations[kind].reported_ns for sample in samples if kind in sample.operations]
+    reported = [
+        sample.operations[kind].reported_ns for sample in samples if kind in sample.operations
+    ]
     histograms = [
         response_histogram(sample, kind, phase)
         for sample, phase in zip(samples, phases, strict=True)
     ]
-    if any(told) and not any(histogram.count for histogram in histograms):
-        return _reported(told) if len(told) == len(samples) else {}
-    resolution_share = FOREIGN_RESOLUTION_SHARE if any(told) else HISTOGRAM_RESOLUTION_SHARE
+    if any(reported) and not any(histogram.count for histogram in histograms):
+        return _reported(reported) if len(reported) == len(samples) else {}
+    resolution_share = FOREIGN_RESOLUTION_SHARE if any(reported) else HISTOGRAM_RESOLUTION_SHARE
     figures = {}
     for name, percent in PERCENTS.items():
         rounds_ns = [
@@ -344,7 +346,7 @@ def _mean_ns(histogram: Histogram, sample: Sample, kind: str) -> float:
     return reported_ns if reported_ns is not None and is_whole else histogram.mean_ns
 
 
-def _reported(told: Sequence[dict[str, float]]) -> dict[str, Estimate]:
+def _reported(reported: Sequence[dict[str, float]]) -> dict[str, Estimate]:
     """Return what another tool reports of its response times, the same figures of every round.
 
     Percentiles of rounds cannot be put together without the requests behind them: the percentile
@@ -352,8 +354,8 @@ def _reported(told: Sequence[dict[str, float]]) -> dict[str, Estimate]:
     """
     figures = {}
     for name in (*PERCENTS, "mean", "max"):
-        values = [round_ns[name] for round_ns in told if name in round_ns]
-        if len(values) == len(told):
+        values = [round_ns[name] for round_ns in reported if name in round_ns]
+        if len(values) == len(reported):
             low, high = min(values), max(values)
             figures[name] = Estimate(
                 value=sum(values) / len(values) if name == "mean" else high,

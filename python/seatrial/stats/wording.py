@@ -157,8 +157,8 @@ def format_interval(estimate: Estimate) -> str:
         return f"{ends} by round, as reported" if ends else "as reported"
     if estimate.low is None or estimate.high is None:
         return "measured once" if estimate.rounds <= 1 else f"largest of {estimate.rounds} rounds"
-    told = _interval(estimate, estimate.low, estimate.high)
-    return f"{told} within its one round" if estimate.over == "timeline" else told
+    reported = _interval(estimate, estimate.low, estimate.high)
+    return f"{reported} within its one round" if estimate.over == "timeline" else reported
 
 
 def _interval(estimate: Estimate, low: float, high: float) -> str:

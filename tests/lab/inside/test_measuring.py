@@ -252,7 +252,7 @@ def test_a_database_lives_through_a_failure_and_a_rebuild(disks, tmp_path):
     assert sample.layout.events[1].detail == "wiped, as a new one"
     assert sample.outcome.failed == 0
     assert sample.outcome.completed > 10
-    assert sample.database.told["invariant_holds"] == 1.0
+    assert sample.database.reported["invariant_holds"] == 1.0
     columns = sample.series.columns
     assert len(columns["missing_members"]) == len(columns["rebuild_share"]) > 4
     assert 1.0 in columns["missing_members"]

@@ -82,8 +82,8 @@ def command(
     summary = summarise(*with_declared(source.run, source.samples, declared))
     _require_tables(summary, result)
     answers = document.answers(audits_of(summary), asked) if asked else []
-    told = document.audit_document if as_json else audit_text.audit_page
-    click.echo(told(summary, answers), nl=False)
+    reported = document.audit_document if as_json else audit_text.audit_page
+    click.echo(reported(summary, answers), nl=False)
     return 0
 
 
@@ -93,9 +93,11 @@ def _measured_again(
     """Measure the gaps of a run again, say how that ended, and return all of it."""
     from seatrial.cli.audit.remeasure import measure_gaps_again  # noqa: PLC0415 - only if asked for
 
-    source, told = measure_gaps_again(result, results, destroy=destroy, quiet=quiet, waits=waits)
+    source, reported = measure_gaps_again(
+        result, results, destroy=destroy, quiet=quiet, waits=waits
+    )
     if not quiet:
-        click.echo(told)
+        click.echo(reported)
     return source
 
 

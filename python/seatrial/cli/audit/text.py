@@ -70,8 +70,8 @@ def _audit_block(audit: TableAudit) -> str:
 
 def _gap_text(audit: TableAudit, gap: Gap) -> str:
     mark = SEVERITY_MARKS[gap_severity(audit, gap)]
-    told = f"{KIND_WORDS[gap.kind].capitalize()}, {STATUS_WORDS[gap.status]}. {gap.sentence}"
-    return "\n".join([_wrapped(told, f"{mark} "), _wrapped(f"why: {gap.cause}", "   ")])
+    reported = f"{KIND_WORDS[gap.kind].capitalize()}, {STATUS_WORDS[gap.status]}. {gap.sentence}"
+    return "\n".join([_wrapped(reported, f"{mark} "), _wrapped(f"why: {gap.cause}", "   ")])
 
 
 def _wrapped(text: str, indent: str) -> str:
@@ -136,8 +136,8 @@ def _grid_of_one_size(audit: TableAudit, odd: set[str]) -> Table:
 
 
 def _column_title(threads: int, depth: int) -> str:
-    told = format_plural(threads, "thread")
-    return told if depth == 1 else f"{told}, depth {depth}"
+    reported = format_plural(threads, "thread")
+    return reported if depth == 1 else f"{reported}, depth {depth}"
 
 
 def _texts(point: TablePoint | None, audit: TableAudit, odd: set[str]) -> list[str]:

@@ -19,8 +19,8 @@ def layouts_text(check: LayoutCheck) -> str:
     first, *others = [
         click.wrap_text(line, WIDTH - _INDENT, subsequent_indent="  ") for line in _lines(check)
     ]
-    told = "\n".join([f"{'layouts':<{_INDENT}}{first}", *others])
-    return told.replace("\n", "\n" + " " * _INDENT)
+    reported = "\n".join([f"{'layouts':<{_INDENT}}{first}", *others])
+    return reported.replace("\n", "\n" + " " * _INDENT)
 
 
 def _lines(check: LayoutCheck) -> Iterator[str]:

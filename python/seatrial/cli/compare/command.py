@@ -105,9 +105,9 @@ def command(
         anyway=anyway,
     )
     slow = [
-        told
+        reported
         for each in found
-        if slower_percent is not None and (told := slower_than(each, slower_percent / 100))
+        if slower_percent is not None and (reported := slower_than(each, slower_percent / 100))
     ]
     if report.is_named:
         _write_report(found, report)
@@ -115,8 +115,8 @@ def command(
         click.echo(comparison_document(found), nl=False)
     else:
         click.echo("\n".join(comparison_text(each) for each in found), nl=False)
-        for told in slow:
-            click.echo(f"Slower by more than {slower_percent:g} %: {told}.")
+        for reported in slow:
+            click.echo(f"Slower by more than {slower_percent:g} %: {reported}.")
         if report.place:
             click.echo(f"Report: {click.format_filename(report.place)}")
     return EXIT_THRESHOLD if slow else 0

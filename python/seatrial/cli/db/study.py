@@ -106,22 +106,22 @@ def places_of(
     from seatrial.machine.resolve import resolve_directory  # noqa: PLC0415
     from seatrial.study.server_address import is_server_address  # noqa: PLC0415
 
-    told = [_label(word) for word in (*directories, *urls)]
-    if not told:
+    reported = [_label(word) for word in (*directories, *urls)]
+    if not reported:
         raise UsageError(
             seen="No directory and no server is named",
             cause="A server of our own has its data in a directory; an existing one has an address",
             next_step="Name one, as in `seatrial db /mnt/ssd` or `seatrial db --url "
             "postgresql://HOST/DATABASE`",
         )
-    are_urls = [is_server_address(word) for _, word in told[: len(directories)]]
+    are_urls = [is_server_address(word) for _, word in reported[: len(directories)]]
     are_urls += [True] * len(urls)
-    marked = list(zip(told, are_urls, strict=True))
+    marked = list(zip(reported, are_urls, strict=True))
     servers = iter(servers_of([word for (_, word), is_url in marked if is_url]))
     places = []
     for (label, word), is_url in marked:
         where = next(servers) if is_url else str(resolve_directory(word))
-        named = label or ("trial" if len(told) == 1 else _usual_label(where, is_url=is_url))
+        named = label or ("trial" if len(reported) == 1 else _usual_label(where, is_url=is_url))
         directory, url = ("", where) if is_url else (where, "")
         places.append(Place(label=named, directory=directory, url=url))
     places = _distinguished(places)

@@ -145,11 +145,11 @@ def _offer_set_up(choice: Choice) -> None:
 
     if is_fetched(choice) or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
-    told = (
+    reported = (
         "The lab is made of packages of Debian (about 40 MB, once, no root), which are not here "
         f"yet. Fetch them by apt into {cache_folder()}?"
     )
-    if click.confirm(told, default=True, err=True):
+    if click.confirm(reported, default=True, err=True):
         _set_up(choice)
 
 

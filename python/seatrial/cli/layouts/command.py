@@ -123,7 +123,10 @@ def build(
     )
 
     standing = build_standing(
-        found.spec, study.drives, destroy=destroy, tell=lambda told: click.echo(told, err=True)
+        found.spec,
+        study.drives,
+        destroy=destroy,
+        tell=lambda reported: click.echo(reported, err=True),
     )
     if as_json:
         from seatrial.trials.layouts.build.check import check_layouts  # noqa: PLC0415 - only here
@@ -213,6 +216,6 @@ def _show_standing(*, as_json: bool) -> int:
     if as_json:
         click.echo(standing_document(there, check), nl=False)
         return 0
-    told = [standing_text(each) for each in there] or ["No layout stands."]
-    click.echo("\n\n".join([*told, layouts_text(check)]))
+    reported = [standing_text(each) for each in there] or ["No layout stands."]
+    click.echo("\n\n".join([*reported, layouts_text(check)]))
     return 0

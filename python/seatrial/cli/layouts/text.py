@@ -99,10 +99,10 @@ def _roles(places: Assigned) -> Iterator[tuple[str, str]]:
 
 
 def _built_text(standing: Standing) -> str:
-    told = f"{moment(standing.built_at)}, in {format_duration_s(standing.built_s)}"
+    reported = f"{moment(standing.built_at)}, in {format_duration_s(standing.built_s)}"
     if standing.synced_s < _SYNC_SHOWN_FROM_S:
-        return told
-    return f"{told}, then synchronised for {format_duration_s(standing.synced_s)}"
+        return reported
+    return f"{reported}, then synchronised for {format_duration_s(standing.synced_s)}"
 
 
 def _drives(spec: LayoutSpec) -> str:

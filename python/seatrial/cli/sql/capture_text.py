@@ -75,8 +75,8 @@ def _wire(counts: CaptureCounts) -> Iterator[str]:
         "to cancel": counts.cancels,
         "not let in": counts.not_let_in,
     }
-    told = "".join(f", {n} {kind}" for kind, n in kinds.items() if n)
-    yield f"wire      {format_plural(counts.connections, 'connection')}{told}"
+    reported = "".join(f", {n} {kind}" for kind, n in kinds.items() if n)
+    yield f"wire      {format_plural(counts.connections, 'connection')}{reported}"
     to_server, to_clients = (
         format_size(counts.to_server_bytes),
         format_size(counts.to_clients_bytes),

@@ -455,16 +455,16 @@ def _identifier(wanted: Wanted) -> int | None:
     from seatrial.postgres.connection import parse_url  # noqa: PLC0415 - needs libpq
 
     address, _ = parse_url(wanted.url)
-    told = None
+    reported = None
     with contextlib.suppress(SeatrialError):
-        told = asked_system_identifier(address)
-    if told is None:
+        reported = asked_system_identifier(address)
+    if reported is None:
         click.echo(
             "The server did not tell us its system identifier, so a replay could be sent to it by "
             "mistake: the user and database of --to are only used to ask for it.",
             err=True,
         )
-    return None if told is None else int(told)
+    return None if reported is None else int(reported)
 
 
 def _warn(wanted: Wanted) -> None:
@@ -511,5 +511,5 @@ def _wait(
 def _report_progress(capture: _core.SqlCapture) -> None:
     statements, left_out, open_ = capture.progress()
     lost = f", {format_plural(left_out, 'statement')} left out" if left_out else ""
-    told = f"{format_plural(statements, 'statement')}, {open_} connections open{lost}"
-    click.echo(f"\r{told:<78}", err=True, nl=False)
+    reported = f"{format_plural(statements, 'statement')}, {open_} connections open{lost}"
+    click.echo(f"\r{reported:<78}", err=True, nl=False)

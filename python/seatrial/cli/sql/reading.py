@@ -116,14 +116,14 @@ def accounted(result: str) -> Reading:
     Raises:
         SeatrialError: When something of it is nowhere.
     """
-    told = msgspec.json.decode(result, type=Reading)
-    if faults := told.accounting.faults():
+    reported = msgspec.json.decode(result, type=Reading)
+    if faults := reported.accounting.faults():
         raise SeatrialError(
             seen=f"The accounting does not add up: {'; '.join(faults)}",
             cause="This is a defect of Seatrial, not of what was read",
             next_step="Please report it, if you can with what was read",
         )
-    return told
+    return reported
 
 
 def require_free(wanted: Wanted) -> Path:

@@ -109,8 +109,10 @@ def unreadable_text(examples: list[Unreadable]) -> str:
     for each in examples:
         place = f"{each.file}, line {format_count(each.line)}"
         text = f": {each.text!r}" if each.text else ""
-        told = f"{words_of(each.reason)}, in {place}{text}"
-        lines.append(click.wrap_text(told, WIDTH, initial_indent=" ! ", subsequent_indent="   "))
+        reported = f"{words_of(each.reason)}, in {place}{text}"
+        lines.append(
+            click.wrap_text(reported, WIDTH, initial_indent=" ! ", subsequent_indent="   ")
+        )
     return "\n".join(lines)
 
 
@@ -136,20 +138,22 @@ def _facts(reading: Reading) -> Iterator[str]:
 def split_text(split: Split, statements: int) -> str:
     """Return how a log without sessions was split, and how much of it overlaps."""
     transactions = format_plural(split.transactions, "transaction")
-    told = [f"{format_count(split.streams)} for {transactions}"]
+    reported = [f"{format_count(split.streams)} for {transactions}"]
     if split.is_measured:
-        told.append("the concurrency measured, by times and durations")
+        reported.append("the concurrency measured, by times and durations")
     elif split.steps is None:
-        told.append("none earlier than in the log")
+        reported.append("none earlier than in the log")
     else:
         steps = format_plural(split.steps, "step")
-        told.append(
+        reported.append(
             f"{format_plural(statements, 'statement')} in {steps}, those of a step side by side"
         )
     if split.crowded:
-        told.append(f"{format_count(split.crowded)} statements begin before their stream is free")
+        reported.append(
+            f"{format_count(split.crowded)} statements begin before their stream is free"
+        )
     if split.pinned:
-        told.append(f"{format_count(split.pinned)} in the first, for a session's own state")
+        reported.append(f"{format_count(split.pinned)} in the first, for a session's own state")
     if split.alone:
-        told.append(f"{format_count(split.alone)} alone, as they may touch anything")
-    return "; ".join(told)
+        reported.append(f"{format_count(split.alone)} alone, as they may touch anything")
+    return "; ".join(reported)

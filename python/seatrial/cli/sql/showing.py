@@ -22,5 +22,5 @@ def show_trace(trace: Path, *, top: int) -> Trace:
         UsageError: when it is no trace, is damaged, or cannot be read.
     """
     with native_errors():
-        told = _core.show_trace(trace, top)
-    return msgspec.json.decode(told, type=Trace)
+        reported = _core.show_trace(trace, top)
+    return msgspec.json.decode(reported, type=Trace)

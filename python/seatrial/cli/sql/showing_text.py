@@ -94,11 +94,11 @@ def _named(mix: Mix) -> Iterator[tuple[str, str]]:
         ("users", mix.names.users),
         ("applications", mix.names.applications),
     ):
-        told = [f"{each.name or 'not told'} {format_count(each.statements)}" for each in names]
-        more = len(told) - NAMES_SHOWN_MAX
+        reported = [f"{each.name or 'not told'} {format_count(each.statements)}" for each in names]
+        more = len(reported) - NAMES_SHOWN_MAX
         if any(each.name for each in names):
             others = f" and {more} more" if more > 0 else ""
-            yield what, ", ".join(told[:NAMES_SHOWN_MAX]) + others
+            yield what, ", ".join(reported[:NAMES_SHOWN_MAX]) + others
 
 
 def _is_longer_than_a_minute(shown: Trace) -> bool:
@@ -109,12 +109,12 @@ def _is_longer_than_a_minute(shown: Trace) -> bool:
 def _sessions(mix: Mix) -> str:
     sessions = mix.sessions
     silent = sessions.count - sessions.with_statements
-    told = [format_count(sessions.count)]
+    reported = [format_count(sessions.count)]
     if sessions.at_once_max:
-        told.append(f"at most {format_count(sessions.at_once_max)} open at once")
+        reported.append(f"at most {format_count(sessions.at_once_max)} open at once")
     if silent:
-        told.append(f"{format_count(silent)} without a statement")
-    return ", ".join(told)
+        reported.append(f"{format_count(silent)} without a statement")
+    return ", ".join(reported)
 
 
 def _transactions(shown: Trace) -> str:
@@ -133,12 +133,12 @@ def _transactions(shown: Trace) -> str:
 def _think(mix: Mix) -> str:
     """Return how long clients waited between statements, where enough times are known."""
     parts = {"inside a transaction": mix.think.inside, "between them": mix.think.between}
-    told = [
+    reported = [
         f"{name} {_percentile(spread, 50, spread.p50_ns)} (median)"
         for name, spread in parts.items()
         if spread.entries >= entries_needed(50)
     ]
-    return ", ".join(told) or "too few to tell"
+    return ", ".join(reported) or "too few to tell"
 
 
 def _counted(counts: Mapping[str, int]) -> str:

@@ -37,16 +37,16 @@ def changed_meanwhile(context: Context) -> list[Finding]:
         restarted = False
     if not values and not restarted:
         return []
-    told = ["the machine was started again"] if restarted else []
-    told += [_difference(path, pair) for path, pair in list(values.items())[:PATHS_TOLD_MAX]]
+    reported = ["the machine was started again"] if restarted else []
+    reported += [_difference(path, pair) for path, pair in list(values.items())[:PATHS_TOLD_MAX]]
     if len(values) > PATHS_TOLD_MAX:
-        told.append(f"and {len(values) - PATHS_TOLD_MAX} more settings differ")
+        reported.append(f"and {len(values) - PATHS_TOLD_MAX} more settings differ")
     return [
         Finding(
             kind="changed_meanwhile",
             severity="warning",
             cells=[],
-            sentence=f"The machine or the target changed during the run: {'; '.join(told)}.",
+            sentence=f"The machine or the target changed during the run: {'; '.join(reported)}.",
             cause=(
                 "Somebody or something changed a setting, a device came or went, or the run was "
                 "resumed on a machine that is no longer the same: rounds before and after are not "

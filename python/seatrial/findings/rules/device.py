@@ -63,30 +63,30 @@ def drive_health(fingerprint: dict[str, Any]) -> list[Finding]:
 
 def _failing(smart: object) -> list[str]:
     """Return what says that the drive fails now."""
-    told = []
+    reported = []
     if lookup(smart, "passed") is False:
-        told.append("that its self-assessment failed")
+        reported.append("that its self-assessment failed")
     if bits := number(smart, "critical_warning_bits"):
-        told.append(f"a critical warning (bits {int(bits):#04x})")
+        reported.append(f"a critical warning (bits {int(bits):#04x})")
     if pending := number(smart, "pending_sectors"):
-        told.append(f"{format_count(int(pending))} sectors that it could not read")
-    return told
+        reported.append(f"{format_count(int(pending))} sectors that it could not read")
+    return reported
 
 
 def _worn(smart: object) -> list[str]:
     """Return what says that the drive has had its errors or its life."""
-    told = []
+    reported = []
     for key, name in _ERROR_COUNTS.items():
         if count := number(smart, key):
-            told.append(f"{format_count(int(count))} {name}")
+            reported.append(f"{format_count(int(count))} {name}")
     spare = number(smart, "available_spare_percent")
     least = number(smart, "spare_threshold_percent") or SPARE_PERCENT_MIN_DEFAULT
     if spare is not None and spare <= least:
-        told.append(f"{spare:.0f} % of its spare blocks left")
+        reported.append(f"{spare:.0f} % of its spare blocks left")
     used = number(smart, "used_percent")
     if used is not None and used >= 100:
-        told.append(f"{used:.0f} % of its rated endurance used")
-    return told
+        reported.append(f"{used:.0f} % of its rated endurance used")
+    return reported
 
 
 _ERROR_COUNTS = {
@@ -118,14 +118,14 @@ def array_degraded(fingerprint: dict[str, Any]) -> list[Finding]:
         action = lookup(device, "md", "sync_action")
         busy = action if action not in (None, "", "idle", "frozen") else None
         if missing or busy:
-            told = [f"lacks {missing:.0f} of its members"] if missing else []
-            told += [f"is busy with a {busy}"] if busy else []
+            reported = [f"lacks {missing:.0f} of its members"] if missing else []
+            reported += [f"is busy with a {busy}"] if busy else []
             found += [
                 Finding(
                     kind="array_degraded",
                     severity="critical" if missing else "warning",
                     cells=[],
-                    sentence=f"The array {name} {' and '.join(told)}.",
+                    sentence=f"The array {name} {' and '.join(reported)}.",
                     cause=(
                         "A member failed or was added, or the monthly check is on; parity is "
                         "computed and members are read beside the trial."
@@ -166,13 +166,13 @@ def cgroup_throttle(fingerprint: dict[str, Any]) -> list[Finding]:
     ours = {number: limit for number, limit in limits.items() if number in names}
     if not ours:
         return []
-    told = [f"{names[number]} at {_limits(limit)}" for number, limit in ours.items()]
+    reported = [f"{names[number]} at {_limits(limit)}" for number, limit in ours.items()]
     return [
         Finding(
             kind="cgroup_throttle",
             severity="critical",
             cells=[],
-            sentence=f"A control group limits {'; '.join(told)}.",
+            sentence=f"A control group limits {'; '.join(reported)}.",
             cause=(
                 "A container, a systemd unit or an administrator set io.max (or blkio.throttle); "
                 "the trial would measure the limit, not the device."
@@ -187,11 +187,11 @@ def cgroup_throttle(fingerprint: dict[str, Any]) -> list[Finding]:
 
 
 def _limits(limit: dict[str, Any]) -> str:
-    told = []
+    reported = []
     for key, value in limit.items():
         per_s = format_rate_bytes(value) if key.endswith("bytes_per_s") else f"{value:,}/s"
-        told.append(f"{per_s} {'read' if key.startswith('read') else 'written'}")
-    return " and ".join(told)
+        reported.append(f"{per_s} {'read' if key.startswith('read') else 'written'}")
+    return " and ".join(reported)
 
 
 @from_fingerprint(rank=770, section="The device, before anything is measured", holds_in_lab=False)

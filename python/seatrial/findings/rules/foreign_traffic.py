@@ -65,7 +65,7 @@ def _of_runs(context: Context) -> list[Finding]:
     runs = lookup(context.after, "other_runs")
     if not isinstance(runs, list) or not runs:
         return []
-    told = "; ".join(_run_text(run) for run in runs[:NAMED_MAX])
+    reported = "; ".join(_run_text(run) for run in runs[:NAMED_MAX])
     concerned = [
         cell for cell in context.cells if any(s.counters.get("other_runs") for s in cell.samples)
     ]
@@ -75,7 +75,7 @@ def _of_runs(context: Context) -> list[Finding]:
             kind="foreign_traffic",
             severity="warning",
             cells=[cell.cell.identity() for cell in concerned],
-            sentence=f"Another run of Seatrial used the same medium{where}: {told}.",
+            sentence=f"Another run of Seatrial used the same medium{where}: {reported}.",
             cause="Both runs share the rate of one device, so each measured the other's load.",
             evidence={"other_runs": runs},
             next="Measure again with `--wait` on both, one after the other.",

@@ -32,15 +32,15 @@ def interrupted(context: Context) -> list[Finding]:
     cut_short = sum(s.status != "complete" for s in context.samples)
     if context.run.status == "complete" and not concerned:
         return []
-    told = f"the run is marked '{context.run.status}'"
+    reported = f"the run is marked '{context.run.status}'"
     if cut_short:
-        told += f" and {format_plural(cut_short, 'sample')} ended before their time"
+        reported += f" and {format_plural(cut_short, 'sample')} ended before their time"
     return [
         Finding(
             kind="interrupted",
             severity="warning",
             cells=identities(concerned),
-            sentence=f"The result is partial: {told}.",
+            sentence=f"The result is partial: {reported}.",
             cause=_CAUSES.get(context.run.status, _CAUSES["interrupted"]),
             evidence={
                 "run_status": context.run.status,

@@ -106,14 +106,14 @@ def _logged(context: Context) -> list[Finding]:
     lines = [
         line for line in entries(context.after, "kernel_log", "lines") if line.get("kind") in counts
     ]
-    told = ", ".join(f"{format_count(count)} {_NAMES[kind]}" for kind, count in counts.items())
+    reported = ", ".join(f"{format_count(count)} {_NAMES[kind]}" for kind, count in counts.items())
     first = f"; the first: {lines[0].get('text')}" if lines else "."
     return [
         Finding(
             kind="kernel_errors",
             severity=_severity(context, counts),
             cells=[],
-            sentence=f"The kernel logged {told} of the target's devices during the run{first}",
+            sentence=f"The kernel logged {reported} of the target's devices during the run{first}",
             cause=_MEANT if _is_meant(context) else _CAUSE,
             evidence={
                 "messages_count": sum(counts.values()),
@@ -131,14 +131,14 @@ def _logged(context: Context) -> list[Finding]:
 def _counted(context: Context) -> list[Finding]:
     found = []
     for name, grown in _grown(context).items():
-        told = [f"{format_count(count)} {_COUNTERS[key]}" for key, count in grown.items()]
+        reported = [f"{format_count(count)} {_COUNTERS[key]}" for key, count in grown.items()]
         harmless = set(grown) <= set(_REPAIRED)
         found.append(
             Finding(
                 kind="kernel_errors",
                 severity="warning" if harmless else "critical",
                 cells=[],
-                sentence=f"{name} counted {', '.join(told)} during the run.",
+                sentence=f"{name} counted {', '.join(reported)} during the run.",
                 cause=(
                     "The link garbled data, which were sent again: it costs time, not data."
                     if harmless

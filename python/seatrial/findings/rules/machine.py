@@ -122,23 +122,23 @@ def machine_busy(fingerprint: dict[str, Any]) -> list[Finding]:
     """
     cpus = usable_cpus(fingerprint)
     load = number(fingerprint, "machine", "load_average_1m")
-    told, evidence = [], {"load_average_1m": load, "cpus_usable": cpus}
+    reported, evidence = [], {"load_average_1m": load, "cpus_usable": cpus}
     if load is not None and cpus and load > LOAD_PER_CPU_MAX * cpus:
-        told.append(f"the load average is {load:.1f} on {cpus:g} processors")
+        reported.append(f"the load average is {load:.1f} on {cpus:g} processors")
     for name, percent_max in PRESSURE_PERCENT_MAX.items():
         percent = number(fingerprint, "machine", "pressure", f"{name}_avg10_percent")
         if percent is not None and percent > percent_max:
             resource = name.partition("_")[0]
-            told.append(f"tasks waited for {_RESOURCES[resource]} {percent:.0f} % of the time")
+            reported.append(f"tasks waited for {_RESOURCES[resource]} {percent:.0f} % of the time")
             evidence[f"{name}_avg10_percent"] = percent
-    if not told:
+    if not reported:
         return []
     return [
         Finding(
             kind="machine_busy",
             severity="warning",
             cells=[],
-            sentence=f"The machine is not idle: {', '.join(told)}.",
+            sentence=f"The machine is not idle: {', '.join(reported)}.",
             cause=(
                 "Other processes use processors, memory or disks; what they take is missing in the "
                 "measurement, and their requests share the device."

@@ -133,14 +133,14 @@ def _reported(noisy: list[Noise]) -> str:
     steal_share = max(noise.steal_share for noise in noisy)
     lateness_ns = max(noise.lateness_ns for noise in noisy)
     pressure_share = max(noise.cpu_pressure_share for noise in noisy)
-    told = []
+    reported = []
     if steal_share > STEAL_SHARE_MAX:
-        told.append(f"the host took up to {format_share(steal_share)} of the processors")
+        reported.append(f"the host took up to {format_share(steal_share)} of the processors")
     if pressure_share > CPU_PRESSURE_SHARE_MAX:
-        told.append(f"tasks waited for one up to {format_share(pressure_share)} of the time")
+        reported.append(f"tasks waited for one up to {format_share(pressure_share)} of the time")
     if lateness_ns > 0:
-        told.append(
+        reported.append(
             "the watchdog, which wakes every 5 ms, woke up to "
             f"{format_duration_ns(lateness_ns)} late"
         )
-    return ", ".join(told) or "the watchdog, which wakes every 5 ms, often woke late"
+    return ", ".join(reported) or "the watchdog, which wakes every 5 ms, often woke late"

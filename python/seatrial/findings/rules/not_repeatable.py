@@ -105,16 +105,16 @@ def _wide_finding(
     needed = [rounds_needed(c.iops, precision_share) for c in concerned]
     known = [rounds for rounds in needed if rounds is not None]
     if len(known) == len(needed):
-        told = f"about {format_count(max(known))} rounds would reach it everywhere"
+        reported = f"about {format_count(max(known))} rounds would reach it everywhere"
     else:
-        told = "more than a thousand rounds would not reach it everywhere"
+        reported = "more than a thousand rounds would not reach it everywhere"
     return Finding(
         kind="not_repeatable",
         severity="note",
         cells=identities(concerned),
         sentence=(
             f"The interval of {context.of_cells(concerned)} is wider than the asked "
-            f"± {format_share(precision_share)} (up to ± {format_share(max(shares))}); {told}."
+            f"± {format_share(precision_share)} (up to ± {format_share(max(shares))}); {reported}."
         ),
         cause="The budget of rounds or time ended before the rounds agreed well enough.",
         evidence={

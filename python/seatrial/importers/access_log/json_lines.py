@@ -96,17 +96,17 @@ def find_keys(rows: Iterable[Mapping[str, Any]], unit_s: float | None) -> JsonKe
 
 def _by_words(rows: Iterable[Mapping[str, Any]], name: str) -> float:
     """Return 1 where the figures themselves say their unit, such as ``12.5ms``; else 0."""
-    told = [row[name] for row in rows if name in row]
-    spoken = [_SPOKEN.fullmatch(each) for each in told if isinstance(each, str)]
+    reported = [row[name] for row in rows if name in row]
+    spoken = [_SPOKEN.fullmatch(each) for each in reported if isinstance(each, str)]
     return 1.0 if spoken and all(each and each[2] in UNITS_S for each in spoken) else 0.0
 
 
 def took_s(row: Mapping[str, Any], keys: JsonKeys) -> float | None:
     """Return the time of a request in s; None where it has none."""
-    told = row.get(keys.time)
-    if isinstance(told, int | float) and not isinstance(told, bool):
-        return float(told) * keys.unit_s if abs(told) < FIGURE_MAX else None
-    if isinstance(told, str) and (matched := _SPOKEN.fullmatch(told.strip())):
+    reported = row.get(keys.time)
+    if isinstance(reported, int | float) and not isinstance(reported, bool):
+        return float(reported) * keys.unit_s if abs(reported) < FIGURE_MAX else None
+    if isinstance(reported, str) and (matched := _SPOKEN.fullmatch(reported.strip())):
         return float(matched[1]) * (UNITS_S.get(matched[2] or "") or keys.unit_s)
     return None
 
@@ -131,36 +131,38 @@ def request_of(row: Mapping[str, Any]) -> tuple[str, str, int, Any] | None:
     return str(method or "GET"), target, code, _first(row, CLOCKS)
 
 
-def clock_s(told: Any) -> float | None:  # noqa: ANN401 - whatever JSON holds
+def clock_s(reported: Any) -> float | None:  # noqa: ANN401 - whatever JSON holds
     """Return a time of the clock as Unix time in s; None where it is none."""
-    if isinstance(told, int | float) and not isinstance(told, bool):
-        scale = 1 if told < 1e11 else 1e3 if told < 1e14 else 1e6 if told < 1e17 else 1e9
-        return told / scale if 0 < told < CLOCK_S_MAX * scale else None
-    if not isinstance(told, str):
+    if isinstance(reported, int | float) and not isinstance(reported, bool):
+        scale = (
+            1 if reported < 1e11 else 1e3 if reported < 1e14 else 1e6 if reported < 1e17 else 1e9
+        )
+        return reported / scale if 0 < reported < CLOCK_S_MAX * scale else None
+    if not isinstance(reported, str):
         return None
     try:
-        parsed = datetime.datetime.fromisoformat(told)
+        parsed = datetime.datetime.fromisoformat(reported)
     except ValueError:
-        return _seconds(told) or _of_lines(told)
+        return _seconds(reported) or _of_lines(reported)
     if parsed.tzinfo is None:
         parsed = parsed.replace(tzinfo=datetime.UTC)
     seconds = parsed.timestamp()
     return seconds if 0 < seconds < CLOCK_S_MAX else None
 
 
-def _seconds(told: str) -> float | None:
+def _seconds(reported: str) -> float | None:
     """Return a decimal number, such as nginx's ``$msec``, as it is; None for anything else."""
     try:
-        number = float(told)
+        number = float(reported)
     except ValueError:
         return None
     return number if 0 < number < CLOCK_S_MAX else None
 
 
-def _of_lines(told: str) -> float | None:
+def _of_lines(reported: str) -> float | None:
     """Return a time as the lines of the common format have it, such as nginx's $time_local."""
     try:
-        seconds = lines.clock_s(told.encode())
+        seconds = lines.clock_s(reported.encode())
     except (ValueError, KeyError, OverflowError, IndexError):
         return None
     return seconds if 0 < seconds < CLOCK_S_MAX else None
@@ -168,7 +170,7 @@ def _of_lines(told: str) -> float | None:
 
 def _first(row: Mapping[str, Any], names: Iterable[str]) -> Any:  # noqa: ANN401
     for name in names:
-        told = row.get(name)
-        if told is not None and told != "":
-            return told
+        reported = row.get(name)
+        if reported is not None and reported != "":
+            return reported
     return None

@@ -87,7 +87,7 @@ def find_time(
     place = place_of_time(found, column) if found else None
     if place is None:
         return None
-    figures = [told for row in rows if (told := figure(row, place)) is not None]
+    figures = [reported for row in rows if (reported := figure(row, place)) is not None]
     name = name_of(rows, place)
     scale, unit = _scale(figures, unit_s or _unit_behind(rows, place))
     time_source = f"{name}= in " if name else f"column {place + 1} behind the bytes, in "

@@ -115,10 +115,10 @@ Figures = Sequence[bytes | None]
 
 def _has_decimals_of_time(column: Figures) -> bool:
     """Tell whether most figures have the decimals of seconds, and none is a clock's."""
-    told = [each for each in column if each is not None]
-    fine = [each for each in told if len(each.partition(b".")[2]) >= DECIMALS_MIN]
-    short = [each for each in told if float(each) <= TOOK_S_MAX]
-    return len(fine) >= len(told) / 2 and len(short) >= SHARE_MIN * len(told)
+    reported = [each for each in column if each is not None]
+    fine = [each for each in reported if len(each.partition(b".")[2]) >= DECIMALS_MIN]
+    short = [each for each in reported if float(each) <= TOOK_S_MAX]
+    return len(fine) >= len(reported) / 2 and len(short) >= SHARE_MIN * len(reported)
 
 
 def _is_the_whole(columns: Mapping[int, Figures], place: int, others: Sequence[int]) -> bool:
@@ -145,10 +145,10 @@ def _may_be_time(lines: Sequence[Line], column: Figures) -> bool:
 
     That all are 0 is no sign: so it is with whole seconds.
     """
-    told = {each for each in column if each is not None}
-    if any(b"." in each and float(each) > TOOK_S_MAX for each in told):
+    reported = {each for each in column if each is not None}
+    if any(b"." in each and float(each) > TOOK_S_MAX for each in reported):
         return False
-    is_constant = len(told) == 1 and told != {b"0"} and len(lines) >= CONSTANT_FROM_LINES
+    is_constant = len(reported) == 1 and reported != {b"0"} and len(lines) >= CONSTANT_FROM_LINES
     statuses = sum(each == line.status for line, each in zip(lines, column, strict=True))
     return not is_constant and statuses < SHARE_MIN * len(lines)
 
@@ -179,9 +179,9 @@ def _example(rows: Sequence[Row], place: int) -> str:
 
 
 def _several(places: Sequence[int], rows: Sequence[Row]) -> UsageError:
-    told = [f"{place + 1} (such as {_example(rows, place)})" for place in places]
+    reported = [f"{place + 1} (such as {_example(rows, place)})" for place in places]
     return UsageError(
-        seen=f"Several columns behind the bytes may be the request's time: {', '.join(told)}",
+        seen=f"Several columns behind the bytes may be the request's time: {', '.join(reported)}",
         cause="Lengths, ports and times are all numbers; where none has decimals, as seconds have, "
         "they are not told apart",
         next_step="Say which it is with --time-column, counted behind the bytes and a quoted text "
@@ -201,9 +201,9 @@ def _ratio(rows: Sequence[Row], place: int) -> UsageError:
 
 def _no_figures(rows: Sequence[Row], column: int) -> UsageError:
     found = next((row[column - 1] for row in rows if len(row) >= column), b"")
-    told = f", but texts such as {found.decode('utf-8', 'replace')}" if found else ""
+    reported = f", but texts such as {found.decode('utf-8', 'replace')}" if found else ""
     return UsageError(
-        seen=f"Column {column} behind the bytes holds no times{told}",
+        seen=f"Column {column} behind the bytes holds no times{reported}",
         cause="Columns are counted from 1, behind status and bytes, and a quoted text is one",
         next_step="Look at a line of the log, and give --time-column the column of the time",
     )

@@ -39,8 +39,8 @@ class OwnCell(msgspec.Struct, frozen=True, kw_only=True):
 
 def own_cell(jobname: str, description: str, access: Access) -> OwnCell | None:
     """Return the cell that a job was exported from; None for any other job."""
-    told, key = _DESCRIPTION.fullmatch(description), _KEY.fullmatch(jobname)
-    if told is None or key is None or told["kind"] not in _KINDS:
+    reported, key = _DESCRIPTION.fullmatch(description), _KEY.fullmatch(jobname)
+    if reported is None or key is None or reported["kind"] not in _KINDS:
         return None
     size_bytes = 0 if key["size"] == "various" else int(key["size"][:-1])
     asked = (size_bytes, int(key["threads"]), int(key["depth"]))
@@ -48,12 +48,12 @@ def own_cell(jobname: str, description: str, access: Access) -> OwnCell | None:
         return None
     pairs = [part.split("=", 1) for part in key["factors"].split("/") if part]
     factors = {name: factor_value(value) for name, value in pairs}
-    if told["kind"] in _IMPLIED and "pattern" not in factors:
-        factors = {"pattern": _IMPLIED[told["kind"]], **factors}
+    if reported["kind"] in _IMPLIED and "pattern" not in factors:
+        factors = {"pattern": _IMPLIED[reported["kind"]], **factors}
     return OwnCell(
         key=jobname,
-        kind=told["kind"],
-        target=told["target"],
+        kind=reported["kind"],
+        target=reported["target"],
         workload=key["workload"],
         operation=key["operation"],
         factors=factors,

@@ -133,7 +133,7 @@ def _reported_ns(latency: Latency) -> dict[str, float]:
     """Return mean and extremes by name, and the percentiles that fio printed."""
     if not latency.count:
         return {}
-    told = {"mean": latency.mean, "min": latency.min, "max": latency.max}
+    reported = {"mean": latency.mean, "min": latency.min, "max": latency.max}
     if not latency.bins:
-        told |= {f"p{float(percent):g}": ns for percent, ns in latency.percentile.items()}
-    return told
+        reported |= {f"p{float(percent):g}": ns for percent, ns in latency.percentile.items()}
+    return reported

@@ -156,9 +156,9 @@ def loop_backing(tree: SystemTree, directory: str) -> Backing | None:
         return None
     # A name may end with a blank; only the line's end is not part of it.
     name = os.fsdecode(attached.removesuffix(b"\n"))
-    told = _loop_status(tree, posixpath.basename(directory))
-    if told is not None:
-        device, inode, rdevice, offset_bytes = told
+    reported = _loop_status(tree, posixpath.basename(directory))
+    if reported is not None:
+        device, inode, rdevice, offset_bytes = reported
         is_device = rdevice != 0
         return Backing(
             name=name,

@@ -89,11 +89,11 @@ def render_plan(plan: Plan) -> str:
 
 def _place_of_run(run: Run, cell: Cell) -> Place:
     targets = [t for t in run.study.get("target", []) if t.get("label") == cell.target]
-    told = cell.spec.get("target", {})
+    reported = cell.spec.get("target", {})
     origin = origin_of(run)
-    size_bytes = told.get("size_bytes") or (origin.file_bytes if origin else None) or SIZE_BYTES
+    size_bytes = reported.get("size_bytes") or (origin.file_bytes if origin else None) or SIZE_BYTES
     if not targets:
-        path = str(told.get("path") or "")
+        path = str(reported.get("path") or "")
         return Place(path, not path, int(size_bytes))
     path = str(targets[0].get("path") or "")
     kind = targets[0].get("kind")
@@ -186,8 +186,8 @@ class _Job:
         """Return the options of a job that fio ran, less those that were the file's."""
         own = {"name", "description", "stonewall", "new_group", "group_reporting", "thread"}
         asked = {k: v for k, v in self.spec["fio_options"].items() if k not in own}
-        told = f"seatrial kind={self.cell.kind} target={self.cell.target}"
-        return {"description": told} | {k: v for k, v in asked.items() if "_log" not in k}
+        reported = f"seatrial kind={self.cell.kind} target={self.cell.target}"
+        return {"description": reported} | {k: v for k, v in asked.items() if "_log" not in k}
 
     def _range(self) -> Options:
         part = self.spec.get("range", {})

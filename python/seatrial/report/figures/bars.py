@@ -75,8 +75,8 @@ def _title(cells: Sequence[CellSummary], rows: Sequence[Row], measure: _Measure)
     It is called the highest only where its interval over rounds lies above all others.
     """
     if len(rows) <= _TITLE_ROWS_MAX:
-        told = "; ".join(f"{row.label} {row.points[measure].text}" for row in rows)
-        return capitalized(told)
+        reported = "; ".join(f"{row.label} {row.points[measure].text}" for row in rows)
+        return capitalized(reported)
     best = max(rows, key=lambda row: row.points[measure].y)
     figure = f"{capitalized(best.label)}: {best.points[measure].text}"
     estimates: list[Estimate] = [attrgetter(measure)(s) for s in cells]

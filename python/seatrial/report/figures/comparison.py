@@ -101,23 +101,23 @@ def _by_weight(comparand: Comparand) -> tuple[int, float]:
 def _cell_row(comparand: Comparand, factors: Sequence[str]) -> Row:
     name = identity_by(comparand.identity, factors) or str(comparand.identity.get("workload", ""))
     doubt = format_interval(comparand.ratio)
-    told = f"{ratio_text(comparand.ratio)} ({doubt})"
+    reported = f"{ratio_text(comparand.ratio)} ({doubt})"
     return Row(
         label=name,
-        points={comparand.answer: _ratio_point(comparand.ratio, told)},
-        remark=f"{told}: {answer_text(comparand)}",
+        points={comparand.answer: _ratio_point(comparand.ratio, reported)},
+        remark=f"{reported}: {answer_text(comparand)}",
     )
 
 
 def _overall_row(comparison: Comparison, figure: str, ratio: Estimate, cells: int) -> Row:
-    told = f"{ratio_text(ratio)} ({format_interval(ratio)})"
+    reported = f"{ratio_text(ratio)} ({format_interval(ratio)})"
     known = comparison.overall_answers.get(figure)
     answer = known.answer if known else "undecided"
     words = overall_answer(comparison, figure)
     return Row(
         label=f"all {format_plural(cells, 'cell')} together",
-        points={answer: _ratio_point(ratio, told)},
-        remark=f"{told}: {words}" if known else told,
+        points={answer: _ratio_point(ratio, reported)},
+        remark=f"{reported}: {words}" if known else reported,
     )
 
 
@@ -128,8 +128,8 @@ def _ratio_point(ratio: Estimate, text: str) -> Point:
 def _counts_text(comparison: Comparison, figure: str, group: Sequence[Comparand]) -> str:
     """Return how many cells are higher, lower, the same or undecided."""
     counts = {answer: sum(each.answer == answer for each in group) for answer in ANSWERS}
-    told = ", ".join(f"{count} {answer}" for answer, count in counts.items() if count)
-    return f"{figure_words(figure)} of {comparison.b.name}: {told}"
+    reported = ", ".join(f"{count} {answer}" for answer, count in counts.items() if count)
+    return f"{figure_words(figure)} of {comparison.b.name}: {reported}"
 
 
 def _guides(comparison: Comparison, axis: str) -> list[Guide]:

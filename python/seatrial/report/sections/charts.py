@@ -30,8 +30,8 @@ def charts_section(figures: Sequence[Figure], left_out: str = "") -> Markup:
 
 def unscripted(where: str) -> Markup:
     """Return what stands for charts where scripts are off: that their numbers are in tables."""
-    told = f"The charts need scripts; all their numbers are in the tables {where}."
-    return element("p", told, class_="unscripted")
+    reported = f"The charts need scripts; all their numbers are in the tables {where}."
+    return element("p", reported, class_="unscripted")
 
 
 def frame(figure: Figure) -> Markup:

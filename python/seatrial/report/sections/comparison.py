@@ -96,8 +96,8 @@ def shortened(comparison: Comparison, rows_max: int) -> Comparison:
 def _left_out(rows: int) -> Markup:
     if rows <= 0:
         return Markup("")
-    told = f"{format_plural(rows, 'figure')} more would make this page too large; "
-    return element("p", told, element("code", "seatrial compare --json"), " writes all.")
+    reported = f"{format_plural(rows, 'figure')} more would make this page too large; "
+    return element("p", reported, element("code", "seatrial compare --json"), " writes all.")
 
 
 def _lacking(name: str, keys: Sequence[str]) -> Markup:

@@ -39,12 +39,12 @@ def _heading(findings: Sequence[Finding]) -> str:
         word: sum(finding.severity == word for finding in findings)
         for word in ("critical", "warning", "note")
     }
-    told = [
+    reported = [
         f"{count} critical" if word == "critical" else format_plural(count, word)
         for word, count in counts.items()
         if count
     ]
-    return f"Findings: {', '.join(told)}" if told else "Findings: none"
+    return f"Findings: {', '.join(reported)}" if reported else "Findings: none"
 
 
 def _finding(finding: Finding) -> Markup:

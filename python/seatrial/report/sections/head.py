@@ -32,12 +32,12 @@ def _particulars(summary: Summary) -> dict[str, str]:
     run = summary.run
     origin = origin_of(run)
     labels = dict.fromkeys(part.cell.target for part in summary.cells)
-    told = {"Target": "; ".join(_target(run, label) for label in labels) or "none"}
+    reported = {"Target": "; ".join(_target(run, label) for label in labels) or "none"}
     if origin is None:
-        told |= {"Study": run.study_name}
+        reported |= {"Study": run.study_name}
     else:
-        told |= {"Imported from": f"{origin.file}, written by {origin.tool}"}
-    return told | {
+        reported |= {"Imported from": f"{origin.file}, written by {origin.tool}"}
+    return reported | {
         "Measured": _extent(summary),
         "Started" if origin is None else "Dated": moment(run.started_at),
         "Run": run.id,
@@ -48,16 +48,16 @@ def _extent(summary: Summary) -> str:
     """Return how much was measured; of an imported run as much as its source tells."""
     samples = [sample for part in summary.cells for sample in part.samples]
     rounds = max((len(part.samples) for part in summary.cells), default=0)
-    told = [format_plural(len(summary.cells), "cell")]
-    told.append("each once" if rounds == 1 else f"up to {format_plural(rounds, 'round')}")
+    reported = [format_plural(len(summary.cells), "cell")]
+    reported.append("each once" if rounds == 1 else f"up to {format_plural(rounds, 'round')}")
     durations_s = [known_duration_s(sample) for sample in samples]
     if None not in durations_s:
         requests = sum(sample.outcome.offered for sample in samples)
         nouns = {topic_of(part.cell).request_noun(part.cell) for part in summary.cells}
         noun = nouns.pop() if len(nouns) == 1 else "requests"
-        told.append(format_duration_s(sum(filter(None, durations_s))))
-        told.append(f"{format_count(requests)} {noun}")
-    return ", ".join(told)
+        reported.append(format_duration_s(sum(filter(None, durations_s))))
+        reported.append(f"{format_count(requests)} {noun}")
+    return ", ".join(reported)
 
 
 def _target(run: Run, label: str) -> str:

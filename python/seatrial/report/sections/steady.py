@@ -24,13 +24,13 @@ def steady_section(states: Sequence[SteadyState], cells: Sequence[CellSummary]) 
         return []
     changed = informative(states)
     still = len(states) - len(changed)
-    told = []
+    reported = []
     if changed:
-        told.append(plain_table(steady_table(changed, cells)))
+        reported.append(plain_table(steady_table(changed, cells)))
         rules = plain_table(rules_table(changed[:_RULES_SHOWN_MAX], cells), captioned=False)
         heading = element("summary", "What the rules of SNIA and fio say of them")
-        told.append(element("details", heading, rules))
+        reported.append(element("details", heading, rules))
     if still:
         timelines = format_plural(still, "timeline")
-        told.append(element("p", f"{timelines} over time or rounds: steady from start to end."))
-    return [element("section", element("h3", "Steady state"), *told, id="table-steady")]
+        reported.append(element("p", f"{timelines} over time or rounds: steady from start to end."))
+    return [element("section", element("h3", "Steady state"), *reported, id="table-steady")]

@@ -118,11 +118,11 @@ def _all_figures(title: str, cells: Sequence[CellSummary]) -> Markup:
 
 
 def _figures_elsewhere(title: str, cells: Sequence[CellSummary]) -> Markup:
-    told = (
+    reported = (
         f"{title}: all percentiles and counts of {format_plural(len(cells), 'cell')} would make "
         "this page too large; the results file holds them, and "
     )
-    return element("p", told, element("code", "seatrial export --format csv"), " writes them.")
+    return element("p", reported, element("code", "seatrial export --format csv"), " writes them.")
 
 
 def _cell_rows(summary: CellSummary, factors: Sequence[str]) -> list[Markup]:

@@ -72,10 +72,10 @@ def compare(
     floor = floor_of_pair(a, control, figures) if control else None
     pairs = [_Pair.of(a, b, figures, anyway=anyway) for b in others]
     judge_all(pair.asked for pair in pairs)
-    told = differences or [[] for _ in pairs]
+    reported = differences or [[] for _ in pairs]
     return [
         pair.comparison(floor or floor_of_halves(pair.asked.cells), margin_share, each)
-        for pair, each in zip(pairs, told, strict=True)
+        for pair, each in zip(pairs, reported, strict=True)
     ]
 
 
@@ -107,7 +107,7 @@ class _Pair(msgspec.Struct, frozen=True, kw_only=True):
         comparands = judging.comparands(self.asked.cells)
         overall = self.asked.overall
         answers = judging.overall(overall)
-        told = Comparison(
+        reported = Comparison(
             a=self.a.side,
             b=self.b.side,
             differences=differences,
@@ -124,9 +124,9 @@ class _Pair(msgspec.Struct, frozen=True, kw_only=True):
             margin_share=margin_share,
             paired=self.paired,
         )
-        weak = warnings_of(self.a, self.b, self.matched, told, self.asked.unlike_starts)
-        told = msgspec.structs.replace(told, warnings=self.ignored + weak)
-        return msgspec.structs.replace(told, verdict=verdict(told))
+        weak = warnings_of(self.a, self.b, self.matched, reported, self.asked.unlike_starts)
+        reported = msgspec.structs.replace(reported, warnings=self.ignored + weak)
+        return msgspec.structs.replace(reported, verdict=verdict(reported))
 
 
 class _Judging:

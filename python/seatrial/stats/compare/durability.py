@@ -26,21 +26,21 @@ def unlike_servers(a: Entrant, b: Entrant) -> Iterator[str]:
     names = (a.side.name, b.side.name)
     servers = [_servers(entrant) for entrant in (a, b)]
     if all(servers) and servers[0] != servers[1]:
-        told = " and ".join(
+        reported = " and ".join(
             f"{name} was measured on {', '.join(sorted(each))}"
             for name, each in zip(names, servers, strict=True)
         )
-        yield f"{told}: what differs may be the server's version, not the storage."
+        yield f"{reported}: what differs may be the server's version, not the storage."
     for setting in KEPT:
         values = [_values(entrant, setting) for entrant in (a, b)]
         if all(values) and values[0] != values[1]:
-            told = " and ".join(
+            reported = " and ".join(
                 f"{', '.join(sorted(each))} on {name}"
                 for name, each in zip(names, values, strict=True)
             )
             yield (
-                f"{setting} is {told}: the two do not keep the same of what they acknowledged, or "
-                "not in the same way, so that their rates are no like things."
+                f"{setting} is {reported}: the two do not keep the same of what they acknowledged, "
+                "or not in the same way, so that their rates are no like things."
             )
 
 

@@ -92,14 +92,14 @@ def facts_of(entrant: Entrant) -> dict[str, Any]:
     if not before:
         return {}
     engines = sorted({sample.engine for sample in entrant.samples})
-    told = {"engine": ", ".join(engines), "seatrial": before.get("seatrial")}
+    reported = {"engine": ", ".join(engines), "seatrial": before.get("seatrial")}
     if servers := server_facts(entrant.samples):
-        told["database"] = servers
+        reported["database"] = servers
     if engines and set(engines) <= set(VIRTUAL_ENGINES):
         # It stands on virtual time: what this machine is like does not touch it.
-        return told | {"simulated": _simulated_model(entrant)}
+        return reported | {"simulated": _simulated_model(entrant)}
     own = target_facts(before, _label(entrant))
-    return told | _with_own_limits(before.get("machine"), own)
+    return reported | _with_own_limits(before.get("machine"), own)
 
 
 def _with_own_limits(machine: object, target: dict[str, Any]) -> dict[str, Any]:
@@ -107,17 +107,17 @@ def _with_own_limits(machine: object, target: dict[str, Any]) -> dict[str, Any]:
 
     The machine lists those of all devices by number; those of other devices explain nothing.
     """
-    told: dict[str, Any] = {"machine": machine, "target": target}
+    reported: dict[str, Any] = {"machine": machine, "target": target}
     if not isinstance(machine, dict) or not isinstance(groups := machine.get("cgroup"), dict):
-        return told
+        return reported
     limited = groups.get("io_limits") or {}
     others = {name: value for name, value in groups.items() if name != "io_limits"}
-    told["machine"] = machine | {"cgroup": others}
+    reported["machine"] = machine | {"cgroup": others}
     stack = [
         node | {"io_limits": NO_LIMITS | limited.get(node.get("major_minor"), {})}
         for node in _stack({"target": target})
     ]
-    return told | {"target": target | {"stack": stack}} if stack else told
+    return reported | {"target": target | {"stack": stack}} if stack else reported
 
 
 def _label(entrant: Entrant) -> str:
@@ -188,25 +188,25 @@ def _rank(path: str, *, known: bool) -> tuple[tuple[bool, int], str, Any]:
     """Return where a difference stands, its words and its weight."""
     for place, (pattern, words) in enumerate(_PATTERNS):
         if match := pattern.fullmatch(path):
-            told = {
+            reported = {
                 name: part if name == "setting" else part.replace("_", " ")
                 for name, part in match.groupdict().items()
             }
-            told["name"] = match.groupdict().get("name", "")
+            reported["name"] = match.groupdict().get("name", "")
             # What is unknown on one side explains nothing, but it may well be the reason.
-            return (not known, place), words.format(**told), "likely" if known else "minor"
+            return (not known, place), words.format(**reported), "likely" if known else "minor"
     return (True, len(_PATTERNS)), path.replace("_", " ").replace(".", ", "), "minor"
 
 
 def summary_words(differences: Sequence[Difference], count_max: int = 3) -> str:
     """Return the likely reasons in short, such as ``I/O scheduler of sda (none, bfq)``."""
     likely = [each for each in differences if each.weight == "likely"]
-    told = [
+    reported = [
         f"{each.words} ({value_words(each.path, each.a)}, {value_words(each.path, each.b)})"
         for each in likely[:count_max]
     ]
-    more = len(likely) - len(told)
-    return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+    more = len(likely) - len(reported)
+    return ", ".join(reported) + (f" and {more} more" if more > 0 else "")
 
 
 def value_words(path: str, value: object) -> str:
@@ -222,6 +222,6 @@ def value_words(path: str, value: object) -> str:
 
 def _first_facts(value: dict[str, Any]) -> str:
     known = {name: each for name, each in value.items() if each is not None and is_short(each)}
-    told = [f"{fact_name(name)} {fact_text(name, each)}" for name, each in known.items()]
-    more = len(value) - len(told[:_FACTS_TOLD_MAX])
-    return ", ".join(told[:_FACTS_TOLD_MAX]) + (f" and {more} more" if more else "")
+    reported = [f"{fact_name(name)} {fact_text(name, each)}" for name, each in known.items()]
+    more = len(value) - len(reported[:_FACTS_TOLD_MAX])
+    return ", ".join(reported[:_FACTS_TOLD_MAX]) + (f" and {more} more" if more else "")

@@ -78,11 +78,11 @@ def _sizes(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageError]:
     for cell in matched.cells:
         size_a_bytes, size_b_bytes = _size_bytes(a, cell.a), _size_bytes(b, cell.b)
         if None not in (size_a_bytes, size_b_bytes) and size_a_bytes != size_b_bytes:
-            told = [format_size(each or 0) for each in (size_a_bytes, size_b_bytes)]
-            if told[0] == told[1]:
-                told = [f"{size_a_bytes} bytes", f"{size_b_bytes} bytes"]
+            reported = [format_size(each or 0) for each in (size_a_bytes, size_b_bytes)]
+            if reported[0] == reported[1]:
+                reported = [f"{size_a_bytes} bytes", f"{size_b_bytes} bytes"]
             yield UsageError(
-                seen=f"{a.side.name} used {told[0]} of its target, {b.side.name} {told[1]} "
+                seen=f"{a.side.name} used {reported[0]} of its target, {b.side.name} {reported[1]} "
                 f"({cell.key})",
                 cause="Of the smaller one a larger part lies in caches, and a shorter way is "
                 "left to seek",

@@ -35,11 +35,11 @@ def ratio_words(ratio: Estimate) -> str:
         return f"{format_iops(ratio.value)}x ({format_interval(ratio)})"
     half = (ratio.high - ratio.low) / 2
     if half >= WIDE:
-        told = [format_iops(number) for number in (ratio.value, ratio.low, ratio.high)]
+        reported = [format_iops(number) for number in (ratio.value, ratio.low, ratio.high)]
     else:
         decimals = DECIMALS_MAX if half < 10.0 ** (1 - DECIMALS_MAX) else DECIMALS_MAX - 1
-        told = [f"{number:.{decimals}f}" for number in (ratio.value, ratio.low, ratio.high)]
-    value, low, high = told
+        reported = [f"{number:.{decimals}f}" for number in (ratio.value, ratio.low, ratio.high)]
+    value, low, high = reported
     return f"{value}x ({format_interval(ratio) if low == high else f'{low} to {high}'})"
 
 
@@ -122,8 +122,8 @@ def _overall(comparison: Comparison, figure: str, *, of: str, lead: str) -> str:
         floor = ", no more than two measurements of the same differ" if total.below_noise else ""
         start = f"Undecided: {b} is {ratio_words(ratio)} {_as(figure)} {a}{of} {known}{floor}"
         if lead:
-            told = f"{ratio_words(ratio)} {_as(figure)}{of or _of(figure)} {known}"
-            start = f"undecided whether {told} is real{floor}"
+            reported = f"{ratio_words(ratio)} {_as(figure)}{of or _of(figure)} {known}"
+            start = f"undecided whether {reported} is real{floor}"
         if total.rounds_more:
             start += f", and {format_plural(total.rounds_more, 'more round')} would settle that"
     else:

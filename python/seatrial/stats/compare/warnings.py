@@ -19,7 +19,7 @@ NAMED_MAX = 3
 
 
 def warnings_of(
-    a: Entrant, b: Entrant, matched: Matched, told: Comparison, unlike_starts: Sequence[str]
+    a: Entrant, b: Entrant, matched: Matched, reported: Comparison, unlike_starts: Sequence[str]
 ) -> list[str]:
     """Return what weakens a comparison, the gravest first.
 
@@ -27,22 +27,22 @@ def warnings_of(
         a: The measure.
         b: What is judged.
         matched: Their cells.
-        told: What was found, but for warnings and verdict.
+        reported: What was found, but for warnings and verdict.
         unlike_starts: Keys of cells of which some samples have a start-up phase and others none.
     """
     found = [
         *_zeros(a, b, matched),
         *(words for topic in topics() for words in topic.weakened(a, b, matched)),
         *unlike_servers(a, b),
-        "" if told.paired else order_warning(a, b),
+        "" if reported.paired else order_warning(a, b),
         _unknown_surroundings(a),
         _unknown_surroundings(b),
         _unfinished(a),
         _unfinished(b),
-        *_once(told.comparands),
+        *_once(reported.comparands),
         _unlike_lengths(a, b, matched),
         _unlike_starts(a, b, unlike_starts),
-        _below_noise(told),
+        _below_noise(reported),
         "" if not matched.by_identity else _by_identity(a, b),
         _one_sided(a, matched.only_a, b),
         _one_sided(b, matched.only_b, a),
@@ -137,16 +137,16 @@ def _length_s(samples: Sequence[Sample]) -> float:
     return statistics.median(sample.duration_s for sample in samples)
 
 
-def _below_noise(told: Comparison) -> str:
-    count = sum(each.below_noise for each in told.comparands)
-    if not count or not told.noise:
+def _below_noise(reported: Comparison) -> str:
+    count = sum(each.below_noise for each in reported.comparands)
+    if not count or not reported.noise:
         return ""
-    floor = format_share(told.noise_share or 0)
+    floor = format_share(reported.noise_share or 0)
     differ = "differs" if count == 1 else "differ"
     return (
-        f"{format_plural(count, 'figure')} {differ} by no more than {told.a.name} and "
-        f"{told.noise.name}, which are the same thing (95 % of cells within {floor}): not called "
-        "real."
+        f"{format_plural(count, 'figure')} {differ} by no more than {reported.a.name} "
+        f"and {reported.noise.name}, which are the same thing "
+        f"(95 % of cells within {floor}): not called real."
     )
 
 
@@ -170,10 +170,10 @@ def _listed(keys: Sequence[str], *entrants: Entrant) -> str:
     """Return the first few cells of these keys, which are without the target, in words."""
     samples = [sample for entrant in entrants for sample in entrant.samples]
     cells = {sample.cell.key_without_target: sample.cell for sample in samples}
-    told = []
+    reported = []
     for key in keys[:NAMED_MAX]:
         identity = cells[key].identity()
         del identity["target"]
-        told.append(format_identity(identity))
+        reported.append(format_identity(identity))
     more = len(keys) - NAMED_MAX
-    return "; ".join(told) + (f" and {more} more" if more > 0 else "")
+    return "; ".join(reported) + (f" and {more} more" if more > 0 else "")

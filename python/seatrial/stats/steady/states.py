@@ -142,9 +142,9 @@ def _rate_per_s(sample: Sample, kind: str, kinds: int) -> float:
 
 def sentence_of(summary: CellSummary, kind: str, gone_through: Sequence[Phase]) -> str:
     """Return the states in words: ``write: fresh until 4.2 s at 98k IOPS, then steady at ...``."""
-    told = []
+    reported = []
     for place, phase in enumerate(gone_through):
         words = f"{STATE_WORDS[phase.state]} at {format_value(phase.rate)}"
         is_last = place == len(gone_through) - 1
-        told.append(words if is_last else f"{words} until {format_duration_s(phase.end_s)}")
-    return f"{format_cell(summary.cell)}, {kind}: {', then '.join(told)}."
+        reported.append(words if is_last else f"{words} until {format_duration_s(phase.end_s)}")
+    return f"{format_cell(summary.cell)}, {kind}: {', then '.join(reported)}."

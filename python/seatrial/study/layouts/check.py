@@ -49,8 +49,10 @@ def drives(study: Study) -> Iterator[ConstraintError]:
     seen: set[str] = set()
     for nth, device in enumerate(study.drives.devices):
         if not device or device in seen:
-            told = f"holds {device!r} twice" if device else "is empty"
-            yield ConstraintError(told, "Expected paths of different devices", *_at("devices"), nth)
+            reported = f"holds {device!r} twice" if device else "is empty"
+            yield ConstraintError(
+                reported, "Expected paths of different devices", *_at("devices"), nth
+            )
         seen.add(device)
     for name in ("loop", "lab"):
         try:

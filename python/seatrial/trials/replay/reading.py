@@ -43,12 +43,14 @@ class Accounting(msgspec.Struct, frozen=True, kw_only=True):
         parts = (self.statements, self.joined, self.sessions, self.others)
         records = sum(parts) + sum(self.unreadable.values())
         statements = self.executable + sum(self.skipped.values())
-        told = []
+        reported = []
         if records != self.records:
-            told.append(f"{self.records} records, of which {records} are accounted for")
+            reported.append(f"{self.records} records, of which {records} are accounted for")
         if statements != self.statements:
-            told.append(f"{self.statements} statements, of which {statements} are accounted for")
-        return told
+            reported.append(
+                f"{self.statements} statements, of which {statements} are accounted for"
+            )
+        return reported
 
 
 class Unreadable(msgspec.Struct, frozen=True, kw_only=True):

@@ -190,7 +190,7 @@ def test_a_rate_keeps_the_lag_apart(here, printed):
     ) / 1e6
     assert f"{lag_ms:.3f}" == said(text, "rate limit schedule lag: avg")
     assert mean_ms(transactions.response_histogram()) == said(text, "latency average =")
-    assert sample.database.told["lag_ms_mean"] > 0
+    assert sample.database.reported["lag_ms_mean"] > 0
     assert 200 < sample.completed_per_s < 600
 
 
@@ -198,7 +198,7 @@ def test_two_processes_have_a_database_each_and_are_summed_up(here, printed, see
     sample = here.measure("twice")
     tps = [float(said(text, "tps =")) for text in printed]
     completed = [int(said(text, "number of transactions actually")) for text in printed]
-    told = sample.database.told
+    told = sample.database.reported
     assert [told["tps_1"], told["tps_2"]] == tps
     assert sample.outcome.completed == sum(completed)
     assert sample.completed_per_s == pytest.approx(sum(tps), rel=1e-9)

@@ -206,7 +206,7 @@ def test_the_verdict_tells_first_of_what_lost_data():
 @pytest.mark.parametrize("holds", [1.0, 0.0])
 def test_a_database_whose_sums_differ_has_lost_something(holds):
     database = DatabaseRecord(
-        server="x", binaries="given", start_state="cold", told={"invariant_holds": holds}
+        server="x", binaries="given", start_state="cold", reported={"invariant_holds": holds}
     )
     samples = [msgspec.structs.replace(broken(n), database=database) for n in range(2)]
     run = of_run(*samples)

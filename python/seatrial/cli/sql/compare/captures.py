@@ -79,15 +79,15 @@ def of_trace(reference: str, trace: Path) -> Entrant:
         UsageError: when it is no trace, or knows no durations.
     """
     with native_errors():
-        told = msgspec.json.decode(_core.trace_course(trace), type=_TraceTimeline)
-    if not told.timed or told.first_us is None or told.last_us is None:
+        reported = msgspec.json.decode(_core.trace_course(trace), type=_TraceTimeline)
+    if not reported.timed or reported.first_us is None or reported.last_us is None:
         raise UsageError(
             seen=f"{reference} knows no durations",
             cause="It was logged with log_statement, which tells only when statements began",
             next_step="Log with log_min_duration_statement = 0, see docs/sql.md; or replay it on "
             "both servers and compare the replays",
         )
-    queries = [query for query in told.queries if query.timed]
+    queries = [query for query in reported.queries if query.timed]
     unit = Unit(
         number=0,
         measured={
@@ -96,27 +96,27 @@ def of_trace(reference: str, trace: Path) -> Entrant:
             )
             for query in queries
         },
-        begin_s=told.first_us / US_PER_S,
-        covered_s=(told.last_us - told.first_us) / US_PER_S,
+        begin_s=reported.first_us / US_PER_S,
+        covered_s=(reported.last_us - reported.first_us) / US_PER_S,
         timeline=CallTimeline(
-            slice_s=told.slice_us / US_PER_S,
-            slices=told.slices,
+            slice_s=reported.slice_us / US_PER_S,
+            slices=reported.slices,
             calls={q.hash: {at: float(calls) for at, calls, _ in q.course} for q in queries},
             total_s={q.hash: {at: us / US_PER_S for at, _, us in q.course} for q in queries},
         ),
     )
     is_wire = _is_wire(trace)
-    untimed = told.statements - told.timed
+    untimed = reported.statements - reported.timed
     warnings = []
-    if untimed > UNTIMED_SHARE_MAX * told.statements:
+    if untimed > UNTIMED_SHARE_MAX * reported.statements:
         warnings.append(
-            f"{format_count(untimed)} of {format_count(told.statements)} statements of "
+            f"{format_count(untimed)} of {format_count(reported.statements)} statements of "
             f"{reference} have no duration: they are not compared. A threshold such as "
             "log_min_duration_statement = 100ms logs the slow ones only."
         )
-    if told.others.calls:
+    if reported.others.calls:
         warnings.append(
-            f"{format_count(told.others.calls)} statements of {reference} are of queries that "
+            f"{format_count(reported.others.calls)} statements of {reference} are of queries that "
             "were too many to be told apart: they are not compared."
         )
     return Entrant(
@@ -176,24 +176,26 @@ def errors_alone(names: Sequence[str], logs: Sequence[AccessLog]) -> list[str]:
     found = [pattern for pattern in pages if pattern in failed]
     if not found:
         return []
-    told = [f"{each} ({format_plural(failed[each], 'request')})" for each in found[:PAGES_NAMED]]
+    reported = [
+        f"{each} ({format_plural(failed[each], 'request')})" for each in found[:PAGES_NAMED]
+    ]
     more = len(found) - PAGES_NAMED
     further = f" and {format_count(more)} more" if more > 0 else ""
     return [
         f"{format_plural(len(found), 'page')} that {names[0]} served returned errors alone (status "
-        f"400 and above) in {names[1]}, and can not be compared: {', '.join(told)}{further}."
+        f"400 and above) in {names[1]}, and can not be compared: {', '.join(reported)}{further}."
     ]
 
 
 def _left_out(log: AccessLog) -> str:
     """Return what is in the log and in no page, as further phrases."""
-    told = ""
+    reported = ""
     if log.static:
-        told += f", {format_plural(log.static, 'request')} of static files left out"
+        reported += f", {format_plural(log.static, 'request')} of static files left out"
     if log.only_errors:
         pages = format_plural(len(log.only_errors), "page")
-        told += f", {pages} with errors alone left out"
-    return told
+        reported += f", {pages} with errors alone left out"
+    return reported
 
 
 def _of_lines(reference: str, log: AccessLog) -> Iterator[str]:

@@ -250,7 +250,7 @@ def _require_one_load(
     errors = list(unlike_replays(a, b, Matched(cells=[cell], only_a=[], only_b=[])))
     if errors and not anyway:
         raise errors[0]
-    told = [f"{error.seen} {error.cause}" for error in errors]
+    reported = [f"{error.seen} {error.cause}" for error in errors]
     first, second = (identity_without_target(each[0].cell) for each in (cell.a, cell.b))
     names = [
         name
@@ -258,11 +258,11 @@ def _require_one_load(
         if name not in OF_LOAD and first.get(name) != second.get(name)
     ]
     if names:
-        told.append(
+        reported.append(
             f"{a.side.name} and {b.side.name} differ in {' and '.join(names)} too: what changes "
             "may come of that."
         )
-    return told
+    return reported
 
 
 def _of_replay(found: Measurement, samples: Sequence[Sample]) -> Entrant:
@@ -311,7 +311,7 @@ def measured_of(record: ReplayRecord) -> dict[str, CallFigures]:
 def _server_work(records: Sequence[ReplayRecord]) -> dict[str, ServerWork]:
     """Return what the server did for each query, per call, over all rounds that tell it."""
     sums: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    told: dict[str, dict[str, bool]] = defaultdict(lambda: defaultdict(lambda: True))
+    reported: dict[str, dict[str, bool]] = defaultdict(lambda: defaultdict(lambda: True))
     names = ("exec_ns", "blocks_hit", "blocks_read", "wal_bytes")
     for each in (query for record in records for query in record.queries_server):
         if not each.calls:
@@ -319,12 +319,12 @@ def _server_work(records: Sequence[ReplayRecord]) -> dict[str, ServerWork]:
         sums[each.fingerprint]["calls"] += each.calls
         for name in names:
             value = getattr(each, name)
-            told[each.fingerprint][name] &= value is not None
+            reported[each.fingerprint][name] &= value is not None
             sums[each.fingerprint][name] += value or 0
     found = {}
     for key, own in sums.items():
         exec_ns, hit, read, wal = (
-            own[name] / own["calls"] if told[key][name] else None for name in names
+            own[name] / own["calls"] if reported[key][name] else None for name in names
         )
         found[key] = ServerWork(
             calls=own["calls"],

@@ -106,10 +106,10 @@ def _report_slower(found: BeforeAfter, slow: list[str], share: float | None) -> 
     if share is None:
         return
     limit = f"slower by more than {100 * share:g} %"
-    for told in slow:
-        click.echo(f"{limit.capitalize()}: {told}.")
-    for told in perhaps_slower_by(found, share):
-        click.echo(f"Undecided whether {limit}: {told}.")
+    for reported in slow:
+        click.echo(f"{limit.capitalize()}: {reported}.")
+    for reported in perhaps_slower_by(found, share):
+        click.echo(f"Undecided whether {limit}: {reported}.")
 
 
 def _require_reachable(options: CompareOptions) -> None:
@@ -129,9 +129,9 @@ def _require_something(options: CompareOptions) -> None:
     if not (
         len(options.sides) in SIDES or (not options.sides and (options.pages or options.batches))
     ):
-        told = format_plural(len(options.sides), "side was", "sides were")
+        reported = format_plural(len(options.sides), "side was", "sides were")
         raise UsageError(
-            seen=f"{told} named",
+            seen=f"{reported} named",
             cause="A comparison has a before and an after; or one run that has two targets",
             next_step="Name both, as in `seatrial sql compare BEFORE AFTER`; see `seatrial sql "
             "compare --help`",
@@ -203,13 +203,13 @@ def _found(options: CompareOptions) -> tuple[BeforeAfter, list[tuple[str, Run]]]
             )
         pages = pages_of(options.pages, options.pages_control, reading)
     _require_effect(options, queries, pages)
-    told = BeforeAfter(
+    reported = BeforeAfter(
         queries=None if queries is None else _table(queries, options),
         pages=None if pages is None else _table(pages, options),
         batches=_batches(options),
     )
     runs = queries.runs if queries else []
-    return msgspec.structs.replace(told, verdict=verdict(told)), runs
+    return msgspec.structs.replace(reported, verdict=verdict(reported)), runs
 
 
 def _table(sides: Sides, options: CompareOptions) -> Table:
@@ -229,16 +229,16 @@ def _batches(options: CompareOptions) -> list[Batch]:
     """Return the batches; several of one name are one that was timed several times."""
     times: dict[str, tuple[list[Timed], list[Timed]]] = defaultdict(lambda: ([], []))
     for name, before, after in options.batches:
-        for place, told in enumerate((before, after)):
-            times[name][place].extend(map(_timed, read_times(told)))
+        for place, reported in enumerate((before, after)):
+            times[name][place].extend(map(_timed, read_times(reported)))
     return [
         compare_batch(name, before, after, margin_share=options.margin_share)
         for name, (before, after) in times.items()
     ]
 
 
-def _timed(told: BatchTime) -> Timed:
-    return Timed(real_s=told.real_s, user_s=told.user_s, failed=told.failed)
+def _timed(reported: BatchTime) -> Timed:
+    return Timed(real_s=reported.real_s, user_s=reported.user_s, failed=reported.failed)
 
 
 def _write_page(found: BeforeAfter, runs: list[tuple[str, Run]], options: CompareOptions) -> None:
@@ -283,7 +283,7 @@ def write_snapshot(
     writer.writerows(found.as_texts())
     again = this_command("--output", "FILE", without=["--output", "-o"])
     output.write(text.getvalue(), otherwise=again)
-    told = format_plural(len(found.rows), "statement")
-    click.echo(f"{told} of pg_stat_statements: {click.format_filename(output.place)}")
+    reported = format_plural(len(found.rows), "statement")
+    click.echo(f"{reported} of pg_stat_statements: {click.format_filename(output.place)}")
     click.echo("Again later, then: seatrial sql compare FROM.csv..TO.csv OTHER.csv..LATER.csv")
     return 0

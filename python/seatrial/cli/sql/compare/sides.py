@@ -149,9 +149,9 @@ def require_distinct(named: Sequence[str]) -> None:
         seen[place] = reference
 
 
-def with_warnings(side: Entrant, told: Sequence[str]) -> Entrant:
+def with_warnings(side: Entrant, reported: Sequence[str]) -> Entrant:
     """Return a side with further warnings."""
-    return msgspec.structs.replace(side, warnings=[*side.warnings, *told])
+    return msgspec.structs.replace(side, warnings=[*side.warnings, *reported])
 
 
 def _entrant(reference: str, reading: Reading, counted: Mapping[str, Snapshot]) -> Entrant:
@@ -338,19 +338,22 @@ def on_one_clock(sides: Sides, offset_s: float) -> Sides:
         for key, each in unit.measured.items()
         if each.total_s <= each.calls * offset_s
     }
-    told = [_without(side, lost, offset_s if side.clock == "client" else 0.0) for side in known]
+    reported = [_without(side, lost, offset_s if side.clock == "client" else 0.0) for side in known]
     if lost:
         queries = format_plural(len(lost), "query", "queries")
-        told[1] = msgspec.structs.replace(
-            told[1],
+        reported[1] = msgspec.structs.replace(
+            reported[1],
             warnings=[
-                *told[1].warnings,
+                *reported[1].warnings,
                 f"{queries} took the client no longer than what is taken off: they are not "
                 "compared.",
             ],
         )
     return msgspec.structs.replace(
-        sides, before=told[0], after=told[1], control=told[2] if sides.control is not None else None
+        sides,
+        before=reported[0],
+        after=reported[1],
+        control=reported[2] if sides.control is not None else None,
     )
 
 

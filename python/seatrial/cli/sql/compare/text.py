@@ -57,8 +57,8 @@ def before_after_text(found: BeforeAfter, *, top: int) -> str:
     if warnings:
         blocks.append("\n".join(map(_marked, dict.fromkeys(warnings))))
     for table in (found.queries, found.pages):
-        if table is not None and (told := floor_words(table.floor)):
-            blocks.append(click.wrap_text(f"Noise: {told}.", width=WIDTH))
+        if table is not None and (reported := floor_words(table.floor)):
+            blocks.append(click.wrap_text(f"Noise: {reported}.", width=WIDTH))
     blocks.append("\n".join(click.wrap_text(each, width=WIDTH) for each in found.verdict))
     return "\n\n".join(block.rstrip() for block in blocks) + "\n"
 
@@ -84,14 +84,14 @@ def _table_blocks(table: Table, top: int) -> Iterator[str]:
 def _sides(table: Table) -> str:
     """Return what is compared with what, in three lines."""
     subject = "page" if noun_of(table.before) == "page" else "query"
-    told = {
+    reported = {
         "before": f"{table.before.name}: {side_words(table.before)}",
         "after": f"{table.after.name}: {side_words(table.after)}",
         "compared": compared_words(table, subject),  # type: ignore[arg-type]  # one of the two
     }
     return "\n".join(
         click.wrap_text(text, WIDTH, initial_indent=name.ljust(10), subsequent_indent=" " * 10)
-        for name, text in told.items()
+        for name, text in reported.items()
     )
 
 
@@ -138,12 +138,12 @@ def _plans(slower: Sequence[Change]) -> Iterator[str]:
     """Yield how the plans of what is slower changed."""
     for change in slower:
         if change.plan_changed:
-            told = (
+            reported = (
                 f"Plan of {shortened(change.text, TEXT_MAX)}: "
                 f"{shortened(change.plan_before, PLAN_MAX)} before, "
                 f"{shortened(change.plan_after, PLAN_MAX)} after."
             )
-            yield click.wrap_text(told, WIDTH, subsequent_indent="   ")
+            yield click.wrap_text(reported, WIDTH, subsequent_indent="   ")
 
 
 def _server(table: Table, top: int) -> Shown:
@@ -192,13 +192,13 @@ def _lacking(table: Table) -> Iterator[str]:
     ):
         if not lacking:
             continue
-        told = "; ".join(_one_sided(each) for each in lacking[:ONE_SIDED_MAX])
+        reported = "; ".join(_one_sided(each) for each in lacking[:ONE_SIDED_MAX])
         left = len(lacking) - ONE_SIDED_MAX
         more = f"; and {format_count(left)} more" if left > 0 else ""
         what = noun_of(side) if len(lacking) == 1 else nouns_of(side)
         yield click.wrap_text(
             f"{format_count(len(lacking))} {what} of {side.name} that {other.name} lacks: "
-            f"{told}{more}.",
+            f"{reported}{more}.",
             WIDTH,
         )
 

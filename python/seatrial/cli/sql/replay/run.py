@@ -72,9 +72,9 @@ def play_and_report(plan: Plan, measuring: Measuring) -> int:
         if measuring.as_json:
             click.echo(json_document.render(summary), nl=False)
         else:
-            told = click.format_filename(place)
+            reported = click.format_filename(place)
             again = next_command("show", run.id, results=results)
-            click.echo(f"\nReport: {told}\nAgain:  {again}")
+            click.echo(f"\nReport: {reported}\nAgain:  {again}")
     return _exit_code(plan, summary, judged)
 
 

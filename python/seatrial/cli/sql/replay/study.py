@@ -138,9 +138,9 @@ def _require_sense(targets: Sequence[Mapped], rounds: int, options: Mapped) -> N
     begins_anew = (
         options["read_only"] or options["restore"] is not None or options["clone"] == "template"
     )
-    if stays and not begins_anew and (told := _played_again(targets, rounds, options)):
+    if stays and not begins_anew and (reported := _played_again(targets, rounds, options)):
         raise UsageError(
-            seen=told,
+            seen=reported,
             cause="The second replay would find what the first has written, and fail on it",
             next_step="Restore it before each round with --restore COMMAND, play to copies of it "
             "with --clone template, or replay with --read-only; or replay once to each target in a "

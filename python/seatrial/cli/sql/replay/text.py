@@ -89,8 +89,8 @@ def ids_text(summary: Summary) -> str:
 def content_texts(summary: Summary) -> list[str]:
     """Return what became of the comparison of rows, where no fault says it already."""
     found = []
-    for told, part in replayed(summary):
-        _, record = reported_of(told, part)
+    for reported, part in replayed(summary):
+        _, record = reported_of(reported, part)
         content = record.content
         if content is not None and not (content.against == CAPTURE and content.different):
             lines = [click.wrap_text(f"{content_sentence(content)}.", WIDTH)]
@@ -126,15 +126,15 @@ def rate_text(cell: ReplayCell) -> str:
     """
     rate = cell.answered_per_s
     if rate.scatter or rate.over == "timeline":
-        told = format_estimate(rate)
+        reported = format_estimate(rate)
     elif rate.low is None or rate.high is None:
-        told = f"{format_value(rate)} ({format_interval(rate)}: no interval)"
+        reported = f"{format_value(rate)} ({format_interval(rate)}: no interval)"
     else:
         low, high = format_iops(rate.low), format_iops(rate.high)
-        told = f"{format_value(rate)} (95 % {low} to {high})"
+        reported = f"{format_value(rate)} (95 % {low} to {high})"
     if cell.ratio is None:
-        return told
-    return f"{told}, {format_value(cell.ratio).removesuffix('x')} times the capture's"
+        return reported
+    return f"{reported}, {format_value(cell.ratio).removesuffix('x')} times the capture's"
 
 
 def _indented(text: str, head: str) -> str:

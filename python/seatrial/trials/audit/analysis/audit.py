@@ -61,8 +61,8 @@ def audit_table(table: CellTable, *, bound_bytes_per_s: float | None = None) -> 
     from seatrial.trials.audit.analysis.readings import read_table  # noqa: PLC0415
 
     reading = read_table(table)
-    told = _by_model(table, reading, bound_bytes_per_s) if _holds(reading) else None
-    return told or _by_monotony(table, reading, bound_bytes_per_s)
+    reported = _by_model(table, reading, bound_bytes_per_s) if _holds(reading) else None
+    return reported or _by_monotony(table, reading, bound_bytes_per_s)
 
 
 def rounds_share_median(table: CellTable) -> float | None:
@@ -103,15 +103,15 @@ def _by_model(
         (float(p.block_size_bytes), float(p.concurrency), float(p.threads)) for p in table.points
     ]
     expected = {
-        point.key: told.iops
-        for point, told in zip(table.points, predictions(fitted, table, cells), strict=True)
+        point.key: reported.iops
+        for point, reported in zip(table.points, predictions(fitted, table, cells), strict=True)
     }
     judged = confirmed_by_neighbours(table, expected)
     gaps = find_gaps(table, judged, reading.scale_log, bound_bytes_per_s=bound_bytes_per_s)
     odd = frozenset(key for gap in gaps if gap.kind != "bound_broken" for key in gap.keys)
     if is_contradicted(reading, table, odd):
         return None
-    told = predictions(fitted, table, cells, odd_keys=odd)
+    reported = predictions(fitted, table, cells, odd_keys=odd)
     errors = _errors_share(table, expected, odd)
     rounds_share = rounds_share_median(table)
     return TableAudit(
@@ -120,7 +120,7 @@ def _by_model(
         holds=True,
         sentence=_holds_sentence(fitted.variant.form, errors, reading.choice, rounds_share),
         parameters=parameters_of(fitted, table.operation),
-        predictions=dict(zip((p.key for p in table.points), told, strict=True)),
+        predictions=dict(zip((p.key for p in table.points), reported, strict=True)),
         error_share_median=_quantile(errors, 0.5),
         error_share_p90=_quantile(errors, 0.9),
         held_out_share_median=reading.choice.held_out_share_median,
@@ -238,7 +238,7 @@ def _with_drain(audit: TableAudit, tables: Sequence[CellTable], fill: Fill | Non
         return audit
     same_target = [t for t in tables if t.target == audit.table.target and t.operation == "write"]
     writes = same_target[0] if same_target else None
-    expected = {key: told.iops for key, told in audit.predictions.items()}
+    expected = {key: reported.iops for key, reported in audit.predictions.items()}
     gaps = [_explained(audit.table, gap, expected, fill, writes) for gap in audit.gaps]
     return msgspec.structs.replace(audit, gaps=gaps)
 

@@ -77,8 +77,8 @@ def find_gaps(
     rest = [point for point in odd if point not in started]
     gaps = [_start_transient(table, started, predicted_per_s)] if started else []
     for group in _contiguous(table, rest):
-        told = _collapse if _is_collapse(table, group) else _noise
-        gaps.append(told(table, group, predicted_per_s, limit_log))
+        reported = _collapse if _is_collapse(table, group) else _noise
+        gaps.append(reported(table, group, predicted_per_s, limit_log))
     first = _at_start(table, fast)
     groups = [first] if first else []
     groups += _contiguous(table, [point for point in fast if point not in first])
@@ -106,9 +106,9 @@ def name_points(points: Sequence[TablePoint]) -> str:
     parts = []
     for size_bytes, same_size in by_size.items():
         counts = [str(p.threads) if is_flat else f"{p.threads} x {p.depth}" for p in same_size]
-        told = " and ".join(filter(None, [", ".join(counts[:-1]), counts[-1]]))
+        reported = " and ".join(filter(None, [", ".join(counts[:-1]), counts[-1]]))
         unit = " thread" if counts == ["1"] else " threads"
-        parts.append(f"{format_size(size_bytes)} at {told}{unit if is_flat else ''}")
+        parts.append(f"{format_size(size_bytes)} at {reported}{unit if is_flat else ''}")
     return "; ".join(parts) + ("" if is_flat else " (threads x depth)")
 
 

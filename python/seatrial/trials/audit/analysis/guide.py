@@ -53,9 +53,9 @@ def guide(
     known: list[float] = []
     for group in _grouped(cells):
         table = tables.get(group_of(group[0]))
-        told = _of_table(group, table, asked_share)
-        keys += told.keys
-        known += told.known
+        reported = _of_table(group, table, asked_share)
+        keys += reported.keys
+        known += reported.known
     return Guidance(keys, len(known), max(known, default=None))
 
 

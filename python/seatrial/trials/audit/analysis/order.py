@@ -47,8 +47,8 @@ def contradictions_log(points: Sequence[TablePoint]) -> NDArray[float64]:
     below_page = (size > size[:, np.newaxis]) & (size[:, np.newaxis] < PAGE_BYTES)
     short = np.where(below_page, short - SUB_PAGE_LOG, short)
     np.fill_diagonal(demands, val=False)
-    told: NDArray[float64] = np.where(demands, short, -np.inf)
-    return told
+    reported: NDArray[float64] = np.where(demands, short, -np.inf)
+    return reported
 
 
 def fewest_contradicting(short_log: NDArray[float64], limit_log: float) -> NDArray[bool_]:

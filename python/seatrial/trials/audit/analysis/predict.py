@@ -113,23 +113,23 @@ def limits_of(form: Form, points: Sequence[TablePoint]) -> list[str]:
     """Return sentences on where the model of a table must not be asked."""
     sizes = [point.block_size_bytes for point in points]
     flying = [point.concurrency for point in points]
-    told = [
+    reported = [
         f"It says nothing of fewer than {min(flying)} or more than {max(flying)} requests in "
         "flight, which were not measured."
     ]
     if len(set(sizes)) == 1:
-        told.append(f"It says nothing of blocks other than {format_size(sizes[0])}.")
-        return told
+        reported.append(f"It says nothing of blocks other than {format_size(sizes[0])}.")
+        return reported
     lowest = max(SECTOR_BYTES, min(sizes) // EXTRAPOLATION_FACTOR_MAX)
     if form == "parity_write":
         lowest = min(sizes)
-        told.append(
+        reported.append(
             "It is not asked below: partial stripes extrapolated downward were off by more than "
             "half on the tables that this form was tried on."
         )
     highest = format_size(max(sizes) * EXTRAPOLATION_FACTOR_MAX)
-    told.append(f"It says nothing of blocks below {format_size(lowest)} or above {highest}.")
-    return told
+    reported.append(f"It says nothing of blocks below {format_size(lowest)} or above {highest}.")
+    return reported
 
 
 def odd_keys_of(audit: TableAudit) -> frozenset[str]:

@@ -81,7 +81,7 @@ def _finding(context: Context, alike: list[TableAudit]) -> Finding:
     first = alike[0]
     cost = parameter_of(first, PARAMETER)
     points = {audit.table.target: _cells_at_limit(audit) for audit in alike}
-    largest = max(point.block_size_bytes for told in points.values() for point in told)
+    largest = max(point.block_size_bytes for reported in points.values() for point in reported)
     shared, where = _OR_THE_DRIVES, on_target(context, first)
     if len(points) > 1:
         where = ""

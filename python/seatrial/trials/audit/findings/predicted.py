@@ -81,5 +81,7 @@ def _times_s(context: Context, audit: TableAudit) -> tuple[float, float]:
 
 def _widest_share(audit: TableAudit, left_out: Sequence[TablePoint]) -> float | None:
     """Return half of the widest interval over its figure; None where nothing is predicted."""
-    told = [audit.predictions[point.key] for point in left_out if point.key in audit.predictions]
-    return max(((each.high - each.low) / 2 / each.iops for each in told), default=None)
+    reported = [
+        audit.predictions[point.key] for point in left_out if point.key in audit.predictions
+    ]
+    return max(((each.high - each.low) / 2 / each.iops for each in reported), default=None)

@@ -90,8 +90,8 @@ class Adaptive:
         exhausted = self._steps()
         matrix = self._matrix_sentence()
         again = "" if exhausted else self._again()
-        told = f"{exhausted} ended." if exhausted else ""
-        return RoundsEnd(status=COMPLETE, reason=" ".join(filter(None, (matrix, told, again))))
+        reported = f"{exhausted} ended." if exhausted else ""
+        return RoundsEnd(status=COMPLETE, reason=" ".join(filter(None, (matrix, reported, again))))
 
     def _steps(self) -> str:
         """Measure until nothing more is asked for; return the budget that ended it, if one did."""
@@ -186,15 +186,15 @@ class Adaptive:
         guard_s = sum(sample.counters.get(GUARD_NS, 0.0) for sample in samples) / NS_PER_S
         spent_s, full_s = cells_s + guard_s, cells_s * len(self._matrix) / len(measured)
         guidance = self._next()
-        told = (
+        reported = (
             f"Measured {len(measured)} of {len(self._matrix)} cells: {format_seconds(spent_s)} "
             f"instead of {format_seconds(full_s)}"
         )
         if not guidance.predicted_count or guidance.within_share is None:
-            return f"{told}; {left} cells are not known."
+            return f"{reported}; {left} cells are not known."
         unknown = left - guidance.predicted_count
         also = f", {unknown} are not known" if unknown else ""
         return (
-            f"{told}; {guidance.predicted_count} are predicted within "
+            f"{reported}; {guidance.predicted_count} are predicted within "
             f"{100 * guidance.within_share:.0f} %{also}."
         )

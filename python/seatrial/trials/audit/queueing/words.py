@@ -40,10 +40,10 @@ def parameters_of(fitted: Fit, operation: str) -> list[Parameter]:
         fitted: The fit.
         operation: ``read`` or ``write``, for the words.
     """
-    told = []
+    reported = []
     for name in fitted.variant.names:
         value, interval = fitted.values[name], fitted.ends(name)
-        told.append(
+        reported.append(
             Parameter(
                 name=name,
                 value=value,
@@ -57,7 +57,7 @@ def parameters_of(fitted: Fit, operation: str) -> list[Parameter]:
                 ),
             )
         )
-    return told
+    return reported
 
 
 def _is_seen(name: str, value: float, ends: tuple[float, float], fitted: Fit) -> bool:
@@ -111,10 +111,10 @@ def figure(value: float, interval: Interval, unit: str) -> str:
     """Return a value with its interval, such as ``15.9 µs (15.8 to 16.0)``."""
     decimals = _digits(value, interval) - 1 - math.floor(math.log10(value))
     words = UNIT_WORDS.get(unit, unit)
-    told = f"{_rounded(value, decimals)} {words}".rstrip()
+    reported = f"{_rounded(value, decimals)} {words}".rstrip()
     if interval is None:
-        return f"{told} (not determined)"
-    return f"{told} ({_rounded(interval[0], decimals)} to {_rounded(interval[1], decimals)})"
+        return f"{reported} (not determined)"
+    return f"{reported} ({_rounded(interval[0], decimals)} to {_rounded(interval[1], decimals)})"
 
 
 def _digits(value: float, interval: Interval) -> int:

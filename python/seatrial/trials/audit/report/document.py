@@ -66,7 +66,7 @@ def answers(audits: Sequence[TableAudit], cell: tuple[int, int, int | None]) -> 
     Raises:
         UsageError: when every table refuses.
     """
-    told: list[Answer] = []
+    reported: list[Answer] = []
     refused: list[UsageError] = []
     for audit in audits:
         prediction, refusal = None, ""
@@ -75,7 +75,7 @@ def answers(audits: Sequence[TableAudit], cell: tuple[int, int, int | None]) -> 
         except UsageError as error:
             refused.append(error)
             refusal = f"{error.seen} {error.cause}"
-        told.append(
+        reported.append(
             Answer(
                 target=audit.table.target,
                 workload=audit.table.workload,
@@ -89,7 +89,7 @@ def answers(audits: Sequence[TableAudit], cell: tuple[int, int, int | None]) -> 
         )
     if len(refused) == len(audits):
         raise refused[0]
-    return told
+    return reported
 
 
 def audit_document(summary: Summary, answered: Sequence[Answer]) -> str:

@@ -18,8 +18,8 @@ def audits_markdown(summary: Summary) -> list[str]:
 
 def _audit(audit: TableAudit) -> str:
     """Return an audit's sentence, its parameters in words, its gaps and its limits."""
-    told = [each.sentence for each in audit.parameters if each.sentence]
-    told += [gap_text(gap) for gap in audit.gaps]
-    items = "\n".join(f"- {escape(each)}" for each in [*told, *audit.limits])
+    reported = [each.sentence for each in audit.parameters if each.sentence]
+    reported += [gap_text(gap) for gap in audit.gaps]
+    items = "\n".join(f"- {escape(each)}" for each in [*reported, *audit.limits])
     heading = f"**{escape(audit_name(audit))}**: {escape(audit.sentence)}"
     return f"{heading}\n\n{items}" if items else heading

@@ -95,8 +95,10 @@ class Overlay:
     @property
     def notes(self) -> list[str]:
         """How good the models are."""
-        told = [text for audit in self.audits if (text := error_text(audit))]
-        return [f"Thin lines are what the model says of {'; of '.join(told)}."] if told else []
+        reported = [text for audit in self.audits if (text := error_text(audit))]
+        return (
+            [f"Thin lines are what the model says of {'; of '.join(reported)}."] if reported else []
+        )
 
     def panel(
         self, operation: str, name_of: Callable[[Identity], str], styles: Mapping[str, int]
@@ -206,8 +208,8 @@ def error_text(audit: TableAudit) -> str:
     """Return how far a model is from its table; empty where none holds."""
     if not audit.holds or audit.error_share_median is None:
         return ""
-    told = f"{requests_word(audit.table.operation)} (median error "
-    told += format_share(audit.error_share_median)
+    reported = f"{requests_word(audit.table.operation)} (median error "
+    reported += format_share(audit.error_share_median)
     if audit.held_out_share_median is not None:
-        told += f", {format_share(audit.held_out_share_median)} of cells that it had not seen"
-    return f"{told})"
+        reported += f", {format_share(audit.held_out_share_median)} of cells that it had not seen"
+    return f"{reported})"

@@ -40,13 +40,15 @@ def _of_one_chart(audits: Sequence[TableAudit], every_cell: bool) -> list[Markup
 
 
 def _audit(audit: TableAudit, first_gap: int, every_cell: bool) -> Markup:
-    told = [parameter.sentence for parameter in audit.parameters if parameter.sentence]
+    reported = [parameter.sentence for parameter in audit.parameters if parameter.sentence]
     gaps = (element("li", gap_text(gap)) for gap in audit.gaps)
     return element(
         "section",
         element("h3", audit_name(audit)),
         element("p", unbroken(audit.sentence)),
-        element("ul", *(element("li", unbroken(sentence)) for sentence in told)) if told else "",
+        element("ul", *(element("li", unbroken(sentence)) for sentence in reported))
+        if reported
+        else "",
         element("p", "Gaps, with the numbers of the charts", class_="lead") if audit.gaps else "",
         element("ol", *gaps, class_="gaps", start=first_gap) if audit.gaps else "",
         *(element("p", limit, class_="lead") for limit in audit.limits),
@@ -63,13 +65,13 @@ def _cells(audit: TableAudit, every_cell: bool) -> Markup:
     made = _folded("Model and gaps, cell by cell", plain_table(table, captioned=False))
     if every_cell:
         return made
-    told = element(
+    reported = element(
         "p",
         "Only the cells in gaps are shown, as all would make this page too large; ",
         element("code", "seatrial audit --json"),
         " writes all.",
     )
-    return join([told, made]) if table.rows else told
+    return join([reported, made]) if table.rows else reported
 
 
 def _folded(heading: str, content: Markup) -> Markup:

@@ -284,10 +284,11 @@ def _asked(cell: Cell) -> str:
 
 
 def _of_processor(law: CacheLaw) -> str:
-    told = format_duration_ns(law.cpu_s.value * 1e9) if law.cpu_s.value else "next to nothing"
+    reported = format_duration_ns(law.cpu_s.value * 1e9) if law.cpu_s.value else "next to nothing"
     if law.cpu_s.high == law.cpu_s.low:
-        return f"{told} of processor time"
-    return f"{told} (at most {format_duration_ns((law.cpu_s.high or 0.0) * 1e9)}) of processor time"
+        return f"{reported} of processor time"
+    most = format_duration_ns((law.cpu_s.high or 0.0) * 1e9)
+    return f"{reported} (at most {most}) of processor time"
 
 
 def _unknown(unit: str) -> Estimate:
@@ -295,10 +296,10 @@ def _unknown(unit: str) -> Estimate:
 
 
 def _evidence(law: CacheLaw | None, data_bytes: int) -> dict[str, float]:
-    told = {"database_bytes": float(data_bytes)} if data_bytes else {}
+    reported = {"database_bytes": float(data_bytes)} if data_bytes else {}
     if law is None:
-        return told
-    return told | {
+        return reported
+    return reported | {
         "cpu_s": law.cpu_s.value,
         "exponent": law.a.value,
         "scatter_share": law.scatter_share,

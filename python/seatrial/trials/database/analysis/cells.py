@@ -115,9 +115,9 @@ def _median(values: Sequence[float]) -> float | None:
 
 def _batch(records: Sequence[DatabaseRecord]) -> dict[str, Estimate]:
     """Return what a shell's ``time`` told, over the rounds that tell it; none of other cells."""
-    told = [record.batch_s for record in records if record.batch_s]
-    names = dict.fromkeys(name for each in told for name in each)
+    reported = [record.batch_s for record in records if record.batch_s]
+    names = dict.fromkeys(name for each in reported for name in each)
     return {
-        name: estimate_of_rounds([each[name] for each in told if name in each], "s")
+        name: estimate_of_rounds([each[name] for each in reported if name in each], "s")
         for name in names
     }

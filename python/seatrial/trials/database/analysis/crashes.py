@@ -84,13 +84,13 @@ def crash_words(outcome: CrashOutcome) -> str:
 
 def wrong_words(outcome: CrashOutcome) -> str:
     """Return what was wrong, in a list; empty where nothing was."""
-    told: Mapping[str, int] = {
+    reported: Mapping[str, int] = {
         "{} lost": outcome.lost,
         "at least {} there in part": outcome.half,
         "{} there that were never committed": outcome.unsent,
         "{} there with another content": outcome.altered,
     }
-    words = [text.format(format_count(count)) for text, count in told.items() if count]
+    words = [text.format(format_count(count)) for text, count in reported.items() if count]
     if outcome.gone:
         words.append(f"no recovery after {format_plural(outcome.gone, 'crash', 'crashes')}")
     if outcome.index_faults:

@@ -113,8 +113,8 @@ def _of_replay(summary: CellSummary, bound: str, apart: str) -> str:
     beside = f", {format_value(ratio)} the capture's rate" if ratio else ""
     name = PurePath(str(summary.cell.factors.get("trace", "a trace"))).name
     rate = answered_per_s(samples) if replays(samples) else summary.iops
-    told = f"replays {name}{apart} at {format_estimate(rate)}{_tail(summary)}{beside}"
-    return f"{told}{_REPLAY_ENDINGS.get(bound, '')}"
+    reported = f"replays {name}{apart} at {format_estimate(rate)}{_tail(summary)}{beside}"
+    return f"{reported}{_REPLAY_ENDINGS.get(bound, '')}"
 
 
 def _of_batch(summary: CellSummary) -> str:
@@ -153,8 +153,8 @@ def _apart(summary: CellSummary, beside: Sequence[CellSummary]) -> str:
         and _where(each) == _where(summary)
     ]
     names = [name for name in own if any(other.get(name) != own[name] for other in others)]
-    told = {name: own[name] for name in names if name not in ("threads", "trace")}
-    words = format_identity({**told, "operation": summary.cell.operation}) if told else ""
+    reported = {name: own[name] for name in names if name not in ("threads", "trace")}
+    words = format_identity({**reported, "operation": summary.cell.operation}) if reported else ""
     return f" ({words})" if words else ""
 
 

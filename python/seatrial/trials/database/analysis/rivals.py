@@ -105,13 +105,13 @@ def _rival(
 ) -> Rival:
     kind = _KINDS[name]
     is_excluded = value is not None and value <= allowed_max
-    told = words or kind.words
+    reported = words or kind.words
     if value is None:
-        sentence = f"{told} (not measured)"
+        sentence = f"{reported} (not measured)"
     elif is_excluded:
-        sentence = f"{told} ({format_share(value)} {what})"
+        sentence = f"{reported} ({format_share(value)} {what})"
     else:
-        sentence = f"{told} ({format_share(value)} {what}, {format_share(allowed_max)} allowed)"
+        sentence = f"{reported} ({format_share(value)} {what}, {format_share(allowed_max)} allowed)"
     return Rival(
         name=name,
         figure=figure,

@@ -25,6 +25,6 @@ def _real(summary: CellSummary) -> Estimate | str:
     ]
     rounds = len(counted(summary.samples))
     if len(times_ns) < rounds:
-        told = format_plural(rounds, "round")
-        return f"it did not end well in {rounds - len(times_ns)} of {told}"
+        reported = format_plural(rounds, "round")
+        return f"it did not end well in {rounds - len(times_ns)} of {reported}"
     return estimate_of_rounds(times_ns, "ns")

@@ -46,10 +46,10 @@ _Found = tuple[str, str] | None
 
 def time_verdict(grounds: Grounds) -> TimeVerdict:
     """Return what bounds a cell: what leads, where nothing else can be it."""
-    if told := _of_schedule(grounds):
-        return _open(grounds, told, "Raise the rate that is asked for until it is not reached")
-    if told := _unseen(grounds):
-        return _open(grounds, told, LONGER)
+    if reported := _of_schedule(grounds):
+        return _open(grounds, reported, "Raise the rate that is asked for until it is not reached")
+    if reported := _unseen(grounds):
+        return _open(grounds, reported, LONGER)
     for rule in (
         _of_checkpoints,
         _of_waits,
@@ -132,9 +132,9 @@ def rival_texts(rivals: Sequence[Rival]) -> list[str]:
     """Return what is not excluded and what is, as sentences without full stops."""
     found = []
     for words, is_excluded in (("Not excluded", False), ("Excluded", True)):
-        told = [rival.sentence for rival in rivals if rival.is_excluded == is_excluded]
-        if told:
-            found.append(f"{words}: {', '.join(told)}")
+        reported = [rival.sentence for rival in rivals if rival.is_excluded == is_excluded]
+        if reported:
+            found.append(f"{words}: {', '.join(reported)}")
     return found
 
 
@@ -257,19 +257,19 @@ def _holders(time: ClientTime) -> str:
 
 def _driver_words(grounds: Grounds) -> str:
     """Return how near its limit the driver is; empty where it is not."""
-    told = []
+    reported = []
     if (grounds.client_cpu_share or 0.0) > DRIVER_SHARE_MAX:
-        told.append(
+        reported.append(
             f"the driver's busiest thread used {format_share(grounds.client_cpu_share or 0.0)} of "
             "a core"
         )
     if (grounds.ceiling_share or 0.0) > DRIVER_SHARE_MAX and grounds.ceiling_per_s:
-        told.append(
+        reported.append(
             f"it reached {format_share(grounds.ceiling_share or 0.0)} of the "
             f"{format_iops(grounds.ceiling_per_s)} transactions a second that the driver does "
             "with a server that answers at once"
         )
-    return " and ".join(told)
+    return " and ".join(reported)
 
 
 def _of_full_processors(grounds: Grounds) -> _Found:
@@ -319,10 +319,10 @@ def _of_time(time: ClientTime, group: str) -> str:
 
 def _nothing_dominates(grounds: Grounds) -> str:
     shares = sorted(((grounds.share(group), group) for group in GROUPS), key=lambda pair: -pair[0])
-    told = [f"{format_share(share)} {_IN_SHORT[group]}" for share, group in shares[:3] if share]
+    reported = [f"{format_share(share)} {_IN_SHORT[group]}" for share, group in shares[:3] if share]
     others = grounds.others_cpu_share or 0.0
     beside = f"; other work used {format_share(others)} of the processors" if others > 0.1 else ""
-    return f"Inconclusive, as nothing dominates the clients' time: {', '.join(told)}{beside}"
+    return f"Inconclusive, as nothing dominates the clients' time: {', '.join(reported)}{beside}"
 
 
 _IN_SHORT: Final = {
@@ -339,15 +339,15 @@ _IN_SHORT: Final = {
 def _of_machine(grounds: Grounds) -> str:
     """Return how many processors the server used, in cores, and whether they were stolen."""
     cores, steal = grounds.column("server_cpu_cores"), grounds.column("cpu_steal_share")
-    told = []
+    reported = []
     if cores is not None:
         among = f" of {grounds.cpus:g} processors" if grounds.cpus else " processors"
-        told.append(f"the server used {_cores(cores)}{among}")
+        reported.append(f"the server used {_cores(cores)}{among}")
     elif grounds.busy_share is not None:
-        told.append(f"the processors were {format_share(grounds.busy_share)} busy")
+        reported.append(f"the processors were {format_share(grounds.busy_share)} busy")
     if steal is not None and steal > 0.1:
-        told.append(f"the host took {format_share(steal)} of them")
-    return " and ".join(told)
+        reported.append(f"the host took {format_share(steal)} of them")
+    return " and ".join(reported)
 
 
 def _cores(value: float) -> str:
@@ -359,7 +359,7 @@ def _of_device(grounds: Grounds) -> str:
     busy = grounds.column("device_busy_share")
     if busy is None:
         return ""
-    told = [f"the device was {format_share(min(1.0, busy))} busy"]
+    reported = [f"the device was {format_share(min(1.0, busy))} busy"]
     for name, words in (
         ("device_read_per_s", "reads"),
         ("device_write_per_s", "writes"),
@@ -367,5 +367,9 @@ def _of_device(grounds: Grounds) -> str:
     ):
         value = grounds.column(name)
         if value is not None and value >= 1:
-            told.append(f"{format_iops(value)} {words}")
-    return told[0] if len(told) == 1 else f"{told[0]} with {', '.join(told[1:])} a second"
+            reported.append(f"{format_iops(value)} {words}")
+    return (
+        reported[0]
+        if len(reported) == 1
+        else f"{reported[0]} with {', '.join(reported[1:])} a second"
+    )

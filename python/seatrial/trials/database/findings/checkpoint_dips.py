@@ -79,18 +79,18 @@ def checkpoint_dips(context: Context) -> list[Finding]:
     """
     own = [c for c in context.cells if is_of_database(c.cell)]
     dips = [Dip(c, effect) for c in own if (effect := checkpoint_effect(rounds_of(c)))]
-    told = [dip for dip in dips if dip.is_reported]
-    if not told:
+    reported = [dip for dip in dips if dip.is_reported]
+    if not reported:
         return []
-    worst = min(told, key=lambda dip: dip.effect.rate_ratio.value)
+    worst = min(reported, key=lambda dip: dip.effect.rate_ratio.value)
     effect = worst.effect
     return [
         Finding(
             kind="checkpoint_dips",
-            severity="warning" if any(dip.is_grave for dip in told) else "note",
-            cells=identities(dip.summary for dip in told),
+            severity="warning" if any(dip.is_grave for dip in reported) else "note",
+            cells=identities(dip.summary for dip in reported),
             sentence=(
-                f"While a checkpoint ran, {_concerned(worst, told)} did "
+                f"While a checkpoint ran, {_concerned(worst, reported)} did "
                 f"{format_estimate(effect.rate_ratio)} of its other seconds' rate{_tail(effect)}; "
                 f"checkpoints cost it {format_share(max(0.0, effect.lost_share))} of its rate."
             ),
@@ -100,7 +100,7 @@ def checkpoint_dips(context: Context) -> list[Finding]:
                 "(full_page_writes)."
             ),
             evidence={
-                "cells_count": len(told),
+                "cells_count": len(reported),
                 "worst_cell": worst.summary.cell.key,
                 "rate_ratio": effect.rate_ratio.value,
                 "rate_ratio_high": effect.rate_ratio.high,
@@ -119,10 +119,12 @@ def checkpoint_dips(context: Context) -> list[Finding]:
     ]
 
 
-def _concerned(worst: Dip, told: list[Dip]) -> str:
-    if len(told) == 1:
+def _concerned(worst: Dip, reported: list[Dip]) -> str:
+    if len(reported) == 1:
         return format_cell(worst.summary.cell)
-    return f"the worst of {format_plural(len(told), 'cell')} ({format_cell(worst.summary.cell)})"
+    return (
+        f"the worst of {format_plural(len(reported), 'cell')} ({format_cell(worst.summary.cell)})"
+    )
 
 
 def _tail(effect: CheckpointEffect) -> str:

@@ -44,13 +44,13 @@ def client_limited(context: Context) -> list[Finding]:
         return []
     cores = [_core(parts[c.cell.key]) for c in concerned]
     ceilings = [_ceiling(c, parts[c.cell.key]) for c in concerned]
-    told = []
+    reported = []
     if max(cores):
-        told.append(f"its driver used up to {format_share(max(cores))} of a core")
+        reported.append(f"its driver used up to {format_share(max(cores))} of a core")
     if max(ceilings):
         place = ceilings.index(max(ceilings))
         ceiling_per_s = parts[concerned[place].cell.key].ceiling_per_s or 0.0
-        told.append(
+        reported.append(
             f"it reached up to {format_share(max(ceilings))} of the {format_iops(ceiling_per_s)} "
             "transactions a second that the driver does with a server that answers at once"
         )
@@ -60,8 +60,8 @@ def client_limited(context: Context) -> list[Finding]:
             severity="warning",
             cells=[c.cell.identity() for c in concerned],
             sentence=(
-                f"{context.of_cells(concerned)}: {' and '.join(told)}, so the number is a lower "
-                "bound of what the database does."
+                f"{context.of_cells(concerned)}: {' and '.join(reported)}, so the number is a "
+                "lower bound of what the database does."
             ),
             cause=(
                 "Above 70 % the driver is part of what is measured: answers wait until it has "

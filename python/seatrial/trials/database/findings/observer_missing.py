@@ -36,8 +36,8 @@ def observer_missing(context: Context) -> list[Finding]:
         return []
     concerned = [c for c in context.cells if any(r.notes for r in records_of(c.samples))]
     samples = sum(bool(r.notes) for c in concerned for r in records_of(c.samples))
-    told = [note for note, _ in counts.most_common(TOLD_MAX)]
-    more = len(counts) - len(told)
+    reported = [note for note, _ in counts.most_common(TOLD_MAX)]
+    more = len(counts) - len(reported)
     return [
         Finding(
             kind="observer_missing",
@@ -45,7 +45,7 @@ def observer_missing(context: Context) -> list[Finding]:
             cells=identities(concerned),
             sentence=(
                 f"Not all could be seen or done in {format_plural(samples, 'sample')} of "
-                f"{context.of_cells(concerned)}: {'. '.join(told)}"
+                f"{context.of_cells(concerned)}: {'. '.join(reported)}"
                 f"{f', and {more} more' if more > 0 else ''}."
             ),
             cause=(

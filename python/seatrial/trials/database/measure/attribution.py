@@ -43,8 +43,8 @@ def attributed(stall: Mapping[str, Any], series: Series) -> dict[str, Any]:
     first = int(stall["start_s"] / series.period_s)
     end = math.ceil((stall["start_s"] + stall["length_s"]) / series.period_s)
     evidence = {
-        told: value
-        for column, told in _EVIDENCE.items()
+        reported: value
+        for column, reported in _EVIDENCE.items()
         if (value := _largest(series, column, first, end)) is not None
     }
     return {**stall, "cause": _cause(stall, series, evidence), "evidence": evidence}

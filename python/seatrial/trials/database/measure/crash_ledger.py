@@ -193,12 +193,12 @@ def _half(found: LedgerContent) -> int:
 
 def _discords(rows: Mapping[int, tuple[int, int]], changes: Iterable[tuple[int, int]]) -> int:
     """Return how many changes of a table's rows the ledger does not tell, or tells in vain."""
-    told: dict[int, list[int]] = defaultdict(list)
+    reported: dict[int, list[int]] = defaultdict(list)
     for row, amount in changes:
-        told[row].append(amount)
+        reported[row].append(amount)
     discords = 0
-    for row in rows.keys() | told.keys():
+    for row in rows.keys() | reported.keys():
         value, changed = rows.get(row, (0, 0))
-        missing = abs(changed - len(told[row]))
-        discords += missing or int(value != sum(told[row]))
+        missing = abs(changed - len(reported[row]))
+        discords += missing or int(value != sum(reported[row]))
     return discords

@@ -200,16 +200,16 @@ def _needed_bytes(spec: DatabaseSpec) -> int:
 def _counters(crashed: Crashed) -> dict[str, float]:
     """Return the outcome of a crash by the names that its finding and its table read."""
     verdict = crashed.verdict
-    told = {
+    reported = {
         f"crash_{name}": float(count) for name, count in msgspec.structs.asdict(verdict).items()
     }
-    told |= {
+    reported |= {
         "crash_came_back": float(crashed.came_back),
         "crash_recovery_s": crashed.recovery_s,
     }
     if crashed.faults is not None:
-        told["crash_index_faults"] = float(bool(crashed.faults))
-    return told
+        reported["crash_index_faults"] = float(bool(crashed.faults))
+    return reported
 
 
 def _timeline(answers: list[Answer], slice_ns: int) -> Timeline:

@@ -37,7 +37,7 @@ class DriverResult(msgspec.Struct, frozen=True, kw_only=True):
             ``outcome``, ``operations``, ``timeline``, ``stalls``, ``stalls_dropped``,
             ``errors_count``, ``errors``.
         interrupted: Whether the user asked for the end.
-        reported: The driver's own totals, as in ``DatabaseRecord.told``.
+        reported: The driver's own totals, as in ``DatabaseRecord.reported``.
         cpu_user_s: Of the client processes together.
         cpu_system_s: Of the client processes together.
         client_cpu_share: Of one core, by the busiest thread.

@@ -187,14 +187,14 @@ class Embedded:
     def _prepare(self, template: Template, watcher: Watcher) -> None:
         folder, binaries = self._required()
         name = _template_name(template, binaries)
-        path, told = folder.file(name), folder.file(f"{name}.json")
+        path, reported = folder.file(name), folder.file(f"{name}.json")
         cluster = self._cluster_at(path, template, binaries)
-        if not told.exists():
+        if not reported.exists():
             cluster.remove()
             loaded = self._made(cluster, template, watcher)
-            told.write_bytes(msgspec.json.encode(loaded))
+            reported.write_bytes(msgspec.json.encode(loaded))
         self._clusters[template] = cluster
-        self._loaded[template] = msgspec.json.decode(told.read_bytes(), type=Loaded)
+        self._loaded[template] = msgspec.json.decode(reported.read_bytes(), type=Loaded)
 
     def _cluster_at(self, path: Path, template: Template, binaries: Binaries) -> Cluster:
         """Return a template's cluster; one that is cloned of another keeps that one's owner."""
@@ -390,10 +390,10 @@ def explained(error: SeatrialError, server: Server) -> SeatrialError:
         full = as_space_error(error, server.data_folder)
         if full is not error:
             return full
-        told = [line for line in server.log_tail().splitlines() if _GRAVE.search(line)]
-        if not told:
+        reported = [line for line in server.log_tail().splitlines() if _GRAVE.search(line)]
+        if not reported:
             return error
-        last = " / ".join(told[-LOG_LINES:])
+        last = " / ".join(reported[-LOG_LINES:])
         return TargetError(
             seen=f"{error.seen.rstrip('.')}; the server's log says: {last}",
             cause=error.cause,

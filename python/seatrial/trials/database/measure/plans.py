@@ -51,8 +51,8 @@ def plans_of(
                 plan = _plan(connection, example)
                 if plan is not None:
                     whole = shape(plan)
-                    told = hashlib.sha256(whole.encode()).hexdigest()[:16]
-                    found[fingerprint] = told, _cut(whole)
+                    reported = hashlib.sha256(whole.encode()).hexdigest()[:16]
+                    found[fingerprint] = reported, _cut(whole)
     return found
 
 
@@ -88,15 +88,15 @@ def _plan(connection: psycopg.Connection, example: Mapping[str, Any]) -> dict[st
         return None
     try:
         connection.execute(_READ_ONLY)
-        told = _explained(connection, text, example["parameters"])
+        reported = _explained(connection, text, example["parameters"])
     except psycopg.Error:  # it needs what its session had: a temporary table, a search_path
         return None
     finally:
         with contextlib.suppress(psycopg.Error):
             connection.execute("ROLLBACK")
             connection.execute(f"DEALLOCATE {_PREPARED}")
-    is_reported = isinstance(told, list) and told and isinstance(told[0], dict)
-    return told[0].get("Plan") if is_reported else None
+    is_reported = isinstance(reported, list) and reported and isinstance(reported[0], dict)
+    return reported[0].get("Plan") if is_reported else None
 
 
 def _explained(

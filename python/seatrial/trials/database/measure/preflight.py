@@ -91,8 +91,8 @@ def _shown(
     trace: str, _identity: str, catalogue: str, databases: tuple[str, ...]
 ) -> tuple[Shown, ...]:
     """Return what a trace shows; every sample that begins alike gets the same answer."""
-    told = _core.trace_sequences(trace, catalogue, list(databases))
-    return msgspec.json.decode(told, type=tuple[Shown, ...])
+    reported = _core.trace_sequences(trace, catalogue, list(databases))
+    return msgspec.json.decode(reported, type=tuple[Shown, ...])
 
 
 def _name(catalogue: Catalogue, shown: Shown) -> str:
@@ -100,9 +100,9 @@ def _name(catalogue: Catalogue, shown: Shown) -> str:
     return f"{sequence.schema}.{sequence.name}"
 
 
-def _some(told: list[str]) -> str:
-    more = f" and {len(told) - _NAMED_MAX} more" if len(told) > _NAMED_MAX else ""
-    return "; ".join(told[:_NAMED_MAX]) + more
+def _some(reported: list[str]) -> str:
+    more = f" and {len(reported) - _NAMED_MAX} more" if len(reported) > _NAMED_MAX else ""
+    return "; ".join(reported[:_NAMED_MAX]) + more
 
 
 def _elsewhere(differing: list[str], endpoints: Endpoints) -> RefusedError:

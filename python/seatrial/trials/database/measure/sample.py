@@ -191,7 +191,7 @@ def _record(
         cloned=ready.cloned,
         cloned_s=ready.cloned_s,
         waits=observed.waits,
-        told=result.reported,
+        reported=result.reported,
         client_cpu_share=result.client_cpu_share,
         ceiling_per_s=ceiling_per_s,
         batch_s=result.batch_s,

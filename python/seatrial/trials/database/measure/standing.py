@@ -151,8 +151,8 @@ class StandingDatabase:
         """Return what is worth knowing where a database holds what replays before wrote."""
         was_written = self._was_written and not restored
         self._was_written = self._was_written or not (replay.read_only or restored)
-        told = "The database holds what the replays before this one wrote."
-        return [told] if was_written else []
+        reported = "The database holds what the replays before this one wrote."
+        return [reported] if was_written else []
 
     @contextmanager
     def _database(self, *, is_copied: bool) -> Iterator[Endpoints]:

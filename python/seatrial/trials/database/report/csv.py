@@ -56,6 +56,8 @@ def _shares(reads: ReadShares | None) -> dict[str, Field]:
 
 def _reported(samples: Sequence[Sample]) -> dict[str, Field]:
     """Return the mean over the rounds of each total that the driver printed in all of them."""
-    told = [sample.database.told for sample in counted(samples) if sample.database]
-    names = [name for name in told[0] if all(name in each for each in told)] if told else []
-    return {f"told_{name}": statistics.fmean(each[name] for each in told) for name in names}
+    reported = [sample.database.reported for sample in counted(samples) if sample.database]
+    names = (
+        [name for name in reported[0] if all(name in each for each in reported)] if reported else []
+    )
+    return {f"told_{name}": statistics.fmean(each[name] for each in reported) for name in names}

@@ -32,7 +32,7 @@ _MEASURED, _BESIDE = "measured here", "beside the figures published in 2010"
 def database_figures(
     cells: Sequence[CellSummary],
     sweeps: Sequence[CacheSweep],
-    told: dict[str, DatabaseCell],
+    reported: dict[str, DatabaseCell],
     *,
     with_published: bool,
 ) -> list[Figure]:
@@ -41,27 +41,27 @@ def database_figures(
     Args:
         cells: Of databases.
         sweeps: Of caches.
-        told: What the analysis says of the cells, by key.
+        reported: What the analysis says of the cells, by key.
         with_published: Whether the published figures are shown from the start; the reader can
             switch them on and off in any case.
     """
     return [
-        *_rates(cells, told, with_published=with_published),
+        *_rates(cells, reported, with_published=with_published),
         *_sweeps(sweeps, cells),
         *_latencies(cells),
     ]
 
 
 def _rates(
-    cells: Sequence[CellSummary], told: dict[str, DatabaseCell], *, with_published: bool
+    cells: Sequence[CellSummary], reported: dict[str, DatabaseCell], *, with_published: bool
 ) -> list[Figure]:
     drawn = of_kind(cells, "pgbench", "telemetry")
     if not drawn:
         return []
-    views = [_bars(_MEASURED, drawn, told, ())]
+    views = [_bars(_MEASURED, drawn, reported, ())]
     published = comparable(drawn)
     if published:
-        views.append(_bars(_BESIDE, drawn, told, published))
+        views.append(_bars(_BESIDE, drawn, reported, published))
     return [
         Figure(
             id="database-tps",
@@ -94,7 +94,7 @@ def _is_as_published(part: CellSummary) -> bool:
 def _bars(
     label: str,
     drawn: Sequence[CellSummary],
-    told: dict[str, DatabaseCell],
+    reported: dict[str, DatabaseCell],
     published: Sequence[PublishedRate],
 ) -> View:
     """Return the targets below a heading for each of the other factors, as the article has it."""
@@ -105,7 +105,7 @@ def _bars(
         same = [each for each in left if _is_of(each, members[0])]
         left = [each for each in left if each not in same]
         rows.append(Row(label=words if ": " in words else capitalized(words), points={}))
-        rows += [_measured_row(part, told) for part in members]
+        rows += [_measured_row(part, reported) for part in members]
         rows += [_published_row(each) for each in same]
         estimates += [_published_estimate(each) for each in same]
     for words, others in grouped(left, _published_words).items():
@@ -128,14 +128,14 @@ def _by_setting(drawn: Sequence[CellSummary]) -> dict[str, list[CellSummary]]:
     def words(part: CellSummary) -> str:
         same = [each for each in drawn if each.cell.workload == part.cell.workload]
         names = [name for name in label_names(same) if name != "target"]
-        told = cell_words(part, names)
-        return f"{part.cell.workload}: {told}" if len(workloads) > 1 else told
+        reported = cell_words(part, names)
+        return f"{part.cell.workload}: {reported}" if len(workloads) > 1 else reported
 
     return grouped(drawn, words)
 
 
-def _measured_row(part: CellSummary, told: dict[str, DatabaseCell]) -> Row:
-    known = told.get(part.cell.key)
+def _measured_row(part: CellSummary, reported: dict[str, DatabaseCell]) -> Row:
+    known = reported.get(part.cell.key)
     remarks = [format_estimate(part.iops)]
     if known:
         remarks.append(f"bound by: {known.verdict.bound}")

@@ -51,9 +51,9 @@ def database_part(summary: Summary, detail: Detail) -> PagePart:
     cells = database_cells(summary)
     if not cells:
         return PagePart("database", HEADING, Markup(""), [])
-    told = analysed(summary)
+    reported = analysed(summary)
     figures = database_figures(
-        cells, sweeps_of(summary), told, with_published=detail.with_published
+        cells, sweeps_of(summary), reported, with_published=detail.with_published
     )
     timed = [part for part in cells if not is_crash_trial(part.cell)]
     timelines = _timelines(timed, detail.rounds_max, detail.timelines_max)
@@ -149,17 +149,17 @@ def _where_time_goes(
     summary: Summary, cells: Sequence[CellSummary], timelines: dict[str, Figure]
 ) -> Markup:
     """Return each cell's verdict, figures, waits and timeline; folded where there are several."""
-    told = analysed(summary)
-    shown = [part for part in cells if part.cell.key in told or part.cell.key in timelines]
+    reported = analysed(summary)
+    shown = [part for part in cells if part.cell.key in reported or part.cell.key in timelines]
     if not shown:
         return Markup("")
     parts = []
     for place, part in enumerate(shown):
-        content = _cell_content(part, told.get(part.cell.key), timelines.get(part.cell.key))
+        content = _cell_content(part, reported.get(part.cell.key), timelines.get(part.cell.key))
         if len(shown) == 1:
             parts.append(content)
             continue
-        heading = element("summary", unbroken(_cell_heading(part, cells, told)))
+        heading = element("summary", unbroken(_cell_heading(part, cells, reported)))
         parts.append(
             element("details", heading, content, class_="cell", open=place < _TIMELINES_OPEN)
         )
@@ -173,7 +173,7 @@ def _where_time_goes(
 
 
 def _cell_heading(
-    part: CellSummary, cells: Sequence[CellSummary], told: dict[str, DatabaseCell]
+    part: CellSummary, cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]
 ) -> str:
     same = [each for each in cells if each.cell.workload == part.cell.workload]
     several = len({each.cell.workload for each in cells}) > 1
@@ -183,7 +183,7 @@ def _cell_heading(
     name = name if several or "target" in label_names(same) else capitalized(name)
     real = batch_length(part.samples, "real")
     rate = seconds_interval(real) if real else format_estimate(part.iops)
-    known = told.get(part.cell.key)
+    known = reported.get(part.cell.key)
     bound = f", bound by: {known.verdict.bound}" if known else ""
     return f"{name}: {part.blank or rate}{bound}"
 

@@ -202,7 +202,7 @@ def _process_texts(part: CellSummary, number: int) -> list[str]:
 def _reported(part: CellSummary, name: str, unit: str) -> Estimate | None:
     """Return what the driver told of itself in every round."""
     records = [sample.database for sample in counted(part.samples)]
-    values = [record.told[name] for record in records if record and name in record.told]
+    values = [record.reported[name] for record in records if record and name in record.reported]
     if not values or len(values) < len(records):
         return None
     return estimate_of_rounds(values, unit)
@@ -320,9 +320,10 @@ def _batch_texts(part: CellSummary) -> list[str]:
 
 
 def _repeat_texts(sample: Sample) -> list[str]:
-    told = sample.database.batch_s if sample.database else {}
+    reported = sample.database.batch_s if sample.database else {}
     return [
-        seconds_text(told[name]) if name in told else NO_FIGURE for name in ("real", "user", "sys")
+        seconds_text(reported[name]) if name in reported else NO_FIGURE
+        for name in ("real", "user", "sys")
     ]
 
 

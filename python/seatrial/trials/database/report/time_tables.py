@@ -76,19 +76,19 @@ _DEVICE: Final = (
 
 def time_tables(summary: Summary) -> list[Table]:
     """Return what the time went into, what served the reads, what was loaded, and the server."""
-    told = analysed(summary)
-    cells = [part for part in database_cells(summary) if part.cell.key in told]
+    reported = analysed(summary)
+    cells = [part for part in database_cells(summary) if part.cell.key in reported]
     if not cells:
         return []
     by_workload = grouped(cells, lambda part: part.cell.workload)
     several = len(by_workload) > 1
     found = []
     for workload, members in by_workload.items():
-        tables = _of_workload(members, told)
+        tables = _of_workload(members, reported)
         found += [_named(table, workload) if several else table for table in tables]
     return [
         *found,
-        *(table for table in (_loads(cells, told), _settings(cells, told)) if table.rows),
+        *(table for table in (_loads(cells, reported), _settings(cells, reported)) if table.rows),
     ]
 
 
@@ -99,16 +99,18 @@ def _named(table: Table, workload: str) -> Table:
     )
 
 
-def _of_workload(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> list[Table]:
+def _of_workload(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> list[Table]:
     """Return what the time of one workload's cells went into, and what served their reads."""
-    measured = [part for part in cells if told[part.cell.key].columns or told[part.cell.key].waits]
+    measured = [
+        part for part in cells if reported[part.cell.key].columns or reported[part.cell.key].waits
+    ]
     found = []
     if 0 < len(measured) <= FEW_CELLS_MAX:
-        found.append(_upright(measured, told))
+        found.append(_upright(measured, reported))
     elif measured:
-        found += [_time_across(measured, told), _device_across(measured, told)]
-    with_reads = [part for part in cells if told[part.cell.key].reads]
-    return [*found, *([_reads(with_reads, told)] if with_reads else [])]
+        found += [_time_across(measured, reported), _device_across(measured, reported)]
+    with_reads = [part for part in cells if reported[part.cell.key].reads]
+    return [*found, *([_reads(with_reads, reported)] if with_reads else [])]
 
 
 def facts(cell: DatabaseCell) -> list[tuple[str, str, str]]:
@@ -203,9 +205,9 @@ def _waits(cell: DatabaseCell) -> list[tuple[str, float]]:
     return [(name, cell.waits[name]) for name in known if cell.waits.get(name, 0.0) > 0]
 
 
-def _upright(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table:
+def _upright(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
     """Return a column for each of few cells, with every figure's interval."""
-    columns = [dict(_reported_facts(told[part.cell.key])) for part in cells]
+    columns = [dict(_reported_facts(reported[part.cell.key])) for part in cells]
     names = _in_order(columns)
     labels = label_names(cells)
     return Table(
@@ -239,7 +241,7 @@ def _reported_facts(cell: DatabaseCell) -> list[tuple[str, str]]:
     ]
 
 
-def _time_across(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table:
+def _time_across(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
     """Return a row for each cell: what bounds it, the processors, the clients' waits."""
     names = label_names(cells)
     return Table(
@@ -251,16 +253,16 @@ def _time_across(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) ->
         rows=[
             [
                 *label_texts(part, names),
-                told[part.cell.key].verdict.bound,
-                *_columns(told[part.cell.key], [name for name, _ in _ACROSS]),
-                _longest_waits(told[part.cell.key]),
+                reported[part.cell.key].verdict.bound,
+                *_columns(reported[part.cell.key], [name for name, _ in _ACROSS]),
+                _longest_waits(reported[part.cell.key]),
             ]
             for part in cells
         ],
     )  # fmt: skip
 
 
-def _device_across(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table:
+def _device_across(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
     """Return a row for each cell: the device, WAL, checkpoints and the client's own share."""
     names = label_names(cells)
     return Table(
@@ -271,8 +273,8 @@ def _device_across(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) 
         rows=[
             [
                 *label_texts(part, names),
-                *_columns(told[part.cell.key], [name for name, _ in _DEVICE]),
-                _share_or_none(told[part.cell.key].client_cpu_share),
+                *_columns(reported[part.cell.key], [name for name, _ in _DEVICE]),
+                _share_or_none(reported[part.cell.key].client_cpu_share),
             ]
             for part in cells
         ],
@@ -299,15 +301,15 @@ def _bare(name: str, estimate: Estimate) -> str:
 def _longest_waits(cell: DatabaseCell) -> str:
     """Return what the active clients did most: ``I/O 86 %, light lock 9 %``."""
     ordered = sorted(_waits(cell), key=lambda pair: -pair[1])[:_WAITS_NAMED]
-    told = [f"{WAIT_NAMES.get(name, name)} {format_share(share)}" for name, share in ordered]
-    return ", ".join(told) or NO_FIGURE
+    reported = [f"{WAIT_NAMES.get(name, name)} {format_share(share)}" for name, share in ordered]
+    return ", ".join(reported) or NO_FIGURE
 
 
-def _reads(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table:
+def _reads(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
     names = label_names(cells)
     rows = []
     for part in cells:
-        reads = told[part.cell.key].reads
+        reads = reported[part.cell.key].reads
         if reads is None:
             continue
         places = (reads.shared_buffers, reads.page_cache, reads.device)
@@ -322,7 +324,7 @@ def _reads(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table
     )
 
 
-def _loads(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table:
+def _loads(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
     """Return what was loaded, once for all cells that share it."""
     known = [part for part in cells if "database" in part.cell.spec]
     by_load = grouped(known, lambda p: (p.cell.target, load_words(database_spec(p.cell))))
@@ -331,13 +333,13 @@ def _loads(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table
         title="The databases",
         labels=2,
         headers=["Target", "Holds", "On disk", "Loaded in", "MB/s", "Rows", "Each sample has"],
-        rows=[[*labels, *_load_texts(members, told)] for labels, members in by_load.items()],
+        rows=[[*labels, *_load_texts(members, reported)] for labels, members in by_load.items()],
     )
 
 
-def _load_texts(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> list[str]:
+def _load_texts(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> list[str]:
     """Return size, time and rate of loading, rows, and how each sample got its copy."""
-    cell = told[cells[0].cell.key]
+    cell = reported[cells[0].cell.key]
     records = [s.database for part in cells for s in part.samples if s.database]
     loaded = NO_FIGURE if cell.loaded_s is None else format_duration_s(cell.loaded_s)
     per_s = cell.load_bytes_per_s
@@ -362,11 +364,11 @@ def _copied(records: Sequence[DatabaseRecord]) -> str:
     return f"{words}, {format_duration_s(median_s)}" if median_s else words
 
 
-def _settings(cells: Sequence[CellSummary], told: dict[str, DatabaseCell]) -> Table:
+def _settings(cells: Sequence[CellSummary], reported: dict[str, DatabaseCell]) -> Table:
     """Return server, start state and every setting that is not the server's default."""
     by_name: dict[str, dict[str, None]] = {}
     for part in cells:
-        cell = told[part.cell.key]
+        cell = reported[part.cell.key]
         own = {"server": cell.server, "start state": cell.start_state.replace("_", " ")}
         # Of a log of others neither server nor start is known.
         known = {name: value for name, value in own.items() if value}

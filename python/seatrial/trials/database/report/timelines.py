@@ -98,7 +98,7 @@ def timeline_figure(
     identifier: str,
     rounds_max: int,
     *,
-    told: Marker | None = None,
+    reported: Marker | None = None,
 ) -> Figure | None:
     """Return a cell's chart over time with a view for each round; None where there is no time.
 
@@ -108,7 +108,7 @@ def timeline_figure(
         summary: A cell of a database, or one in which an array was broken.
         identifier: Of the figure.
         rounds_max: How many rounds may be kept: the median one, then the outermost.
-        told: Of what was done to an array: then only rates, times and the array are drawn.
+        reported: Of what was done to an array: then only rates, times and the array are drawn.
     """
     drawn = [sample for sample in summary.samples if _steps(sample) > 1]
     if not drawn:
@@ -116,8 +116,8 @@ def timeline_figure(
     ordered = sorted(drawn, key=lambda sample: sample.completed_per_s)
     median = ordered[(len(ordered) - 1) // 2]
     kept = _kept(ordered, median, rounds_max)
-    notes = [_OF_ARRAYS if told else _OF_DATABASES, _READING.format(_requests(summary))]
-    if told is None and any(map(array_marks, drawn)):
+    notes = [_OF_ARRAYS if reported else _OF_DATABASES, _READING.format(_requests(summary))]
+    if reported is None and any(map(array_marks, drawn)):
         notes.append(_ARRAY_LINES)
     if len(kept) < len(drawn):
         rounds = format_plural(len(drawn), "round")
@@ -128,7 +128,8 @@ def timeline_figure(
         topic="Over time",
         notes=notes,
         views=[
-            _view(sample, told, is_median=sample is median and len(drawn) > 1) for sample in kept
+            _view(sample, reported, is_median=sample is median and len(drawn) > 1)
+            for sample in kept
         ],
         chosen=kept.index(median),
         table=f"table-{identifier}",
@@ -149,11 +150,11 @@ def _kept(ordered: Sequence[Sample], median: Sample, rounds_max: int) -> list[Sa
     return sorted(unique[:rounds_max], key=lambda sample: sample.round)
 
 
-def _view(sample: Sample, told: Marker | None, *, is_median: bool) -> View:
+def _view(sample: Sample, reported: Marker | None, *, is_median: bool) -> View:
     name = f"round {sample.round + 1}{', the median' if is_median else ''}"
-    if told is None:
+    if reported is None:
         return View(label=name, title=_title(sample, name), timeline=_timeline(sample))
-    title, dips = told(sample)
+    title, dips = reported(sample)
     after = [event_text(event) for event in happened_after(sample)]
     return View(
         label=name,
@@ -167,15 +168,15 @@ def _title(sample: Sample, name: str) -> str:
     """Return the round's rate, its checkpoints and stalls."""
     unit = rate_unit(sample)
     once = Estimate(value=sample.completed_per_s, low=None, high=None, rounds=1, unit=unit)
-    told = [f"{name}: {format_value(once)}"]
+    reported = [f"{name}: {format_value(once)}"]
     checkpoints = sum(mark.sort == "checkpoint" for mark in _marks(sample))
     if checkpoints:
-        told.append(format_plural(checkpoints, "checkpoint"))
+        reported.append(format_plural(checkpoints, "checkpoint"))
     if sample.stalls:
         length = format_duration_s(sum(stall.length_s for stall in sample.stalls))
         stalls = format_plural(len(sample.stalls), "stall")
-        told.append(f"{stalls} of {length}{' together' if len(sample.stalls) > 1 else ''}")
-    return capitalized(", ".join(told))
+        reported.append(f"{stalls} of {length}{' together' if len(sample.stalls) > 1 else ''}")
+    return capitalized(", ".join(reported))
 
 
 def _steps(sample: Sample) -> int:

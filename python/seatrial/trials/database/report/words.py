@@ -119,8 +119,8 @@ def analysed(summary: Summary) -> dict[str, DatabaseCell]:
 
     A crash trial has no say in what the time went into.
     """
-    told = database_of(summary) or DatabaseAnalysis(cells=[], sweeps=[])
-    return {part.cell.key: part for part in told.cells if not is_crash_trial(part.cell)}
+    reported = database_of(summary) or DatabaseAnalysis(cells=[], sweeps=[])
+    return {part.cell.key: part for part in reported.cells if not is_crash_trial(part.cell)}
 
 
 def label_names(cells: Sequence[CellSummary]) -> list[str]:

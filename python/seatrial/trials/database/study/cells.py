@@ -106,13 +106,13 @@ def database_cells_of(
             _setting_combinations(workload),
         )
         for clients, processes, start, limit_bytes, rebuild_limit, settings in combinations:
-            told: Factors = {"processes": processes, "start": start}
+            reported: Factors = {"processes": processes, "start": start}
             if limit_bytes is not None:
-                told["memory_limit_bytes"] = limit_bytes
+                reported["memory_limit_bytes"] = limit_bytes
             if workload.failures:
-                told[REBUILD_LIMIT] = rebuild_limit
+                reported[REBUILD_LIMIT] = rebuild_limit
             varied = {name: settings[name] for name in settings if name in several}
-            factors = _unusual(variant.factors | told | _as_factors(varied), usual)
+            factors = _unusual(variant.factors | reported | _as_factors(varied), usual)
             spec = DatabaseSpec(
                 load=variant.load,
                 clients=clients,
@@ -290,9 +290,9 @@ def _cell_spec(
     workload: OnDatabase, database: DatabaseSpec, duration_s: float | None
 ) -> dict[str, Any]:
     """Return what a cell tells: the keys that every cell has, and the database's own."""
-    told = msgspec.to_builtins(database)
+    reported = msgspec.to_builtins(database)
     if database.replay is None:
-        del told["replay"]
+        del reported["replay"]
     arrival: dict[str, Any] = {"kind": "closed"}
     if database.rate_per_s is not None:
         arrival = {"kind": "poisson", "rate_per_s": database.rate_per_s * database.processes}
@@ -308,7 +308,7 @@ def _cell_spec(
         },
         "slice_ms": workload.slice_ms,
         "stall_threshold_ms": workload.stall_threshold_ms,
-        "database": told,
+        "database": reported,
     }
 
 

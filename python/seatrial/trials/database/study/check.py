@@ -136,9 +136,9 @@ def database_workloads(study: Study) -> Iterator[ConstraintError]:
 
 def _clients(workload: OnDatabase) -> Iterator[ConstraintError]:
     if isinstance(workload, Batch) and many(workload.clients) != [1]:
-        told = ", ".join(map(str, many(workload.clients)))
+        reported = ", ".join(map(str, many(workload.clients)))
         yield ConstraintError(
-            f"is {told}", "A batch has one client; several at once are 'processes'", "clients"
+            f"is {reported}", "A batch has one client; several at once are 'processes'", "clients"
         )
 
 

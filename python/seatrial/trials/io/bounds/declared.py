@@ -57,8 +57,8 @@ def with_declared(
         before["target"] = _target(before.get("target") or {}, declared)
     origin = origin_of(run)
     file_bytes = declared.file_bytes or (origin.file_bytes if origin else None)
-    told = [_with_size(sample, file_bytes) if file_bytes else sample for sample in samples]
-    return msgspec.structs.replace(run, fingerprint_before=before), told
+    reported = [_with_size(sample, file_bytes) if file_bytes else sample for sample in samples]
+    return msgspec.structs.replace(run, fingerprint_before=before), reported
 
 
 def _target(target: dict[str, Any], declared: Declared) -> dict[str, Any]:

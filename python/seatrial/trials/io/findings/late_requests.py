@@ -120,12 +120,14 @@ def _opening(context: Context, concerned: list[CellSummary], worst: Lateness) ->
 
 
 def _reported(one: Lateness) -> str:
-    told = []
+    reported = []
     if one.skipped:
-        told.append(f"{format_share(one.skipped_share)} of the requests were skipped as too late")
+        reported.append(
+            f"{format_share(one.skipped_share)} of the requests were skipped as too late"
+        )
     if one.queued:
-        told.append(
+        reported.append(
             f"p99 was {format_duration_ns(one.response_ns)} from the intended start and "
             f"{format_duration_ns(one.service_ns)} from the actual one"
         )
-    return ", ".join(told)
+    return ", ".join(reported)

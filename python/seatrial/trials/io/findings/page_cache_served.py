@@ -72,16 +72,22 @@ def _reads(context: Context, buffered: list[CellSummary]) -> Finding | None:
         return None
     shares = [share for c in concerned if (share := _read_share(c)) is not None]
     span = max(span_bytes(c) or 0 for c in concerned)
-    told = _path_sentences(context, concerned)
+    reported = _path_sentences(context, concerned)
     if shares:
-        told.append(f"the device delivered as little as {format_share(min(shares))} of the bytes")
+        reported.append(
+            f"the device delivered as little as {format_share(min(shares))} of the bytes"
+        )
     if span and memory_bytes:
-        told.append(f"the file has {format_size(span)}, memory {format_size(int(memory_bytes))}")
+        reported.append(
+            f"the file has {format_size(span)}, memory {format_size(int(memory_bytes))}"
+        )
     return Finding(
         kind="page_cache_served",
         severity="warning",
         cells=identities(concerned),
-        sentence=f"Memory served the reads of {context.of_cells(concerned)}: {'; '.join(told)}.",
+        sentence=(
+            f"Memory served the reads of {context.of_cells(concerned)}: {'; '.join(reported)}."
+        ),
         cause=(
             "Buffered reads of a file that fits into memory come from the page cache after the "
             "first pass; the rate is that of copying memory."
@@ -138,15 +144,15 @@ def _writes(context: Context, buffered: list[CellSummary]) -> Finding | None:
     if not concerned:
         return None
     shares = [share for c in concerned if (share := _write_share(c)) is not None]
-    told = _path_sentences(context, concerned)
+    reported = _path_sentences(context, concerned)
     if shares:
         least = format_share(min(shares))
-        told.append(f"as little as {least} of the bytes had reached the device at the end")
+        reported.append(f"as little as {least} of the bytes had reached the device at the end")
     return Finding(
         kind="page_cache_served",
         severity="warning",
         cells=identities(concerned),
-        sentence=f"Memory took the writes of {context.of_cells(concerned)}: {'; '.join(told)}.",
+        sentence=f"Memory took the writes of {context.of_cells(concerned)}: {'; '.join(reported)}.",
         cause="Buffered writes without a sync end in the page cache; the kernel writes them later.",
         evidence={
             "device_write_share_min": min(shares) if shares else None,

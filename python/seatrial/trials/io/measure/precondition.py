@@ -125,8 +125,8 @@ class Conditioning:
                 break
         rounds = number + 1
         head = f"Steady within {rounds}" if self.is_steady else f"Not steady after {rounds}"
-        told = " ".join(self._reported(key, verdict) for key, verdict in verdicts.items())
-        return f"{head} rounds of the proof. {told}"
+        reported = " ".join(self._reported(key, verdict) for key, verdict in verdicts.items())
+        return f"{head} rounds of the proof. {reported}"
 
     def _reported(self, key: str, verdict: Verdict) -> str:
         """Return what was seen of one workload: the rule, and how its first round compares."""

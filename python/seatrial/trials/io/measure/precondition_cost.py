@@ -183,7 +183,9 @@ def _drive_writes(drive_writes: float | None) -> str:
 
 
 def _life_text(cost: Cost) -> str:
-    told = f"{cost.used_percent:g} % of the rated life is used (SMART)"
+    reported = f"{cost.used_percent:g} % of the rated life is used (SMART)"
     if cost.life_percent_max is None:
-        return told
-    return f"{told}; this will use at most {cost.life_percent_max:.2g} % more, at the pace so far"
+        return reported
+    return (
+        f"{reported}; this will use at most {cost.life_percent_max:.2g} % more, at the pace so far"
+    )

@@ -26,12 +26,12 @@ def best_words(found: LayoutAnalysis) -> list[str]:
     """
     open_uses = [each for each in found.best if _is_open(each) and each.among == "all"]
     names = {each.use for each in open_uses}
-    told = [
+    reported = [
         f"{_opening(each)}{_against(each)}"
         for each in found.best
         if each.use not in names and not (_is_open(each) and each.among == "redundant")
     ]
-    return [*told, *([_undecided(open_uses)] if open_uses else [])]
+    return [*reported, *([_undecided(open_uses)] if open_uses else [])]
 
 
 def _is_open(best: Best) -> bool:
@@ -61,16 +61,16 @@ def _opening(best: Best) -> str:
 
 
 def _against(best: Best) -> str:
-    told = ""
+    reported = ""
     if best.ratio and best.runner_up:
-        told = f", {format_estimate(best.ratio)} of {best.runner_up}"
+        reported = f", {format_estimate(best.ratio)} of {best.runner_up}"
     if not best.equals:
-        return told
+        return reported
     if len(best.equals) > EQUALS_NAMED_MAX:
         others = f"{format_plural(len(best.equals), 'other')}"
     else:
         others = " and ".join(best.equals)
-    return f"{told}{' and' if told else ','} not surely more than {others}"
+    return f"{reported}{' and' if reported else ','} not surely more than {others}"
 
 
 def recovery_words(recoveries: Sequence[Recovery]) -> list[str]:
@@ -78,8 +78,8 @@ def recovery_words(recoveries: Sequence[Recovery]) -> list[str]:
 
     Those that lost data, or failed requests, come before the others.
     """
-    told = sorted(recoveries, key=_gravity)[:RECOVERIES_TOLD_MAX]
-    return [f"{_when(each)}, {each.cell.target} {recovery_phrase(each)}" for each in told]
+    reported = sorted(recoveries, key=_gravity)[:RECOVERIES_TOLD_MAX]
+    return [f"{_when(each)}, {each.cell.target} {recovery_phrase(each)}" for each in reported]
 
 
 def _gravity(recovery: Recovery) -> tuple[bool, bool]:
@@ -119,13 +119,13 @@ def lost_words(recovery: Recovery) -> str:
 
     What the load was given wrong is told where it was right again in the end.
     """
-    told = []
+    reported = []
     if recovery.unreadable_bytes:
-        told.append(f"{format_size(recovery.unreadable_bytes)} that cannot be read")
+        reported.append(f"{format_size(recovery.unreadable_bytes)} that cannot be read")
     if recovery.wrong_bytes:
-        told.append(f"{format_size(recovery.wrong_bytes)} that holds something else")
-    if told:
-        return f"lost {' and '.join(told)}"
+        reported.append(f"{format_size(recovery.wrong_bytes)} that holds something else")
+    if reported:
+        return f"lost {' and '.join(reported)}"
     if recovery.sums_differ_count:
         rounds = format_plural(recovery.sums_differ_count, "round")
         return f"lost parts of transactions in {rounds}"

@@ -145,7 +145,7 @@ def _base(factors: Mapping[str, FactorValue]) -> str:
 
 def _judged(question: _Question, p_adjusted: float | None, alpha: float) -> LayoutRatio:
     ratio = ratio_estimate(question.of, alpha)
-    told = LayoutRatio(
+    reported = LayoutRatio(
         factor=question.factor,
         a=question.a.target,
         b=question.b.target,
@@ -160,8 +160,8 @@ def _judged(question: _Question, p_adjusted: float | None, alpha: float) -> Layo
     )
     if p_adjusted is not None and p_adjusted <= ALPHA:
         answer = "higher" if ratio.value > 1 else "lower"
-        return msgspec.structs.replace(told, answer=answer)
+        return msgspec.structs.replace(reported, answer=answer)
     if p_adjusted is not None and is_same(ratio, MARGIN_SHARE_DEFAULT):
-        return msgspec.structs.replace(told, answer="same", within_share=within_share(ratio))
+        return msgspec.structs.replace(reported, answer="same", within_share=within_share(ratio))
     (more,) = rounds_more([question.of], alpha, MARGIN_SHARE_DEFAULT)
-    return msgspec.structs.replace(told, rounds_more=more)
+    return msgspec.structs.replace(reported, rounds_more=more)

@@ -110,8 +110,8 @@ def recovery_of(summary: CellSummary) -> Recovery | None:
 
 def _sums_differ_count(samples: Sequence[Sample]) -> int | None:
     """Return after how many samples the sums of a database's tables differed, if any tells."""
-    told = [sample.database.told.get(INVARIANT) for sample in samples if sample.database]
-    known = [holds for holds in told if holds is not None]
+    reported = [sample.database.reported.get(INVARIANT) for sample in samples if sample.database]
+    known = [holds for holds in reported if holds is not None]
     return sum(not holds for holds in known) if known else None
 
 

@@ -80,8 +80,8 @@ def _names(every: Sequence[Factors]) -> dict[Hashable, str]:
 
 
 def _name(factors: Factors, varying: Sequence[str]) -> str:
-    told = [word(name, factors[name]) for name in varying if name in factors]
-    return ", ".join([str(factors["level"]), *told])
+    reported = [word(name, factors[name]) for name in varying if name in factors]
+    return ", ".join([str(factors["level"]), *reported])
 
 
 def word(name: str, value: FactorValue) -> str:

@@ -112,7 +112,7 @@ def read_geometry(built: Built, tree: SystemTree = LIVE) -> Geometry:
     stripes = filesystems.stripes_of(spec)
     unit_bytes = stripes.unit_kib * filesystems.KIB
     devices = {path: _node(path, tree) for path in built.construction.devices}
-    told = {
+    reported = {
         path: tree.integer(f"{node.directory}/queue/optimal_io_size") or 0
         for path, node in devices.items()
         if node is not None
@@ -124,7 +124,7 @@ def read_geometry(built: Built, tree: SystemTree = LIVE) -> Geometry:
         drives=dict(_drives(built, tree)),
         unit_bytes=unit_bytes,
         width_bytes=unit_bytes * stripes.count if unit_bytes else 0,
-        told_units={path: size_bytes for path, size_bytes in told.items() if size_bytes},
+        told_units={path: size_bytes for path, size_bytes in reported.items() if size_bytes},
         leg_width_bytes=spec.chunk_kib * filesystems.KIB * data if over_lvm and data > 1 else 0,
         extent_starts=volume_group.pe_starts_bytes(built.name, legs) if over_lvm else {},
         filesystems=tuple(_filesystems(built)),
@@ -144,14 +144,16 @@ def parse_xfs(text: str) -> FilesystemGeometry | None:
 
 def parse_ext4(text: str) -> FilesystemGeometry | None:
     """Return what ``dumpe2fs -h`` tells of the stripes; None where it is no header."""
-    told = {name: int(number) for name, number in re.findall(r"^([\w ]+):\s+(\d+)$", text, re.M)}
-    if "Block size" not in told:
+    reported = {
+        name: int(number) for name, number in re.findall(r"^([\w ]+):\s+(\d+)$", text, re.M)
+    }
+    if "Block size" not in reported:
         return None
-    block_bytes = told["Block size"]
+    block_bytes = reported["Block size"]
     return FilesystemGeometry(
         kind="ext4",
-        unit_bytes=told.get("RAID stride", 0) * block_bytes,
-        width_bytes=told.get("RAID stripe width", 0) * block_bytes,
+        unit_bytes=reported.get("RAID stride", 0) * block_bytes,
+        width_bytes=reported.get("RAID stripe width", 0) * block_bytes,
     )
 
 

@@ -98,8 +98,8 @@ class BtrfsScrubs:
         """Return what the last one mended and what it could not, in sectors of 4 KiB."""
         counts = self._counts(folder)
         names = ("corrected_errors", "uncorrectable_errors")
-        told = {name.replace("_errors", " sectors"): counts.get(name) for name in names}
-        return {name: str(count) for name, count in told.items() if count is not None}
+        reported = {name.replace("_errors", " sectors"): counts.get(name) for name in names}
+        return {name: str(count) for name, count in reported.items() if count is not None}
 
     def _counts(self, folder: str) -> dict[str, int]:
         scrub = self._settled(folder)

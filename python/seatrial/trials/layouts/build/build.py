@@ -188,8 +188,8 @@ def usable_bytes(built: Built) -> int:
     Of several legs that stand side by side, the smallest.
     """
     if built.folders:
-        told = [os.statvfs(folder) for folder in built.folders]
-        return min(each.f_blocks * each.f_frsize for each in told)
+        reported = [os.statvfs(folder) for folder in built.folders]
+        return min(each.f_blocks * each.f_frsize for each in reported)
     return min((_size_bytes(device) for device in built.construction.devices), default=0)
 
 

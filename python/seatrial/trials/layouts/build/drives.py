@@ -108,11 +108,11 @@ class OpenDrives:
 
         What fails stays in the journal for ``clean``.
         """
-        told = [detach(loop, self._journal) for loop in reversed(self._loops)]
+        reported = [detach(loop, self._journal) for loop in reversed(self._loops)]
         if self._folder is not None:
-            told.append(self._folder.remove())
+            reported.append(self._folder.remove())
         self._loops, self._folder, self.paths = [], None, []
-        return told
+        return reported
 
     def __enter__(self) -> Self:
         return self.open()

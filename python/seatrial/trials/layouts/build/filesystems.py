@@ -185,8 +185,8 @@ def undo_signature(*, device: str, label: str) -> Result:
         return gone("it bears no mark")
     if asked.status != 0:
         return failed(f"it cannot be looked into: {asked.complaint.strip() or 'ambivalent'}")
-    told = dict(line.partition("=")[::2] for line in asked.output.splitlines())
-    if told.get("LABEL", "") != label:
+    reported = dict(line.partition("=")[::2] for line in asked.output.splitlines())
+    if reported.get("LABEL", "") != label:
         return foreign("what it bears is not labelled as ours")
     run_checked(["wipefs", "--all", os.path.realpath(device)])
     return undone("its file system's mark was wiped off")

@@ -135,7 +135,7 @@ def facts(device: str, tree: SystemTree = LIVE) -> dict[str, str]:
     """Return what sysfs tells of an array, by name; what it does not tell is left out."""
     folder = f"{_folder(device)}/md"
     chunk = tree.integer(f"{folder}/chunk_size")
-    told = {
+    reported = {
         "level": tree.word(f"{folder}/level"),
         "metadata": tree.word(f"{folder}/metadata_version"),
         "chunk_kib": str(chunk // 1024) if chunk else None,
@@ -147,16 +147,16 @@ def facts(device: str, tree: SystemTree = LIVE) -> dict[str, str]:
         "data_offset_kib": _data_offset_text(device, tree),
         "uuid": tree.word(f"{folder}/uuid"),
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in reported.items() if value is not None}
 
 
 def data_offsets_bytes(device: str, tree: SystemTree = LIVE) -> dict[str, int]:
     """Return where the data begin on each member (bytes), by its name in the kernel."""
     folder = f"{_folder(device)}/md"
     members = [name for name in tree.names(folder) if name.startswith("dev-")]
-    told = {name: sectors_bytes(tree, f"{folder}/{name}/offset") for name in members}
+    reported = {name: sectors_bytes(tree, f"{folder}/{name}/offset") for name in members}
     return {
-        name.removeprefix("dev-"): offset for name, offset in told.items() if offset is not None
+        name.removeprefix("dev-"): offset for name, offset in reported.items() if offset is not None
     }
 
 
@@ -375,12 +375,12 @@ def _arrays_of(uuid: str, device: str, members: Sequence[str]) -> list[str]:
 
 
 def _uuid_of(name: str) -> str:
-    told = LIVE.word(f"/sys/block/{name}/md/uuid")
-    if told is None:
+    reported = LIVE.word(f"/sys/block/{name}/md/uuid")
+    if reported is None:
         # Kernels before 6.2 do not tell it in sysfs.
         exported = attempt(["mdadm", "--detail", "--export", f"/dev/{name}"]).output
-        told = _exported(exported).get("MD_UUID", "")
-    return _plain(told)
+        reported = _exported(exported).get("MD_UUID", "")
+    return _plain(reported)
 
 
 def _is_half_made(name: str, members: Sequence[str]) -> bool:

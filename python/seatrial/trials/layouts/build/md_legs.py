@@ -99,9 +99,9 @@ def replace(built: Built, leg: int, member: int, new_device: str) -> None:
 
 def facts(built: Built) -> dict[str, str]:
     """Return facts of the first leg, and how the legs were made."""
-    told = md_array.facts(built.construction.leg_devices[0])
-    told["initial_sync"] = "done" if built.spec.initial_sync else "left out: told to be clean"
-    return told
+    reported = md_array.facts(built.construction.leg_devices[0])
+    reported["initial_sync"] = "done" if built.spec.initial_sync else "left out: told to be clean"
+    return reported
 
 
 def redundant_devices(built: Built) -> tuple[str, ...]:

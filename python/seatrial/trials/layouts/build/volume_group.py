@@ -161,9 +161,9 @@ def facts(group: str, devices: Sequence[str]) -> dict[str, str]:
     fields = "segtype,stripes,stripe_size,region_size,raid_sync_action"
     sizes = ("--units", "k", "--nosuffix")
     rows = _report("lvs", devices, "lv", *sizes, "-o", fields, f"{group}/{VOLUME}")
-    told = {name: str(value) for name, value in rows[0].items() if value} if rows else {}
+    reported = {name: str(value) for name, value in rows[0].items() if value} if rows else {}
     starts = sorted({str(start // 1024) for start in pe_starts_bytes(group, devices).values()})
-    return told | ({"pe_start_kib": ", ".join(starts)} if starts else {})
+    return reported | ({"pe_start_kib": ", ".join(starts)} if starts else {})
 
 
 def pe_starts_bytes(group: str, devices: Sequence[str]) -> dict[str, int]:
@@ -365,8 +365,8 @@ def _report(
 ) -> list[dict[str, Any]]:
     """Return the rows of one of LVM's reports."""
     text = _run(program, devices, "--reportformat", "json", *arguments)
-    told = msgspec.json.decode(text, type=dict[str, list[dict[str, list[dict[str, Any]]]]])
-    return [row for part in told["report"] for row in part.get(kind, [])]
+    reported = msgspec.json.decode(text, type=dict[str, list[dict[str, list[dict[str, Any]]]]])
+    return [row for part in reported["report"] for row in part.get(kind, [])]
 
 
 def _shape(level: str, drives: int, stripe_kib: int) -> list[str]:
@@ -385,10 +385,10 @@ def _left_behind(group: str) -> list[str]:
     """Return mapped devices of a group that is gone, the uppermost first."""
     prefix = f"{group.replace('-', '--')}-"
     names = LIVE.names("/sys/block")
-    told = {name: LIVE.word(f"/sys/block/{name}/dm/name") or "" for name in names}
-    ours = [name for name in names if told[name].startswith(prefix)]
+    reported = {name: LIVE.word(f"/sys/block/{name}/dm/name") or "" for name in names}
+    ours = [name for name in names if reported[name].startswith(prefix)]
     ours.sort(key=lambda name: len(LIVE.names(f"/sys/block/{name}/holders")))
-    return [told[name] for name in ours]
+    return [reported[name] for name in ours]
 
 
 def _last_line(text: str) -> str:

@@ -97,20 +97,20 @@ def read_status(pool: str) -> PoolStatus:
 
 def parse_status(text: str) -> PoolStatus:
     """Return what the text of `zpool status POOL` tells."""
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     key = ""
     table: list[str] = []
     for line in text.splitlines():
         head = re.match(r" *([a-z]+):(.*)", line)
         if head:
             key = head[1]
-            told[key] = head[2].strip()
+            reported[key] = head[2].strip()
         elif key == "config":
             table.append(line.removeprefix("\t"))
         else:
-            told[key] = f"{told.get(key, '')} {line.strip()}".strip()
-    scan = told.get("scan", told.get("scrub", ""))
-    return PoolStatus(state=told.get("state", ""), scan=scan, places=_places(table))
+            reported[key] = f"{reported.get(key, '')} {line.strip()}".strip()
+    scan = reported.get("scan", reported.get("scrub", ""))
+    return PoolStatus(state=reported.get("state", ""), scan=scan, places=_places(table))
 
 
 def _places(table: list[str]) -> list[Vdev]:

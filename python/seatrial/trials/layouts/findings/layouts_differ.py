@@ -53,7 +53,7 @@ def _finding(context: Context, group: Sequence[LayoutRatio]) -> Finding:
     ordered = sorted(group, key=lambda each: -_distance(each))
     first = ordered[0]
     targets = {each.a for each in group} | {each.b for each in group}
-    told = "; ".join(_words(each) for each in ordered[:PAIRS_TOLD_MAX])
+    reported = "; ".join(_words(each) for each in ordered[:PAIRS_TOLD_MAX])
     more = len(ordered) - PAIRS_TOLD_MAX
     rest = f"; and {format_plural(more, 'further difference')}" if more > 0 else ""
     factor = "in their options" if first.factor == "layout" else f"in {_named(first.factor)} alone"
@@ -64,7 +64,7 @@ def _finding(context: Context, group: Sequence[LayoutRatio]) -> Finding:
         sentence=(
             f"Layouts that differ {factor} differ in their rates, "
             f"{word(first.factor, first.value_b)} against {word(first.factor, first.value_a)}: "
-            f"{told}{rest}."
+            f"{reported}{rest}."
         ),
         cause=_CAUSES.get(first.factor, _CAUSE),
         evidence={

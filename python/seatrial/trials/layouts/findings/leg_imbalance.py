@@ -106,8 +106,8 @@ def leg_imbalance(context: Context) -> list[Finding]:
     found = []
     for legs in _groups_of_legs(context):
         first, *others = [_entrant(context, label) for label in legs]
-        told = compare(first, others, figures=[RATE], anyway=True)
-        found += [finding for comparison in told for finding in imbalance(comparison)]
+        reported = compare(first, others, figures=[RATE], anyway=True)
+        found += [finding for comparison in reported for finding in imbalance(comparison)]
     return found
 
 

@@ -86,7 +86,7 @@ def _slow_finding(drive: str, seen: list[tuple[Accounting, MemberWork]]) -> Find
 def _unequal(context: Context) -> list[Finding]:
     """Find arrays whose drives the fingerprint knows to differ."""
     found = []
-    told: set[str] = set()
+    reported: set[str] = set()
     for summary in context.cells:
         roles = next((s.layout.roles for s in summary.samples if s.layout), {})
         legs = {posixpath.basename(drive) for drive, role in roles.items() if role.startswith(LEG)}
@@ -94,8 +94,8 @@ def _unequal(context: Context) -> list[Finding]:
         kinds = {_kind(node) for node in stack if node.get("name") in legs}
         known = {kind for kind in kinds if kind}
         label = summary.cell.target
-        if len(known) > 1 and label not in told:
-            told.add(label)
+        if len(known) > 1 and label not in reported:
+            reported.add(label)
             found.append(_unequal_finding(label, sorted(known)))
     return found
 

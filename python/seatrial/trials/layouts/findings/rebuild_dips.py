@@ -46,19 +46,19 @@ def rebuild_dips(context: Context) -> list[Finding]:
         Limit the rebuild, with `rebuild_limit_kib_per_s` as a list to see the price of each limit.
     """
     recoveries = analysis.recoveries if (analysis := layouts_of(context)) else []
-    told = [(each, phase) for each in recoveries if (phase := _worst_phase(each))]
-    if not told:
+    reported = [(each, phase) for each in recoveries if (phase := _worst_phase(each))]
+    if not reported:
         return []
-    worst, phase = min(told, key=lambda pair: _share(pair[1]))
+    worst, phase = min(reported, key=lambda pair: _share(pair[1]))
     return [
         Finding(
             kind="rebuild_dips",
-            severity="warning" if any(_is_grave(*pair) for pair in told) else "note",
-            cells=[each.cell.identity() for each, _ in told],
-            sentence=_sentence(worst, phase, len(told)),
+            severity="warning" if any(_is_grave(*pair) for pair in reported) else "note",
+            cells=[each.cell.identity() for each, _ in reported],
+            sentence=_sentence(worst, phase, len(reported)),
             cause=_CAUSES[phase.phase],
             evidence={
-                "cells_count": len(told),
+                "cells_count": len(reported),
                 "worst_cell": worst.cell.key,
                 "phase": phase.phase,
                 "rate_ratio": _share(phase),
@@ -66,7 +66,7 @@ def rebuild_dips(context: Context) -> list[Finding]:
                 "lowest_second_share": worst.lowest_share,
                 "lowest_second_before_share": worst.lowest_share_before,
                 "longest_stall_s": worst.longest_stall_s,
-                "failed_count": sum(each.failed_count for each, _ in told),
+                "failed_count": sum(each.failed_count for each, _ in reported),
             },
             next=(
                 "Limit the rebuild (md: speed_limit_max, in a study rebuild_limit_kib_per_s as a "
@@ -116,7 +116,7 @@ def _is_grave(recovery: Recovery, phase: PhaseFigures) -> bool:
 def _sentence(worst: Recovery, phase: PhaseFigures, count: int) -> str:
     where = format_cell(worst.cell)
     where = where if count == 1 else f"the worst of {format_plural(count, 'cell')} ({where})"
-    told = f"{where} did {format_estimate(phase.share)} of its rate" if phase.share else where
+    reported = f"{where} did {format_estimate(phase.share)} of its rate" if phase.share else where
     before = worst.phase("before")
     tail = ""
     if phase.p99 and before and before.p99:
@@ -128,4 +128,4 @@ def _sentence(worst: Recovery, phase: PhaseFigures, count: int) -> str:
     if worst.longest_stall_s:
         stall = f", nothing completed for up to {format_duration_s(worst.longest_stall_s)}"
     when = _WHEN[phase.phase]
-    return f"{when[0].upper()}{when[1:]}, {told} before{tail}{lowest}{stall}."
+    return f"{when[0].upper()}{when[1:]}, {reported} before{tail}{lowest}{stall}."

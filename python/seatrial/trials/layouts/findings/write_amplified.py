@@ -58,7 +58,7 @@ def write_amplified(context: Context) -> list[Finding]:
     if not found:
         return []
     worst = max(found, key=lambda each: each.ratio)
-    told = worst.accounting
+    reported = worst.accounting
     others = f" (the worst of {format_plural(len(found), 'cell')})" if len(found) > 1 else ""
     return [
         Finding(
@@ -66,19 +66,19 @@ def write_amplified(context: Context) -> list[Finding]:
             severity="warning",
             cells=[each.accounting.cell.identity() for each in found],
             sentence=(
-                f"{format_cell(told.cell)}{others}: a write costs {_counted(told)}, where "
-                f"{told.variant.factors['level']} asks for {_ruled(told.rule)}."
+                f"{format_cell(reported.cell)}{others}: a write costs {_counted(reported)}, where "
+                f"{reported.variant.factors['level']} asks for {_ruled(reported.rule)}."
             ),
             cause=_cause(worst),
             evidence={
                 "cells_count": len(found),
                 "above_rule_ratio": worst.ratio,
-                "reads_for_each": told.reads.value,
-                "writes_for_each": told.writes.value,
-                "flushes_for_each": told.flushes.value,
-                "read_bytes_ratio": told.read_bytes.value if told.read_bytes else None,
-                "write_bytes_ratio": told.write_bytes.value if told.write_bytes else None,
-                "rule": told.rule.words if told.rule else "",
+                "reads_for_each": reported.reads.value,
+                "writes_for_each": reported.writes.value,
+                "flushes_for_each": reported.flushes.value,
+                "read_bytes_ratio": reported.read_bytes.value if reported.read_bytes else None,
+                "write_bytes_ratio": reported.write_bytes.value if reported.write_bytes else None,
+                "rule": reported.rule.words if reported.rule else "",
             },
             next=(
                 'Compare with filesystem = "none": what then is left is the array\'s own. A larger '

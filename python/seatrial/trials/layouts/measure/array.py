@@ -105,8 +105,8 @@ class Array:
 
     def take_apart(self) -> list[Undone]:
         """Undo all that it is; return what could not be undone, and stays in the journal."""
-        told = [*destroy(self.built, self.journal), *_unwrap(self.journal)]
-        return [each for each in told if each.outcome == Outcome.FAILED]
+        reported = [*destroy(self.built, self.journal), *_unwrap(self.journal)]
+        return [each for each in reported if each.outcome == Outcome.FAILED]
 
 
 def not_taken_apart(label: str, left: list[Undone]) -> TargetError:
@@ -149,8 +149,8 @@ def _record(backend: Backend, built: Built, commands: list[str]) -> LayoutRecord
 
 
 def _report_sync(watcher: Watcher, spec: LayoutSpec, share: float | None) -> None:
-    told = "" if share is None else f": {share:.0%}"
-    watcher.stage(f"Synchronising {spec.label}{told}")
+    reported = "" if share is None else f": {share:.0%}"
+    watcher.stage(f"Synchronising {spec.label}{reported}")
 
 
 def _drives_text(count: int) -> str:

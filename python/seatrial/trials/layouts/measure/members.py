@@ -168,9 +168,9 @@ def roles(
     caches: Sequence[str],
 ) -> dict[str, str]:
     """Return what each drive is, by its path: ``leg 1``, ``spare of leg 1``, ``log``, ``cache``."""
-    told = {drive: f"leg {number}" for number, leg in enumerate(legs, 1) for drive in leg}
-    told |= {drive: f"spare of leg {n}" for n, own in enumerate(spares, 1) for drive in own}
-    return told | dict.fromkeys(logs, "log") | dict.fromkeys(caches, "cache")
+    reported = {drive: f"leg {number}" for number, leg in enumerate(legs, 1) for drive in leg}
+    reported |= {drive: f"spare of leg {n}" for n, own in enumerate(spares, 1) for drive in own}
+    return reported | dict.fromkeys(logs, "log") | dict.fromkeys(caches, "cache")
 
 
 def _fields(name: str) -> list[int]:

@@ -292,8 +292,8 @@ class LayoutStage:
         Raises:
             TargetError: when something cannot be undone.
         """
-        told = self._journal.undo_all()
-        left = [each for each in told if each.outcome == Outcome.FAILED]
+        reported = self._journal.undo_all()
+        left = [each for each in reported if each.outcome == Outcome.FAILED]
         if left:
             raise not_taken_apart("What the killed run had built", left)
 

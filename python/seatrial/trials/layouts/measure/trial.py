@@ -176,11 +176,11 @@ class Trial:
             found = verify.check_all(spec, self._watcher, is_lost=self._watch.has_failed)
         except TargetError as error:
             lost_bytes, note = verify.unreadable(spec, error)
-            told = msgspec.structs.replace(
+            reported = msgspec.structs.replace(
                 record, unreadable_bytes=lost_bytes, notes=[*record.notes, note]
             )
-            return msgspec.structs.replace(sample, layout=told)
-        told = msgspec.structs.replace(
+            return msgspec.structs.replace(sample, layout=reported)
+        reported = msgspec.structs.replace(
             record,
             checked_bytes=found.checked_bytes,
             wrong_bytes=found.wrong_bytes,
@@ -189,7 +189,7 @@ class Trial:
         )
         return msgspec.structs.replace(
             sample,
-            layout=told,
+            layout=reported,
             verification=verify.merged(sample.verification, found.verification),
         )
 

@@ -56,9 +56,9 @@ def event_text(event: ArrayEvent) -> str:
     """Return an event as a phrase: ``drive failed at 20 s: /dev/loop3 of leg 2``."""
     what = EVENT_WORDS.get(event.what, event.what.replace("_", " "))
     leg = f" of leg {event.leg}" if event.leg and event.member else ""
-    told = ", ".join(filter(None, [f"{event.member}{leg}", event.detail]))
+    reported = ", ".join(filter(None, [f"{event.member}{leg}", event.detail]))
     at = f"{what} at {_at(event.at_s)}"
-    return f"{at}: {told}" if told else at
+    return f"{at}: {reported}" if reported else at
 
 
 def dips_of(sample: Sample) -> list[TimelineMark]:

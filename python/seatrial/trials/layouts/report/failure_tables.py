@@ -99,24 +99,24 @@ def unprotected_text(recovery: Recovery) -> str:
 
 def data_text(recovery: Recovery) -> str:
     """Return what became of the data: all right, wrong, unreadable, or that nobody looked."""
-    told = []
+    reported = []
     if recovery.array_failed_count:
-        told.append(f"array failed in {format_plural(recovery.array_failed_count, 'round')}")
+        reported.append(f"array failed in {format_plural(recovery.array_failed_count, 'round')}")
     checked = format_size(recovery.checked_bytes)
     if recovery.wrong_bytes:
-        told.append(f"{format_size(recovery.wrong_bytes)} of {checked} wrong")
+        reported.append(f"{format_size(recovery.wrong_bytes)} of {checked} wrong")
     if recovery.wrong_reads:
-        told.append(f"{format_plural(recovery.wrong_reads, 'read')} got wrong data")
+        reported.append(f"{format_plural(recovery.wrong_reads, 'read')} got wrong data")
     if recovery.unreadable_bytes:
-        told.append(f"{format_size(recovery.unreadable_bytes)} unreadable")
+        reported.append(f"{format_size(recovery.unreadable_bytes)} unreadable")
     if recovery.sums_differ_count:
-        told.append(f"sums differ in {format_plural(recovery.sums_differ_count, 'round')}")
-    if not told and recovery.corrupt_blocks is None:
+        reported.append(f"sums differ in {format_plural(recovery.sums_differ_count, 'round')}")
+    if not reported and recovery.corrupt_blocks is None:
         return "not checked" if recovery.sums_differ_count is None else "sums agree"
     is_lost = recovery.corrupt_blocks or recovery.unreadable_bytes
     if not is_lost and recovery.checked_bytes:
-        told.append(f"all {checked} right")
-    return ", ".join(told) or f"all {format_plural(recovery.checked_blocks, 'read')} right"
+        reported.append(f"all {checked} right")
+    return ", ".join(reported) or f"all {format_plural(recovery.checked_blocks, 'read')} right"
 
 
 def phases_table(recovery: Recovery, identifier: str) -> Table:

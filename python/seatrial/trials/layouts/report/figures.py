@@ -91,8 +91,8 @@ def numbers_sentence(figures: Sequence[DrawnFigure]) -> str:
     if not absent:
         return f"All {len(FIGURES)} figures of the article are here."
     noun = format_plural(len(FIGURES), "figure")
-    told = f"Of the article's {noun} this run has cells for {in_runs(known) or 'none'}"
-    return f"{told}; not for {in_runs(absent)}."
+    reported = f"Of the article's {noun} this run has cells for {in_runs(known) or 'none'}"
+    return f"{reported}; not for {in_runs(absent)}."
 
 
 def in_runs(numbers: Sequence[int]) -> str:
@@ -103,8 +103,10 @@ def in_runs(numbers: Sequence[int]) -> str:
             runs[-1].append(number)
         else:
             runs.append([number])
-    told = (f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
-    return ", ".join(told)
+    reported = (
+        f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs
+    )
+    return ", ".join(reported)
 
 
 def _view(figure: DrawnFigure) -> View:
@@ -124,13 +126,13 @@ def _view(figure: DrawnFigure) -> View:
         )
         for operation, lines in grouped(figure.lines, lambda line: line.operation).items()
     ]
-    told = _saturation_notes(figure)
+    reported = _saturation_notes(figure)
     return View(
         label=figure_name(figure),
         title=figure_name(figure),
         group=_GROUPS[figure.against] if figure.number else "Other sizes and threads",
         panels=panels,
-        notes=told or [f"{_best(figure)}."],
+        notes=reported or [f"{_best(figure)}."],
     )
 
 
@@ -153,16 +155,16 @@ def _saturation_notes(figure: DrawnFigure) -> list[str]:
     """Return from how many drives on there is no more: of the first lines that know it."""
     names = line_names(figure)
     several = len(set(names.values())) > 1
-    told = [
+    reported = [
         f"{names[id(line)]}: {line.saturation.sentence}" if several else line.saturation.sentence
         for line in figure.lines
         if line.saturation
     ]
-    more = len(told) - _NOTES_MAX
+    more = len(reported) - _NOTES_MAX
     if more <= 0:
-        return told
+        return reported
     others = format_plural(more, "more line has", "more lines have")
-    return [*told[:_NOTES_MAX], f"{others} a circle."]
+    return [*reported[:_NOTES_MAX], f"{others} a circle."]
 
 
 def _saturations(lines: Sequence[FigureLine], names: Mapping[int, str]) -> list[Ring]:

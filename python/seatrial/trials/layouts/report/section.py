@@ -126,7 +126,7 @@ def _timelines(
         part = by_key.get(recovery.cell.key)
         if part is None or recovery.cell.key not in kept:
             continue
-        figure = timeline_figure(part, f"failure-{number}", rounds_max, told=_reported)
+        figure = timeline_figure(part, f"failure-{number}", rounds_max, reported=_reported)
         if figure is not None:
             drawn[recovery.cell.key] = figure
     return drawn
@@ -141,8 +141,8 @@ def _gravity(recovery: Recovery) -> tuple[bool, float]:
 def _reported(sample: Sample) -> tuple[str, list[TimelineMark]]:
     """Return what happened to a sample's array as a title, and where less was done."""
     marks = array_marks(sample)
-    told = "; ".join(mark.text for mark in marks[:_EVENTS_TOLD_MAX]) or "nothing happened"
-    return told, dips_of(sample)
+    reported = "; ".join(mark.text for mark in marks[:_EVENTS_TOLD_MAX]) or "nothing happened"
+    return reported, dips_of(sample)
 
 
 def _failures_part(found: LayoutAnalysis, timelines: dict[str, Figure]) -> list[Markup]:
@@ -229,9 +229,9 @@ def _left_out(rows: int) -> list[Markup]:
     """Return that a table would have made the page too large, and what has all of it."""
     if rows <= ROWS_MAX:
         return []
-    told = f"{format_plural(rows - ROWS_MAX, 'more row')} would make this page too large; "
+    reported = f"{format_plural(rows - ROWS_MAX, 'more row')} would make this page too large; "
     command = element("code", "seatrial export --format json")
-    return [element("p", told, command, " writes them.", class_="lead")]
+    return [element("p", reported, command, " writes them.", class_="lead")]
 
 
 def _built_part(variants: Sequence[Variant]) -> list[Markup]:

@@ -296,8 +296,8 @@ def best_table(best: Sequence[Best]) -> Table:
 def _some(names: Sequence[str]) -> str:
     """Return the first few names, and how many more there are."""
     more = len(names) - _NAMES_MAX
-    told = ", ".join(names[:_NAMES_MAX]) or NO_FIGURE
-    return f"{told} and {more} more" if more > 0 else told
+    reported = ", ".join(names[:_NAMES_MAX]) or NO_FIGURE
+    return f"{reported} and {more} more" if more > 0 else reported
 
 
 def _with_equals(best: Best) -> str:

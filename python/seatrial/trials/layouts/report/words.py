@@ -83,8 +83,8 @@ def drives_text(spec: LayoutSpec) -> str:
 def others_text(spec: LayoutSpec) -> str:
     """Return drives beside the active ones: ``2 spares, 1 log``; a dash without any."""
     counts = {"spare": spec.legs * spec.spares, "log": spec.logs, "cache": spec.caches}
-    told = [format_plural(count, name) for name, count in counts.items() if count]
-    return ", ".join(told) or NO_FIGURE
+    reported = [format_plural(count, name) for name, count in counts.items() if count]
+    return ", ".join(reported) or NO_FIGURE
 
 
 def chunk_text(variant: Variant) -> str:
@@ -93,8 +93,8 @@ def chunk_text(variant: Variant) -> str:
     A file system that is the array itself has one of its own, as its backend tells.
     """
     spec = variant.spec
-    if told := variant.record.facts.get("chunk", ""):
-        return told.partition(",")[0]
+    if reported := variant.record.facts.get("chunk", ""):
+        return reported.partition(",")[0]
     own = format_size(spec.chunk_kib * KIB) if spec.level in CHUNKED else ""
     stripe = format_size(spec.stripe_kib * KIB) if spec.is_striped else ""
     if own and stripe and own != stripe:
@@ -121,8 +121,8 @@ def with_doubt(estimate: Estimate | None) -> str:
     if estimate is None:
         return NO_FIGURE
     doubt = doubt_text(estimate)
-    told = doubt if doubt.startswith(("±", "(")) else f"({doubt})"
-    return f"{format_value(estimate).removesuffix(' count')} {told}"
+    reported = doubt if doubt.startswith(("±", "(")) else f"({doubt})"
+    return f"{format_value(estimate).removesuffix(' count')} {reported}"
 
 
 def workload_text(cell: Cell) -> str:

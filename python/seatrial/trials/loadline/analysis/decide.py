@@ -106,8 +106,10 @@ def _lower(lowest: Judged, latency_target: LatencyTarget) -> float | Done:
         return _rounded(max(floor_per_s, lowest.rate_per_s / FALL_FACTOR))
     sure = lowest.holds is False and lowest.rounds >= 2
     if sure or lowest.rounds >= ROUNDS_MAX:
-        told = format_iops(lowest.rate_per_s)
-        return Done(reason=f"Even {told} requests/s break the limit, and fewer cannot be judged.")
+        reported = format_iops(lowest.rate_per_s)
+        return Done(
+            reason=f"Even {reported} requests/s break the limit, and fewer cannot be judged."
+        )
     return lowest.rate_per_s
 
 

@@ -75,8 +75,8 @@ def sentence(outcome: Outcome) -> str:
         return "No rate was measured, so what it sustains is not known."
     if outcome.sustained is None:
         return _none_sustained(outcome)
-    told = _sustained_text(outcome, outcome.sustained)
-    return f"Within {outcome.condition} it sustains {told}{_of_closed(outcome)}."
+    reported = _sustained_text(outcome, outcome.sustained)
+    return f"Within {outcome.condition} it sustains {reported}{_of_closed(outcome)}."
 
 
 def _sustained_text(outcome: Outcome, sustained: Estimate) -> str:
@@ -110,13 +110,13 @@ def _none_sustained(outcome: Outcome) -> str:
             f"No rate that was measured holds {outcome.condition}: even at {at} "
             f"{_reached(lowest, outcome.latency_target)}."
         )
-    told = (
+    reported = (
         f"Whether {outcome.condition} holds at {at}, the lowest rate measured, or at any other is "
         "not known with confidence"
     )
     if outcome.broken_per_s is None:
-        return f"{told}."
-    return f"{told}; at {_rate(outcome.broken_per_s)} IOPS it is surely broken."
+        return f"{reported}."
+    return f"{reported}; at {_rate(outcome.broken_per_s)} IOPS it is surely broken."
 
 
 def _reached(step: MeasuredStep, latency_target: LatencyTarget) -> str:
@@ -146,11 +146,11 @@ def _of_undecided(outcome: Outcome) -> str:
     """Say which share was above the limit where it seems to break: too little to decide."""
     near = outcome.breaking[0].step
     above, allowed = near.above, format_share(outcome.latency_target.allowed_share)
-    told = f"At {_rate(near.offered_per_s)} IOPS {format_share(above.value)} of the requests"
+    reported = f"At {_rate(near.offered_per_s)} IOPS {format_share(above.value)} of the requests"
     if above.low is not None and above.high is not None:
-        told += f" ({format_share(above.low)} to {format_share(above.high)})"
+        reported += f" ({format_share(above.low)} to {format_share(above.high)})"
     return (
-        f"{told} took longer than {limit_text(outcome.latency_target)}, and {allowed} may: "
+        f"{reported} took longer than {limit_text(outcome.latency_target)}, and {allowed} may: "
         "too few bunches of slow requests came in this time "
         "to tell where it breaks, or how. A longer --budget "
         "tells more."

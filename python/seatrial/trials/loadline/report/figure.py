@@ -113,13 +113,13 @@ def _mark(line: LoadLine, step: LoadStep, y_axis: Axis) -> Point:
     """Return a step's place: its percentile, or the top where that is not known."""
     estimate = step.response.get(line.percentile)
     bound = step.response_at_least.get(line.percentile)
-    told = [] if estimate else ["not known" if bound is None else format_at_least(bound)]
+    reported = [] if estimate else ["not known" if bound is None else format_at_least(bound)]
     if step.late_share > 0:
-        told.append(f"{format_share(step.late_share)} skipped as too late or never ended")
+        reported.append(f"{format_share(step.late_share)} skipped as too late or never ended")
     if step.stalls:
-        told.append(format_plural(step.stalls, "stall"))
+        reported.append(format_plural(step.stalls, "stall"))
     place_ns = y_axis.high / _BELOW_TOP if estimate is None else estimate.value
-    return Point(step.offered_per_s, place_ns, None, None, ", ".join(told))
+    return Point(step.offered_per_s, place_ns, None, None, ", ".join(reported))
 
 
 def _stalls(line: LoadLine) -> list[Foot]:

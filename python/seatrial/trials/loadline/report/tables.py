@@ -133,6 +133,8 @@ def _percents(share: float, allowed_share: float) -> str:
         return "0"
     percent = share * 100
     fewest = max(0, 1 - math.floor(math.log10(percent)))
-    told = [f"{percent:.{digits}f}" for digits in range(fewest, fewest + _DIGITS_MORE_MAX)]
+    reported = [f"{percent:.{digits}f}" for digits in range(fewest, fewest + _DIGITS_MORE_MAX)]
     is_above = share > allowed_share
-    return next((text for text in told if (float(text) / 100 > allowed_share) == is_above), told[0])
+    return next(
+        (text for text in reported if (float(text) / 100 > allowed_share) == is_above), reported[0]
+    )

@@ -132,20 +132,20 @@ def _of_driver(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
     ceiling = grounds.database.ceiling_share or 0.0
     if database.bound != "client" and database.likely != "client":
         return None
-    told = []
+    reported = []
     if core > DRIVER_SHARE_MAX:
-        told.append(f"its one thread used {format_share(core)} of a core")
+        reported.append(f"its one thread used {format_share(core)} of a core")
     if ceiling > DRIVER_SHARE_MAX:
-        told.append(_of_ceiling(grounds))
-    if not told and core + delay > DRIVER_SHARE_MAX and delay >= DELAYED_SHARE_MIN:
-        told.append(
+        reported.append(_of_ceiling(grounds))
+    if not reported and core + delay > DRIVER_SHARE_MAX and delay >= DELAYED_SHARE_MIN:
+        reported.append(
             f"its one thread used {format_share(core)} of a core, and for {format_share(delay)} of "
             "the time it could have run and had no processor"
         )
-    if not told:
+    if not reported:
         return None
     found = _of_database(database)
-    ground = f"{' and '.join(told)}. {'. '.join(rival_texts(database.rivals))}"
+    ground = f"{' and '.join(reported)}. {'. '.join(rival_texts(database.rivals))}"
     if found.bound == INCONCLUSIVE:
         ground = f", the client if anything: {ground}. {_settles(database.next)}"
     return replace(found, ground=ground)
@@ -167,10 +167,10 @@ def _of_order(grounds: ReplayGrounds, database: TimeVerdict) -> _Found | None:
     ]
     if not left:
         return _Found("order", ground, rivals=database.rivals)
-    told, settles = rival_texts(left)[0], ". ".join(dict.fromkeys(rival.next for rival in left))
+    reported, settles = rival_texts(left)[0], ". ".join(dict.fromkeys(rival.next for rival in left))
     return _Found(
         INCONCLUSIVE,
-        f", the order if anything: {ground}. {told}. {_settles(settles)}",
+        f", the order if anything: {ground}. {reported}. {_settles(settles)}",
         likely="order",
         rivals=database.rivals,
         next=settles,
@@ -240,13 +240,13 @@ def _driver_words(grounds: ReplayGrounds, who: str) -> str:
     """Return what the driver used, where it is not the verdict itself; empty if unknown."""
     if who == "client" or grounds.core_share is None:
         return ""
-    told = f"the driver used {format_share(grounds.core_share)} of a core"
+    reported = f"the driver used {format_share(grounds.core_share)} of a core"
     if (grounds.delay_share or 0.0) >= DELAYED_SHARE_MIN:
         lacked = format_share(grounds.delay_share or 0.0)
-        told += f", lacked a processor for {lacked} of the time"
+        reported += f", lacked a processor for {lacked} of the time"
     if grounds.database.ceiling_share is None:
-        return f"{told}, and how much it could do was not measured"
-    return f"{told}, and {_of_ceiling(grounds).removeprefix('it ')}"
+        return f"{reported}, and how much it could do was not measured"
+    return f"{reported}, and {_of_ceiling(grounds).removeprefix('it ')}"
 
 
 def _of_ceiling(grounds: ReplayGrounds) -> str:

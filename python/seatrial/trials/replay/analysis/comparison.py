@@ -31,9 +31,9 @@ def unlike_replays(a: Entrant, b: Entrant, matched: Matched) -> Iterator[UsageEr
                 "the same name may have been read anew",
                 next_step=f"Replay the same file on both, {ANYWAY}",
             )
-        if told := load_differences(first, second):
+        if reported := load_differences(first, second):
             yield UsageError(
-                seen=f"{names} are different loads ({cell.key}): {'; '.join(told)}",
+                seen=f"{names} are different loads ({cell.key}): {'; '.join(reported)}",
                 cause="Times differ by what is sent and when, on whatever storage",
                 next_step=f"Replay the trace in the same way on both, {ANYWAY}",
             )

@@ -36,21 +36,23 @@ def whose(content: ReplayContent) -> str:
 
 def differences(content: ReplayContent) -> str:
     """Return which tables differ: ``1 of 5 tables: 36 of 600 rows of public.orders (seen)``."""
-    told = [_difference(each) for each in content.different[:TABLES_MAX]]
-    more = len(content.different) - len(told)
+    reported = [_difference(each) for each in content.different[:TABLES_MAX]]
+    more = len(content.different) - len(reported)
     if more:
-        told.append(f"{format_plural(more, 'more table')}")
+        reported.append(f"{format_plural(more, 'more table')}")
     of = f"{format_count(len(content.different))} of {format_plural(content.tables, 'table')}"
-    return f"{of}: {', '.join(told)}"
+    return f"{of}: {', '.join(reported)}"
 
 
 def _difference(table: TableDifference) -> str:
     rows = max(table.rows_captured, table.rows_now)
-    told = f"{format_count(table.rows_different)} of {format_plural(rows, 'row')} of {table.name}"
+    reported = (
+        f"{format_count(table.rows_different)} of {format_plural(rows, 'row')} of {table.name}"
+    )
     if table.rows_captured != table.rows_now:
         captured, now = format_count(table.rows_captured), format_count(table.rows_now)
-        told += f", of which there are {now}, not {captured}"
-    return f"{told} ({_some([*table.columns])})" if table.columns else told
+        reported += f", of which there are {now}, not {captured}"
+    return f"{reported} ({_some([*table.columns])})" if table.columns else reported
 
 
 def _some(names: list[str]) -> str:

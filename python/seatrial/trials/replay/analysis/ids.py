@@ -107,8 +107,8 @@ def ids_sentence(ids: ReplayIds) -> str:
         "proved": sums.proved,
         "by pattern": sums.by_pattern,
     }
-    told = ", ".join(f"{format_count(count)} {name}" for name, count in levels.items() if count)
-    how = f" ({told})" if told else ""
+    reported = ", ".join(f"{format_count(count)} {name}" for name, count in levels.items() if count)
+    how = f" ({reported})" if reported else ""
     return (
         f"{format_count(sums.mapped)} of {format_plural(sums.generated, 'id')} were mapped{how}, "
         f"{format_count(sums.left_alone)} unresolved"
@@ -126,11 +126,11 @@ def not_followed_sentence(ids: ReplayIds) -> str:
     count = sum(places.values())
     if not count:
         return ""
-    told = "; ".join(f"{format_count(n)} {reason_words(place)}" for place, n in places.items())
+    reported = "; ".join(f"{format_count(n)} {reason_words(place)}" for place, n in places.items())
     are, ids_words = ("is", "an id") if count == 1 else ("are", "ids")
     return (
         f"{format_plural(count, 'value')} that may be {ids_words} {are} where ids are not "
-        f"followed, and left alone: {told}"
+        f"followed, and left alone: {reported}"
     )
 
 

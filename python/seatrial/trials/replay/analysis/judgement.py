@@ -219,21 +219,23 @@ def _wrong_database(record: ReplayRecord) -> Iterator[Fault]:
 
 def _empty_database(record: ReplayRecord) -> Iterator[Fault]:
     rows = record.rows
-    told = []
+    reported = []
     if _is_most(rows.empty_writes, rows.writes):
         share = format_share(rows.empty_writes / rows.writes)
-        told.append(f"{share} of {format_count(rows.writes)} updates and deletes touched no row")
-    if _is_most(rows.empty_reads, rows.reads, MOST if told else ALL_BUT):
+        reported.append(
+            f"{share} of {format_count(rows.writes)} updates and deletes touched no row"
+        )
+    if _is_most(rows.empty_reads, rows.reads, MOST if reported else ALL_BUT):
         share = format_share(rows.empty_reads / rows.reads)
-        told.append(f"{share} of {format_count(rows.reads)} reads returned no row")
-    if not told:
+        reported.append(f"{share} of {format_count(rows.reads)} reads returned no row")
+    if not reported:
         return
     after = "Replay on a restore of the captured database of that moment"
     if record.trace.get("masked") == "yes":
         after += "; the trace is masked, so that its values find no rows of the captured database"
     yield Fault(
         kind="empty_database",
-        sentence=f"The database is empty, or not the captured one: {' and '.join(told)}",
+        sentence=f"The database is empty, or not the captured one: {' and '.join(reported)}",
         next=after,
     )
 
@@ -303,13 +305,13 @@ def _more_errors(record: ReplayRecord) -> Iterator[Fault]:
         unanswered = 0  # the end of the replay itself tells why
     if not more and not unanswered:
         return
-    told = [f"{format_count(count)} of {code}" for code, count in more.most_common(3)]
+    reported = [f"{format_count(count)} of {code}" for code, count in more.most_common(3)]
     others = f" and {len(more) - 3} more codes" if len(more) > 3 else ""
     if unanswered:
-        told.append(f"{format_plural(unanswered, 'statement')} without an answer")
+        reported.append(f"{format_plural(unanswered, 'statement')} without an answer")
     yield Fault(
         kind="more_errors",
-        sentence=f"More errors than in the capture: {', '.join(told)}{others}",
+        sentence=f"More errors than in the capture: {', '.join(reported)}{others}",
         next="The examples below name statement and session; `seatrial sql show` has the capture's",
     )
 

@@ -30,7 +30,7 @@ def load_differences(a: Cell, b: Cell) -> list[str]:
     The schema is none: that two are compared is what they are for.
     """
     first, second = played(a), played(b)
-    told = [
+    reported = [
         f"{words} is {_said(name, one)} on one side and {_said(name, other)} on the other"
         for name, words in KEYS.items()
         if name in first and name in second
@@ -39,8 +39,8 @@ def load_differences(a: Cell, b: Cell) -> list[str]:
     held = [each.spec.get("database", {}).get("load") or {} for each in (a, b)]
     loaded = [_loaded(each) for each in held]
     if all(loaded) and loaded[0] != loaded[1]:
-        told.append(f"what was loaded is {loaded[0]} on one side and {loaded[1]} on the other")
-    return told
+        reported.append(f"what was loaded is {loaded[0]} on one side and {loaded[1]} on the other")
+    return reported
 
 
 def _sent(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever the file holds

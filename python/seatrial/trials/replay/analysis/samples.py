@@ -34,8 +34,8 @@ def is_of_replay(cell: Cell) -> bool:
 
 def played(cell: Cell) -> dict[str, Any]:
     """Return what the measuring room was told to play; empty where it was not told."""
-    told = cell.spec.get("database", {}).get("replay")
-    return told if isinstance(told, dict) else {}
+    reported = cell.spec.get("database", {}).get("replay")
+    return reported if isinstance(reported, dict) else {}
 
 
 def speed_of(cell: Cell) -> float | None:

@@ -94,15 +94,15 @@ def _start(sample: Sample) -> StartRecord | None:
 
 
 def _goes_on(sample: Sample) -> bool:
-    told = sample.cell.spec.get("database", {})
-    return told.get("clone") == "reuse" and not played(sample.cell).get("read_only")
+    reported = sample.cell.spec.get("database", {})
+    return reported.get("clone") == "reuse" and not played(sample.cell).get("read_only")
 
 
 def _begins_with(sample: Sample) -> str:
     """Return what a sample was meant to begin with, as a key."""
-    told = sample.cell.spec.get("database", {})
+    reported = sample.cell.spec.get("database", {})
     replay = played(sample.cell)
-    meant = [told.get("load"), replay.get("schema"), replay.get("identity")]
+    meant = [reported.get("load"), replay.get("schema"), replay.get("identity")]
     return json.dumps(meant, sort_keys=True)
 
 
@@ -138,12 +138,12 @@ def _between_two(first: Sample, sample: Sample) -> Iterator[StartDifference]:
     expected, found = _start(first), _start(sample)
     if expected is None or found is None:
         return
-    for what, told, seen in (
+    for what, reported, seen in (
         ("rows", expected.rows, found.rows),
         ("sequence", expected.sequences, found.sequences),
         ("rows_estimated", expected.rows_estimated, found.rows_estimated),
     ):
-        for name, then, now in _differing(what, told, seen, expected, found):
+        for name, then, now in _differing(what, reported, seen, expected, found):
             yield StartDifference(
                 sample=sample, first=first, what=what, name=name, expected=then, found=now
             )
@@ -213,15 +213,15 @@ def log_bytes(place: str) -> int | None:
 
 def _differing(
     what: str,
-    told: Mapping[str, Any],
+    reported: Mapping[str, Any],
     seen: Mapping[str, Any],
     expected: StartRecord,
     found: StartRecord,
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yield name and both values of what differs; what one of them could not look at does not."""
-    for name in sorted(told.keys() | seen.keys()):
-        then, now = told.get(name), seen.get(name)
-        if name not in told and _was_seen_otherwise(expected, name):
+    for name in sorted(reported.keys() | seen.keys()):
+        then, now = reported.get(name), seen.get(name)
+        if name not in reported and _was_seen_otherwise(expected, name):
             continue
         if name not in seen and _was_seen_otherwise(found, name):
             continue

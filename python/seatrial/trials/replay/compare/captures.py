@@ -119,8 +119,8 @@ def _departing(timeline: CallTimeline, mean_s: Mapping[str, float]) -> dict[str,
     found = {}
     for key, mean in mean_s.items():
         calls, total_s = np.zeros(timeline.slices), np.zeros(timeline.slices)
-        for values, told in ((calls, timeline.calls), (total_s, timeline.total_s)):
-            own = told.get(key, {})
+        for values, reported in ((calls, timeline.calls), (total_s, timeline.total_s)):
+            own = reported.get(key, {})
             values[list(own.keys())] = list(own.values())
         expected = calls.mean() * mean
         if expected > 0:

@@ -86,8 +86,8 @@ class Judging(msgspec.Struct, frozen=True, kw_only=True):
         if self.basis != "interleaved":
             return dict(settled)
         more = rounds_more([of[key] for key in undecided], alpha, self.margin_share)
-        told = dict(zip(undecided, more, strict=True))
-        return {key: _with(each, rounds_more=told.get(key)) for key, each in settled.items()}
+        reported = dict(zip(undecided, more, strict=True))
+        return {key: _with(each, rounds_more=reported.get(key)) for key, each in settled.items()}
 
     def of_once(self, speed_up: Estimate) -> Settled:
         """Return what one measurement of each side settles: never that they are the same.

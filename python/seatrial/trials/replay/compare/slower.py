@@ -48,15 +48,15 @@ def perhaps_slower_by(found: BeforeAfter, share: float) -> list[str]:
 
 def _reported(found: BeforeAfter, is_reported: Callable[[Answered, float], bool]) -> list[str]:
     """Return in words what is to be told, by its answer and by what share it surely is slower."""
-    told = []
+    reported = []
     for table in (found.queries, found.pages):
         if table is not None:
-            told += list(_of_table(table, is_reported))
+            reported += list(_of_table(table, is_reported))
     for batch in found.batches:
         judging = Judging(basis="in_sequence", margin_share=0.0, floor=batch.floor)
         if is_reported(batch, _surely_by(batch, judging)):
-            told.append(batch_words(batch))
-    return told
+            reported.append(batch_words(batch))
+    return reported
 
 
 def _of_table(table: Table, is_reported: Callable[[Answered, float], bool]) -> Iterator[str]:

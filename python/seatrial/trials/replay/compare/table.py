@@ -60,20 +60,24 @@ def compared(
     found = _Found.of(before, after, margin_share)
     judging = judges(basis, margin_share, floor)
     way = _once if basis == "once" else _repeated
-    told = way(before, after, found, judging)
-    changes = [found.change(key, settled, told.averaged) for key, settled in told.queries.items()]
+    reported = way(before, after, found, judging)
+    changes = [
+        found.change(key, settled, reported.averaged) for key, settled in reported.queries.items()
+    ]
     changes.sort(key=lambda change: -change.before.total_s)
     table = Table(
         before=_side(before, measured[0]),
         after=_side(after, measured[1]),
         basis=basis,
-        overall=None if told.overall is None else _overall(told.overall, told.geometric, changes),
+        overall=None
+        if reported.overall is None
+        else _overall(reported.overall, reported.geometric, changes),
         changes=changes,
-        only_before=_one_sided(before, found.before, told.queries),
-        only_after=_one_sided(after, found.after, told.queries),
+        only_before=_one_sided(before, found.before, reported.queries),
+        only_after=_one_sided(after, found.after, reported.queries),
         floor=floor,
         margin_share=margin_share,
-        level=told.level,
+        level=reported.level,
         offset_s=offset_s,
     )
     warnings = warnings_of(table, (before, after), left_out)
@@ -194,17 +198,17 @@ def _repeated(
         for key, each in of.queries.items()
     }
     settled = of_each.with_rounds_more(settled, of.queries, judged.alpha)
-    told = _Together(
+    reported = _Together(
         overall=None, geometric=None, queries=settled, averaged=set(of.whole),
         level=1 - judged.alpha,
     )  # fmt: skip
     if of.overall is None or of.geometric is None:
-        return told
+        return reported
     p = p_value(of.overall)
     overall = of_whole.of_rounds(of.overall, p_value=p, p_adjusted=p, alpha=LEVEL)
     together = of_whole.with_rounds_more({"": overall}, {"": of.overall}, LEVEL)
     geometric = ratio_estimate(of.geometric, LEVEL)
-    return msgspec.structs.replace(told, overall=together[""], geometric=geometric)
+    return msgspec.structs.replace(reported, overall=together[""], geometric=geometric)
 
 
 def _once(
@@ -225,9 +229,9 @@ def _once(
         )
         for key in found.common
     }
-    told = _Together(overall=None, geometric=None, queries=settled, averaged=weights.keys())
+    reported = _Together(overall=None, geometric=None, queries=settled, averaged=weights.keys())
     if not weights:
-        return told
+        return reported
     overall = captures.once_estimate(
         math.log(a.overall_s / b.overall_s), a.overall_half, b.overall_half
     )
@@ -237,7 +241,7 @@ def _once(
     whole = of_whole.of_once(overall)
     if whole.answer != _of_often(of_whole, found, weights):
         whole = msgspec.structs.replace(whole, answer="undecided")
-    return msgspec.structs.replace(told, overall=whole, geometric=geometric)
+    return msgspec.structs.replace(reported, overall=whole, geometric=geometric)
 
 
 def _of_often(judging: Judging, found: _Found, weights: Mapping[str, float]) -> Answer:

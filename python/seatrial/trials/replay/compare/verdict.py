@@ -33,15 +33,15 @@ def once_of_batch(batch: Batch) -> str:
     return ONCE if max(times) == 1 else ONE_ONCE
 
 
-def verdict(told: BeforeAfter) -> list[str]:
+def verdict(reported: BeforeAfter) -> list[str]:
     """Return the sentences of all that was compared: queries, pages, batches."""
     sentences = [
         sentence
-        for table in (told.queries, told.pages)
+        for table in (reported.queries, reported.pages)
         if table is not None
         for sentence in table_sentences(table)
     ]
-    return [*sentences, *(f"{batch_words(batch)}." for batch in told.batches)]
+    return [*sentences, *(f"{batch_words(batch)}." for batch in reported.batches)]
 
 
 def table_sentences(table: Table) -> Iterator[str]:
@@ -61,8 +61,10 @@ def table_sentences(table: Table) -> Iterator[str]:
         yield f"{_average(table, overall, noun)}; where each {noun} counts alike {alike}."
     counts = _counts(overall) if overall else Counter(each.answer for each in table.changes)
     nouns = noun if len(table.changes) == 1 else nouns_of(table.before)
-    told = ", ".join(f"{format_count(count)} {answer}" for answer, count in counts.items() if count)
-    yield f"Of {format_count(len(table.changes))} {nouns} {told}."
+    reported = ", ".join(
+        f"{format_count(count)} {answer}" for answer, count in counts.items() if count
+    )
+    yield f"Of {format_count(len(table.changes))} {nouns} {reported}."
 
 
 def _counts(overall: Overall) -> Mapping[Answer, int]:
@@ -80,12 +82,12 @@ def _average(table: Table, overall: Overall, noun: str) -> str:
         percent = whole_percent(overall.within_share or 0)
         return f"No difference seen in the average {noun} (within {percent} %)"
     once = once_of(table)
-    told = speed_words(overall.speed_up, once=once)
+    reported = speed_words(overall.speed_up, once=once)
     if overall.answer != "undecided":
         pages = "Pages" if noun == "page" else f"Average {noun}"
-        return f"{pages} {told}"
-    told = as_fast_words(overall.speed_up, once=once)
-    return f"Undecided: average {noun} {told}{_why(once, overall)}"
+        return f"{pages} {reported}"
+    reported = as_fast_words(overall.speed_up, once=once)
+    return f"Undecided: average {noun} {reported}{_why(once, overall)}"
 
 
 def _why(once: str, overall: Overall) -> str:
@@ -161,8 +163,8 @@ def as_fast_words(speed_up: Estimate, *, once: str = "") -> str:
 
 def _reported(estimate: Estimate, word: str, *, once: str) -> str:
     if estimate.low is None or estimate.high is None:
-        told = f"{_value(estimate.value)}x {word}"
-        return f"{told} ({once})" if once else told
+        reported = f"{_value(estimate.value)}x {word}"
+        return f"{reported} ({once})" if once else reported
     plain = msgspec.structs.replace(estimate, over="rounds")
     value, _, interval = ratio_words(plain).partition(" ")
     if not once:

@@ -53,14 +53,14 @@ def only_whole(
         else side
         for side, own in zip((before, after), numbers, strict=True)
     ]
-    told = [
+    reported = [
         f"Round {number + 1} of {side.name} is left out{also}: queries with {format_share(share)} "
         "of the time did not run in it, or failed."
         for side, of, kept_side in zip((before, after), broken, kept, strict=True)
         if kept_side is not side
         for number, share in sorted(of.items())
     ]
-    return kept[0], kept[1], told
+    return kept[0], kept[1], reported
 
 
 def whole_rounds(side: Entrant, key: str) -> dict[int, CallFigures]:

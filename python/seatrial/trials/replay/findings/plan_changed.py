@@ -32,8 +32,8 @@ def plan_changed(found: BeforeAfter) -> list[Finding]:
         return []
     slower = [each for each in changed if each.answer == "slower"]
     known = sum(each.plan_changed is not None for each in table.changes)
-    told = min(slower or changed, key=lambda each: each.speed_up.value)
-    how = change_words(told, once=once_of(table))
+    reported = min(slower or changed, key=lambda each: each.speed_up.value)
+    how = change_words(reported, once=once_of(table))
     return [
         Finding(
             kind="plan_changed",
@@ -42,8 +42,8 @@ def plan_changed(found: BeforeAfter) -> list[Finding]:
             sentence=(
                 f"The plan of {format_count(len(changed))} of {format_count(known)} queries is "
                 f"another than before, {format_count(len(slower))} of them surely slower; "
-                f"{query_words(told.text)}: {told.plan_before} before, {told.plan_after} after, "
-                f"{how}."
+                f"{query_words(reported.text)}: {reported.plan_before} before, "
+                f"{reported.plan_after} after, {how}."
             ),
             cause=(
                 "The planner estimated otherwise: statistics that were not taken since the data "

@@ -67,11 +67,11 @@ def _finding(table: Table) -> Finding:
 def _sentence(table: Table, slower: list[Change], cost_s: float, share: float) -> str:
     nouns = nouns_of(table.before)
     worst = slower[0]
-    told = f"{format_count(len(slower))} of {format_count(len(table.changes))} {nouns}"
+    reported = f"{format_count(len(slower))} of {format_count(len(table.changes))} {nouns}"
     costs = format_duration_s(cost_s) if cost_s > 0 else "no time"
     slowest = speed_words(worst.speed_up, once=once_of(table))
     return (
-        f"{told} surely became slower, the slowest {slowest}: "
+        f"{reported} surely became slower, the slowest {slowest}: "
         f"{query_words(worst.text)}. Together they cost {costs} more in one unit "
         f"({format_share(max(share, 0.0))} of the time before)."
     )

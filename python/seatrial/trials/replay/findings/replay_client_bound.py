@@ -43,11 +43,11 @@ def replay_client_bound(context: Context) -> list[Finding]:
     concerned = [summary for summary in context.cells if summary.cell.key in keys]
     core = max(part.client_core_share or 0.0 for part in parts)
     fullest = max(parts, key=lambda part: part.ceiling_share or 0.0)
-    told = []
+    reported = []
     if core > CORE_SHARE_MAX:
-        told.append(f"the driver's one thread used up to {format_share(core)} of a core")
+        reported.append(f"the driver's one thread used up to {format_share(core)} of a core")
     if (fullest.ceiling_share or 0.0) > CEILING_SHARE_MAX:
-        told.append(
+        reported.append(
             f"it reached up to {format_share(fullest.ceiling_share or 0.0)} of the "
             f"{format_iops(fullest.ceiling_per_s or 0.0)} statements a second that it does with a "
             "server that answers at once"
@@ -58,7 +58,7 @@ def replay_client_bound(context: Context) -> list[Finding]:
             severity="warning",
             cells=identities(concerned),
             sentence=(
-                f"{context.of_cells(concerned)}: {' and '.join(told)}, so the rate is a lower "
+                f"{context.of_cells(concerned)}: {' and '.join(reported)}, so the rate is a lower "
                 "bound of what the database does."
             ),
             cause=(

@@ -109,16 +109,18 @@ def _left_alone(record: ReplayRecord) -> int:
 
 
 def _reported(ids: ReplayIds, sums: IdSums) -> str:
-    told = ids_sentence(ids)
+    reported = ids_sentence(ids)
     if sums.left_alone:
-        told += f" ({format_share(sums.unresolved_share)}): {_reasons(sums)}"
+        reported += f" ({format_share(sums.unresolved_share)}): {_reasons(sums)}"
     followed = not_followed_sentence(ids)
-    return f"{told}; {followed}" if followed else told
+    return f"{reported}; {followed}" if followed else reported
 
 
 def _reasons(sums: IdSums) -> str:
-    told = [f"{format_count(n)} {reason_words(reason)}" for reason, n in sums.unresolved.items()]
-    return "; ".join(told[:3])
+    reported = [
+        f"{format_count(n)} {reason_words(reason)}" for reason, n in sums.unresolved.items()
+    ]
+    return "; ".join(reported[:3])
 
 
 def _first(ids: ReplayIds) -> str:

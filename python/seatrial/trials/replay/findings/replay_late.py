@@ -113,22 +113,24 @@ def _is_late(late: Lateness) -> bool:
 def _sentence(
     context: Context, concerned: list[CellSummary], part: ReplayCell, late: Lateness
 ) -> str:
-    told = [
+    reported = [
         f"{format_share(1 - late.within_1ms_share)} of {format_count(late.due)} statements were "
         f"sent more than 1 ms late, the median by {format_duration_ns(late.p50_ns)}, 1 % by "
         f"{format_duration_ns(late.p99_ns)} and more"
     ]
     if part.delivered is not None and part.delivered.value < KEPT_SHARE_MIN:
         share = format_share(part.delivered.value)
-        told.insert(0, f"only {share} of what the speed asked for was answered in its time")
+        reported.insert(0, f"only {share} of what the speed asked for was answered in its time")
     if late.grows and late.first_ns is not None and late.peak_ns is not None:
-        told.append(
+        reported.append(
             f"the lag grew from {format_duration_ns(late.first_ns)} in the first third of the time "
             f"to {format_duration_ns(late.peak_ns)} in another"
         )
     held = {name: count for name, count in late.late_by.items() if count}
     if held:
         by, count = max(held.items(), key=lambda item: item[1])
-        told.append(f"{format_count(count)} because {_HELD[by]}")
-    told.append(f"the driver's own lateness was {format_duration_ns(late.driver_p99_ns)} at p99")
-    return f"{context.of_cells(concerned)}: {'; '.join(told)}."
+        reported.append(f"{format_count(count)} because {_HELD[by]}")
+    reported.append(
+        f"the driver's own lateness was {format_duration_ns(late.driver_p99_ns)} at p99"
+    )
+    return f"{context.of_cells(concerned)}: {'; '.join(reported)}."

@@ -100,16 +100,16 @@ def _by_class(record: ReplayRecord) -> str:
 def _reported(worst: AffectedCell) -> list[str]:
     rows, tags = worst.record.rows, _tags_different(worst.record)
     different = rows.compared - rows.equal
-    told = []
+    reported = []
     if different:
         share = format_share(different / rows.compared)
-        told.append(
+        reported.append(
             f"{format_count(different)} of {format_plural(rows.compared, 'statement')} whose rows "
             f"the capture tells had another number of them ({share}){_by_class(worst.record)}"
         )
     if tags:
-        told.append(
+        reported.append(
             f"{format_count(tags)} of {format_plural(rows.tags_compared, 'command')} ended "
             "otherwise than its text says"
         )
-    return told
+    return reported

@@ -171,15 +171,15 @@ class Live:
         self._elapsed_s = 0.0
         self._quiet_since_s = 0.0
 
-    def tell(self, told: Mapping[str, float]) -> None:
+    def tell(self, reported: Mapping[str, float]) -> None:
         """Tell how many statements a second were answered since the last time, and the lag."""
-        answered, elapsed_s = told["answered"], told["elapsed_s"]
+        answered, elapsed_s = reported["answered"], reported["elapsed_s"]
         if answered > self._answered:
             self._quiet_since_s = elapsed_s
         lasted_s = elapsed_s - self._elapsed_s
         per_s = (answered - self._answered) / lasted_s if lasted_s > 0 else 0.0
         self._answered, self._elapsed_s = answered, elapsed_s
-        is_waiting = bool(told["open"]) and not self._is_paced
+        is_waiting = bool(reported["open"]) and not self._is_paced
         self._watcher.live(
             LiveReading(
                 elapsed_s=elapsed_s,
@@ -188,9 +188,9 @@ class Live:
                 p99_ns=0,
                 stalls=0,
                 oldest_in_flight_ns=int(1e9 * (elapsed_s - self._quiet_since_s) * is_waiting),
-                done=int(answered + told["skipped"]),
-                planned=int(told["captured_total"]),
-                lag_ns=int(told["lag_ns"]),
+                done=int(answered + reported["skipped"]),
+                planned=int(reported["captured_total"]),
+                lag_ns=int(reported["lag_ns"]),
             )
         )
 
@@ -273,7 +273,7 @@ def _record(parts: dict[str, Any], spec: DatabaseSpec, facts: TraceFacts) -> Rep
 def _reported_of(spec: DatabaseSpec, facts: TraceFacts) -> dict[str, str]:
     """Return what the trace says of itself, and how it was played."""
     replay = required(spec)
-    told = {
+    reported = {
         "path": replay.trace,
         "identity": facts.identity,
         "files": ", ".join(facts.files),
@@ -293,10 +293,10 @@ def _reported_of(spec: DatabaseSpec, facts: TraceFacts) -> dict[str, str]:
         "migrated": "yes" if spec.load.migrate else "no",
     }
     if replay.until_s is not None:
-        told["until_s"] = f"{replay.until_s:g}"
+        reported["until_s"] = f"{replay.until_s:g}"
     if facts.system_identifier is not None:
-        told["system_identifier"] = facts.system_identifier
-    return told
+        reported["system_identifier"] = facts.system_identifier
+    return reported
 
 
 def _notes(record: ReplayRecord, facts: TraceFacts) -> list[str]:

@@ -55,14 +55,14 @@ def look_at(server: RemoteServer, dbname: str) -> Standing:
     with server.connect(dbname) as connection:
         row = connection.execute(_STATE).fetchone()
         database, user, in_recovery, has_tables, may_ask = row or (dbname, "", False, True, False)
-        told = connection.execute(_IDENTIFIER).fetchone() if may_ask else None
+        reported = connection.execute(_IDENTIFIER).fetchone() if may_ask else None
     return Standing(
         place=server.address.place,
         database=str(database),
         user=str(user),
         in_recovery=bool(in_recovery),
         has_tables=bool(has_tables),
-        system_identifier=str(told[0]) if told else None,
+        system_identifier=str(reported[0]) if reported else None,
     )
 
 

@@ -64,8 +64,8 @@ class RowComparison:
         except SeatrialError as error:
             found = ReplayContent(reason=f"the rows could not be read: {error.seen}")
         found = msgspec.structs.replace(found, looked_s=time.monotonic() - began_s)
-        told = msgspec.structs.replace(record, content=found)
-        return msgspec.structs.replace(result, parts={**result.parts, "replay": told})
+        reported = msgspec.structs.replace(record, content=found)
+        return msgspec.structs.replace(result, parts={**result.parts, "replay": reported})
 
     def _compared(
         self,

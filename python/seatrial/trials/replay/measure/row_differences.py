@@ -133,9 +133,11 @@ def _named(
             own = table.fields[field]
             order = np.argsort(own)
             is_known = name in found
-            told = found[name].rows[side] if is_known else np.zeros(table.count, dtype=np.uint64)
+            reported = (
+                found[name].rows[side] if is_known else np.zeros(table.count, dtype=np.uint64)
+            )
             ids.append(own[order])
-            rows.append(told[order])
+            rows.append(reported[order])
         words = np.array(other.words, dtype=np.int64).view(np.uint64)
         yield name, _Named(ids=(ids[0], ids[1]), rows=(rows[0], rows[1]), words=words)
 
@@ -269,8 +271,8 @@ def _share_of(values: np.ndarray, ids: np.ndarray) -> float:
     """Return the share of values, NULL left out, that are ids."""
     import numpy as np  # noqa: PLC0415 - heavy
 
-    told = values[values != 0]
-    return float(np.isin(told, ids).mean()) if len(told) else 0.0
+    reported = values[values != 0]
+    return float(np.isin(reported, ids).mean()) if len(reported) else 0.0
 
 
 def _naming(field: Sides, named: _Named, misses: tuple[Any, Any]) -> Sides:

@@ -147,13 +147,13 @@ def _published_lines(published: Sequence[PublishedLines], style: int) -> list[Li
 
 def _title(sizes: CacheSizes) -> str:
     """Return the most and the fewest statements a second; targets as the user spells them."""
-    told = [
+    reported = [
         (part.iops, f"{line.name} with {format_size(size)}")
         for line in sizes.lines
         for size, part in line.points
     ]
-    most, least = (pick(told, key=lambda each: each[0].value) for pick in (max, min))
+    most, least = (pick(reported, key=lambda each: each[0].value) for pick in (max, min))
     return (
-        f"{most[1]}: {format_estimate(most[0])}, the most of {len(told)}; "
+        f"{most[1]}: {format_estimate(most[0])}, the most of {len(reported)}; "
         f"{least[1]}: {format_estimate(least[0])}, the fewest"
     )

@@ -15,19 +15,23 @@ def replay_columns(summary: Summary) -> dict[str, dict[str, Field]]:
     Counts are those of one round, the one with the most that went wrong: so they add up.
     """
     return {
-        told.cell.key: {
-            "replay_bottleneck": told.bottleneck.who,
-            "replay_told_round": told.told_round,
-            **interval_columns("replay_answered_per_s", told.answered_per_s),
-            "replay_captured_per_s": told.captured_per_s,
-            **(interval_columns("replay_ratio", told.ratio) if told.ratio else {}),
-            **(interval_columns("replay_delivered", told.delivered) if told.delivered else {}),
-            "replay_client_core_share": told.client_core_share,
-            "replay_ceiling_share": told.ceiling_share,
-            **_account(reported_of(told, part)[1]),
-            **(_lag(told.lateness) if told.lateness else {}),
+        reported.cell.key: {
+            "replay_bottleneck": reported.bottleneck.who,
+            "replay_told_round": reported.told_round,
+            **interval_columns("replay_answered_per_s", reported.answered_per_s),
+            "replay_captured_per_s": reported.captured_per_s,
+            **(interval_columns("replay_ratio", reported.ratio) if reported.ratio else {}),
+            **(
+                interval_columns("replay_delivered", reported.delivered)
+                if reported.delivered
+                else {}
+            ),
+            "replay_client_core_share": reported.client_core_share,
+            "replay_ceiling_share": reported.ceiling_share,
+            **_account(reported_of(reported, part)[1]),
+            **(_lag(reported.lateness) if reported.lateness else {}),
         }
-        for told, part in replayed(summary)
+        for reported, part in replayed(summary)
     }
 
 

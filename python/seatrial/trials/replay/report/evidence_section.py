@@ -31,15 +31,15 @@ from seatrial.trials.replay.report.words import reported_of
 HEADING = "Right rows"
 
 
-def evidence_part(told: ReplayCell, part: CellSummary, number: int) -> Markup:
+def evidence_part(reported: ReplayCell, part: CellSummary, number: int) -> Markup:
     """Return what shows that a replay met the right rows; nothing where nothing is known.
 
     Args:
-        told: The replay.
+        reported: The replay.
         part: Its cell.
         number: Of its tables.
     """
-    sample, record = reported_of(told, part)
+    sample, record = reported_of(reported, part)
     start = sample.database.start if sample.database else None
     body = [
         *(_ids(record.ids, number) if record.ids else ()),
@@ -59,8 +59,8 @@ def _ids(ids: ReplayIds, number: int) -> Iterator[Markup]:
         return
     followed = not_followed_sentence(ids)
     told_of_ids = (f"{followed}." if followed else "", means_sentence(ids), volatile_sentence(ids))
-    sentences = (told for told in told_of_ids if told)
-    yield from (element("p", unbroken(told), class_="lead") for told in sentences)
+    sentences = (reported for reported in told_of_ids if reported)
+    yield from (element("p", unbroken(reported), class_="lead") for reported in sentences)
     yield _shown(ids_table(ids, number))
     yield _shown(unresolved_table(ids, number))
     yield _shown(sequences_table(ids, number))

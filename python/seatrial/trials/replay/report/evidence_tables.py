@@ -252,33 +252,35 @@ def order_facts(order: ReplayHeld) -> Iterator[tuple[str, str]]:
 
 def volatile_sentence(ids: ReplayIds) -> str:
     """Return how many statements ask for what is other each time; empty where none does."""
-    told = [
+    reported = [
         f"{format_count(count)} for {_VOLATILE.get(name, name)}"
         for name, count in ids.volatile.items()
         if count
     ]
-    if not told:
+    if not reported:
         return ""
-    return f"Statements that ask for what is other each time: {'; '.join(told)}."
+    return f"Statements that ask for what is other each time: {'; '.join(reported)}."
 
 
 def means_sentence(ids: ReplayIds) -> str:
     """Return what was done to learn ids, and what was not understood; empty for nothing."""
-    told = []
+    reported = []
     if ids.returning_added:
-        told.append(
+        reported.append(
             f"{format_plural(ids.returning_added, 'INSERT')} got a RETURNING to learn what they "
             "drew"
         )
     if ids.waited_ns:
-        told.append(f"statements waited {format_duration_ns(ids.waited_ns)} together for values")
+        reported.append(
+            f"statements waited {format_duration_ns(ids.waited_ns)} together for values"
+        )
     if ids.forms_not_understood:
         forms = format_plural(ids.forms_not_understood, "kind of statement", "kinds of statements")
         were = "was" if ids.forms_not_understood == 1 else "were"
-        told.append(f"{forms} {were} not understood: ids in them were left alone")
-    if not told:
+        reported.append(f"{forms} {were} not understood: ids in them were left alone")
+    if not reported:
         return ""
-    sentence = "; ".join(told)
+    sentence = "; ".join(reported)
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 

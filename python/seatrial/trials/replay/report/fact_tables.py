@@ -29,19 +29,19 @@ _HELD = {
 }
 
 
-def facts_table(told: ReplayCell, part: CellSummary, number: int) -> Table:
+def facts_table(reported: ReplayCell, part: CellSummary, number: int) -> Table:
     """Return commits, sessions, order and the driver's own use of the machine."""
     return Table(
         id=f"replay-facts-{number}",
         title="Sessions, order and the driver itself",
         labels=1,
         headers=["What", "Figure"],
-        rows=[[name, text] for name, text in _facts(told, part)],
+        rows=[[name, text] for name, text in _facts(reported, part)],
     )
 
 
-def _facts(told: ReplayCell, part: CellSummary) -> Iterator[tuple[str, str]]:
-    sample, record = reported_of(told, part)
+def _facts(reported: ReplayCell, part: CellSummary) -> Iterator[tuple[str, str]]:
+    sample, record = reported_of(reported, part)
     commits, sessions, order, client = (
         record.commits, record.sessions, record.order, record.client,
     )  # fmt: skip
@@ -64,10 +64,10 @@ def _facts(told: ReplayCell, part: CellSummary) -> Iterator[tuple[str, str]]:
         yield "let go, as nothing else moved", format_count(order.released_by_patience)
     if order.postponed:
         yield "given a later turn, for a lock", format_count(order.postponed)
-    yield "driver's share of a core (largest round)", _share(told.client_core_share)
-    yield "time in which it lacked a processor (largest round)", _share(told.client_delay_share)
-    yield "driver alone, on a null server", _ceiling(told)
-    yield "of that, reached", _share(told.ceiling_share)
+    yield "driver's share of a core (largest round)", _share(reported.client_core_share)
+    yield "time in which it lacked a processor (largest round)", _share(reported.client_delay_share)
+    yield "driver alone, on a null server", _ceiling(reported)
+    yield "of that, reached", _share(reported.ceiling_share)
     yield "memory of the driver's whole process", format_size(client.memory_bytes_max)
     yield "statements it held in memory", format_count(client.read_ahead_max)
 
@@ -84,15 +84,15 @@ def _share(share: float | None) -> str:
     return UNKNOWN if share is None else format_share(share)
 
 
-def _ceiling(told: ReplayCell) -> str:
-    if told.ceiling_per_s is None:
+def _ceiling(reported: ReplayCell) -> str:
+    if reported.ceiling_per_s is None:
         return UNKNOWN
-    return f"{format_iops(told.ceiling_per_s)} statements/s"
+    return f"{format_iops(reported.ceiling_per_s)} statements/s"
 
 
-def trace_table(told: ReplayCell, part: CellSummary, number: int) -> Table:
+def trace_table(reported: ReplayCell, part: CellSummary, number: int) -> Table:
     """Return what the trace says of itself, and what was asked of it."""
-    _, record = reported_of(told, part)
+    _, record = reported_of(reported, part)
     return Table(
         id=f"replay-trace-{number}",
         title="The trace, and what was asked of it",
@@ -102,9 +102,9 @@ def trace_table(told: ReplayCell, part: CellSummary, number: int) -> Table:
     )
 
 
-def lateness_table(told: ReplayCell, number: int) -> Table:
+def lateness_table(reported: ReplayCell, number: int) -> Table:
     """Return how late statements were sent, and what held those that were late."""
-    late = told.lateness
+    late = reported.lateness
     return Table(
         id=f"replay-lag-{number}",
         title="How late statements were sent",

@@ -51,38 +51,38 @@ _ONE_SIDE_NOTE: Final = (
 
 
 def replay_figures(
-    told: ReplayCell, part: CellSummary, cells: Sequence[CellSummary], number: int
+    reported: ReplayCell, part: CellSummary, cells: Sequence[CellSummary], number: int
 ) -> list[Figure]:
     """Return the charts of one replay; none of them is ever empty.
 
     Args:
-        told: The replay.
+        reported: The replay.
         part: Its cell.
         cells: All replays of the run.
         number: Of its charts and tables.
     """
     return [
-        *_over_time(told, part, number),
+        *_over_time(reported, part, number),
         *_classes(part, cells, number),
-        *_queries(told, part, number),
+        *_queries(reported, part, number),
     ]
 
 
-def _over_time(told: ReplayCell, part: CellSummary, number: int) -> list[Figure]:
-    sample, record = reported_of(told, part)
+def _over_time(reported: ReplayCell, part: CellSummary, number: int) -> list[Figure]:
+    sample, record = reported_of(reported, part)
     steps = replayed_steps(record, sample.duration_s)
-    captured = captured_steps(record, told.speed)
+    captured = captured_steps(record, reported.speed)
     if len(steps) < 2:
         return []
     panels = (
         _beside(steps, captured, sample.duration_s, record.captured_s)
-        if told.speed is None
+        if reported.speed is None
         else _together(steps, captured)
     )
     length = format_duration_s(step_length_s(record))
-    which = round_words(told, part)
+    which = round_words(reported, part)
     notes = [
-        _OWN_TIMES if told.speed is None else _ASKED_NOTE,
+        _OWN_TIMES if reported.speed is None else _ASKED_NOTE,
         f"A value is the mean of {length}{f', of {which}' if which else ''}.",
     ]
     return [
@@ -94,7 +94,7 @@ def _over_time(told: ReplayCell, part: CellSummary, number: int) -> list[Figure]
             views=[
                 View(
                     label="over time",
-                    title=_time_title(told, answered(record) / sample.duration_s, record),
+                    title=_time_title(reported, answered(record) / sample.duration_s, record),
                     panels=panels,
                 )
             ],
@@ -103,15 +103,15 @@ def _over_time(told: ReplayCell, part: CellSummary, number: int) -> list[Figure]
     ]
 
 
-def _time_title(told: ReplayCell, answered_per_s: float, record: ReplayRecord) -> str:
+def _time_title(reported: ReplayCell, answered_per_s: float, record: ReplayRecord) -> str:
     """Return what the drawn round did, beside what was captured or asked for."""
     done = f"{format_iops(answered_per_s)} statements a second were answered"
-    if told.captured_per_s is None:
+    if reported.captured_per_s is None:
         return done
-    captured = format_iops(told.captured_per_s, _EXACT)
-    if told.speed is None:
+    captured = format_iops(reported.captured_per_s, _EXACT)
+    if reported.speed is None:
         return f"{done}, where {captured} had been captured"
-    asked = format_iops(told.captured_per_s * told.speed, _EXACT)
+    asked = format_iops(reported.captured_per_s * reported.speed, _EXACT)
     longest = format_duration_ns(record.lag.ns_max)
     return f"{done}, where {asked} were asked for; the longest lag was {longest}"
 
@@ -250,9 +250,9 @@ def _with_counts(figure: Figure, part: CellSummary) -> Figure:
     )  # fmt: skip
 
 
-def _queries(told: ReplayCell, part: CellSummary, number: int) -> list[Figure]:
+def _queries(reported: ReplayCell, part: CellSummary, number: int) -> list[Figure]:
     """Return the times of the queries that took most: now at the client, then on the server."""
-    _, record = reported_of(told, part)
+    _, record = reported_of(reported, part)
     known = [query for query in record.queries if query.ok >= entries_needed(50.0)]
     shown = known[:QUERIES_DRAWN_MAX]
     rows = [row for query in shown for row in _query_rows(query)]

@@ -54,14 +54,16 @@ def replay_part(summary: Summary, detail: Detail) -> PagePart:
     cells = [part for _, part in replays]
     caches = cache_figures(summary, with_published=detail.with_published)
     parts, figures = [], [*caches]
-    for number, (told, part) in enumerate(replays, start=1):
-        drawn = replay_figures(told, part, cells, number) if number <= detail.timelines_max else []
-        content = _content(told, part, drawn, number)
+    for number, (reported, part) in enumerate(replays, start=1):
+        drawn = (
+            replay_figures(reported, part, cells, number) if number <= detail.timelines_max else []
+        )
+        content = _content(reported, part, drawn, number)
         figures += drawn
         if len(replays) == 1:
             parts.append(content)
             continue
-        heading = element("summary", unbroken(_heading(told, part, cells)))
+        heading = element("summary", unbroken(_heading(reported, part, cells)))
         parts.append(element("details", heading, content, class_="cell", open=number <= _OPEN))
     body = [
         unscripted("beside them"),
@@ -81,7 +83,7 @@ def _caches(summary: Summary, figures: Sequence[Figure]) -> list[Markup]:
     found = []
     every = zip(figures, cache_tables(summary), cache_sizes(summary), strict=True)
     for figure, table, sizes in every:
-        sentences = (element("li", unbroken(told)) for told in sweep_sentences(sizes))
+        sentences = (element("li", unbroken(reported)) for reported in sweep_sentences(sizes))
         found += [
             frame(figure),
             element("div", plain_table(table), id=f"table-{table.id}"),
@@ -98,36 +100,38 @@ def _caches(summary: Summary, figures: Sequence[Figure]) -> list[Markup]:
 def _undrawn(count: int) -> list[Markup]:
     if count <= 0:
         return []
-    told = f"Charts of {format_plural(count, 'more replay')} would make this page too large."
-    return [element("p", told, class_="lead")]
+    reported = f"Charts of {format_plural(count, 'more replay')} would make this page too large."
+    return [element("p", reported, class_="lead")]
 
 
-def _heading(told: ReplayCell, part: CellSummary, cells: Sequence[CellSummary]) -> str:
+def _heading(reported: ReplayCell, part: CellSummary, cells: Sequence[CellSummary]) -> str:
     name = name_of(part, cells)
     # The name of a target is spelt as the user spells it.
     name = name if len({each.cell.target for each in cells}) > 1 else capitalized(name)
     rate = part.blank or format_estimate(part.iops)
-    return f"{name}: {rate}, bottleneck: {told.bottleneck.who}"
+    return f"{name}: {rate}, bottleneck: {reported.bottleneck.who}"
 
 
-def _content(told: ReplayCell, part: CellSummary, figures: Sequence[Figure], number: int) -> Markup:
-    _, record = reported_of(told, part)
+def _content(
+    reported: ReplayCell, part: CellSummary, figures: Sequence[Figure], number: int
+) -> Markup:
+    _, record = reported_of(reported, part)
     frames = {figure.id.rpartition("-")[0]: frame(figure) for figure in figures}
     judged = judge(record)
     return element(
         "div",
-        element("p", unbroken(told.bottleneck.sentence), class_="verdict"),
+        element("p", unbroken(reported.bottleneck.sentence), class_="verdict"),
         element("p", unbroken(f"{judged.sentence}."), class_="lead verdict"),
-        plain_table(account_table(told, part, number)),
+        plain_table(account_table(reported, part, number)),
         frames.get("replay-time", ""),
-        _timeline(told, part, number),
-        *(_problem(table) for table in problem_tables(told, part, number)),
-        evidence_part(told, part, number),
+        _timeline(reported, part, number),
+        *(_problem(table) for table in problem_tables(reported, part, number)),
+        evidence_part(reported, part, number),
         frames.get("replay-classes", ""),
         _identified(classes_table(part, number)),
         frames.get("replay-queries", ""),
-        _queries(told, part, number),
-        _facts(told, part, number),
+        _queries(reported, part, number),
+        _facts(reported, part, number),
         class_="time",
     )
 
@@ -142,8 +146,8 @@ def _identified(table: Table) -> Markup:
     return element("div", plain_table(table), id=f"table-{table.id}") if table.rows else Markup("")
 
 
-def _queries(told: ReplayCell, part: CellSummary, number: int) -> Markup:
-    table = queries_table(told, part, number, queries_max=QUERIES_MAX)
+def _queries(reported: ReplayCell, part: CellSummary, number: int) -> Markup:
+    table = queries_table(reported, part, number, queries_max=QUERIES_MAX)
     if not table.rows:
         return Markup("")
     shown = element("div", plain_table(table), class_="queries")
@@ -151,12 +155,12 @@ def _queries(told: ReplayCell, part: CellSummary, number: int) -> Markup:
     return element("details", element("summary", label), shown, id=f"table-{table.id}", open=True)
 
 
-def _facts(told: ReplayCell, part: CellSummary, number: int) -> Markup:
-    tables = [facts_table(told, part, number)]
-    if told.lateness is not None:
-        tables.append(lateness_table(told, number))
+def _facts(reported: ReplayCell, part: CellSummary, number: int) -> Markup:
+    tables = [facts_table(reported, part, number)]
+    if reported.lateness is not None:
+        tables.append(lateness_table(reported, number))
     beside = element("div", *(plain_table(table) for table in tables), class_="beside")
-    trace = trace_table(told, part, number)
+    trace = trace_table(reported, part, number)
     if not trace.rows:
         return beside
     folded = element(
@@ -165,15 +169,15 @@ def _facts(told: ReplayCell, part: CellSummary, number: int) -> Markup:
     return join([beside, folded])
 
 
-def _timeline(told: ReplayCell, part: CellSummary, number: int) -> Markup:
+def _timeline(reported: ReplayCell, part: CellSummary, number: int) -> Markup:
     """Return the numbers of the timeline, folded."""
-    sample, record = reported_of(told, part)
+    sample, record = reported_of(reported, part)
     steps = replayed_steps(record, sample.duration_s)
-    captured = captured_steps(record, told.speed)
+    captured = captured_steps(record, reported.speed)
     count = max(len(steps), len(captured))
     if count <= 1:
         return Markup("")
-    is_paced = told.speed is not None
+    is_paced = reported.speed is not None
     heads = ["Replayed/s", "Failed/s", "Asked for/s" if is_paced else "Captured/s, own time",
              "Lag, mean", "Lag, longest", "Response, mean", "Sessions"]  # fmt: skip
     rows = [

@@ -75,31 +75,31 @@ def replay_tables(summary: Summary) -> list[Table]:
         return []
     cells = [part for _, part in replays]
     found = [rates_table(replays), *cache_tables(summary)]
-    for number, (told, part) in enumerate(replays, start=1):
+    for number, (reported, part) in enumerate(replays, start=1):
         tables = [
-            account_table(told, part, number),
-            *problem_tables(told, part, number, _TERMINAL_TEXT_MAX),
-            *_evidence(told, part, number),
+            account_table(reported, part, number),
+            *problem_tables(reported, part, number, _TERMINAL_TEXT_MAX),
+            *_evidence(reported, part, number),
             classes_table(part, number),
             queries_table(
-                told,
+                reported,
                 part,
                 number,
                 queries_max=QUERIES_MAX,
                 characters_max=_QUERY_TEXT_MAX,
                 percentiles=_FEW,
             ),
-            facts_table(told, part, number),
-            *([lateness_table(told, number)] if told.lateness else []),
+            facts_table(reported, part, number),
+            *([lateness_table(reported, number)] if reported.lateness else []),
         ]
         name = name_of(part, cells)
         found += [_named(table, name) for table in tables if table.rows]
     return [narrowed(table, _LESS_TELLING) for table in found]
 
 
-def _evidence(told: ReplayCell, part: CellSummary, number: int) -> list[Table]:
+def _evidence(reported: ReplayCell, part: CellSummary, number: int) -> list[Table]:
     """Return ids by column, why some were left alone, and what differs by class."""
-    _, record = reported_of(told, part)
+    _, record = reported_of(reported, part)
     found = [divergence_table(record, number)]
     if record.ids is not None:
         found = [ids_table(record.ids, number), unresolved_table(record.ids, number), *found]
@@ -117,17 +117,17 @@ def _named(table: Table, name: str) -> Table:
 
 
 def problem_tables(
-    told: ReplayCell, part: CellSummary, number: int, characters_max: int = TEXT_MAX
+    reported: ReplayCell, part: CellSummary, number: int, characters_max: int = TEXT_MAX
 ) -> list[Table]:
     """Return what was skipped, failed or differed; only what there is.
 
     Args:
-        told: The replay.
+        reported: The replay.
         part: Its cell.
         number: Of its tables.
         characters_max: Of a query's text, and of a server's words.
     """
-    _, record = reported_of(told, part)
+    _, record = reported_of(reported, part)
     tables = [
         skipped_table(record, number),
         errors_table(record.errors, number),
@@ -154,23 +154,25 @@ def rates_table(replays: Sequence[tuple[ReplayCell, CellSummary]]) -> Table:
         rows=[
             [
                 *label_texts(part, names),
-                asked_words(told),
-                *_answered(told, part),
-                format_iops(told.captured_per_s, _EXACT) if told.captured_per_s else NO_FIGURE,
-                format_value(told.ratio) if told.ratio else NO_FIGURE,
-                ratio_text(told.delivered, NO_FIGURE),
-                told.bottleneck.who,
+                asked_words(reported),
+                *_answered(reported, part),
+                format_iops(reported.captured_per_s, _EXACT)
+                if reported.captured_per_s
+                else NO_FIGURE,
+                format_value(reported.ratio) if reported.ratio else NO_FIGURE,
+                ratio_text(reported.delivered, NO_FIGURE),
+                reported.bottleneck.who,
             ]
-            for told, part in replays
+            for reported, part in replays
         ],
     )  # fmt: skip
 
 
-def _answered(told: ReplayCell, part: CellSummary) -> list[str]:
+def _answered(reported: ReplayCell, part: CellSummary) -> list[str]:
     """Return statements answered a second, errors included, and the doubt."""
-    if part.blank and not told.answered_per_s.value:
+    if part.blank and not reported.answered_per_s.value:
         return ["0", part.blank]
-    return [rate_text(told.answered_per_s), doubt_text(told.answered_per_s)]
+    return [rate_text(reported.answered_per_s), doubt_text(reported.answered_per_s)]
 
 
 def _is_informative(name: str, cells: Sequence[CellSummary]) -> bool:
@@ -179,10 +181,10 @@ def _is_informative(name: str, cells: Sequence[CellSummary]) -> bool:
     return name != "speed" and values != {USUAL_OF_REPLAY.get(name)}
 
 
-def account_table(told: ReplayCell, part: CellSummary, number: int) -> Table:
+def account_table(reported: ReplayCell, part: CellSummary, number: int) -> Table:
     """Return what became of each class of statements; rows and columns add up."""
-    _, record = reported_of(told, part)
-    of = round_words(told, part)
+    _, record = reported_of(reported, part)
+    of = round_words(reported, part)
     named = {name: each for name, each in record.classes.items() if each.captured}
     rows = [_account_row(name, each) for name, each in named.items()]
     return Table(
@@ -339,7 +341,7 @@ def classes_table(part: CellSummary, number: int) -> Table:
 
 
 def queries_table(
-    told: ReplayCell,
+    reported: ReplayCell,
     part: CellSummary,
     number: int,
     *,
@@ -350,14 +352,14 @@ def queries_table(
     """Return each query's service time at the client beside the server's own when captured.
 
     Args:
-        told: The replay.
+        reported: The replay.
         part: Its cell.
         number: Of its tables.
         queries_max: The first of them by total time.
         characters_max: Of a query's text.
         percentiles: Of both times.
     """
-    _, record = reported_of(told, part)
+    _, record = reported_of(reported, part)
     shown = record.queries[:queries_max]
     is_timed = any(each.captured_known for each in shown)
     captured = [Group("captured, on the server", len(percentiles))] if is_timed else []
@@ -372,14 +374,14 @@ def queries_table(
 
 
 def _queries_title(record: ReplayRecord, shown: int, *, is_timed: bool) -> str:
-    told = ["Queries by total time"]
+    reported = ["Queries by total time"]
     if left := len(record.queries) - shown:
-        told.append(f"{format_plural(left, 'more query', 'more queries')} not shown")
+        reported.append(f"{format_plural(left, 'more query', 'more queries')} not shown")
     if dropped := record.queries_dropped:
-        told.append(f"{format_plural(dropped, 'statement')} of further ones not told")
+        reported.append(f"{format_plural(dropped, 'statement')} of further ones not told")
     if not is_timed:
-        told.append("the capture tells no durations")
-    return "; ".join(told)
+        reported.append("the capture tells no durations")
+    return "; ".join(reported)
 
 
 def _query_row(

@@ -53,26 +53,28 @@ def replayed(summary: Summary) -> list[tuple[ReplayCell, CellSummary]]:
     """Return the cells of a run that play a trace, with what the analysis says of them."""
     by_key = {part.cell.key: part for part in summary.cells if is_of_replay(part.cell)}
     return [
-        (told, by_key[told.cell.key]) for told in replays_of(summary) if told.cell.key in by_key
+        (reported, by_key[reported.cell.key])
+        for reported in replays_of(summary)
+        if reported.cell.key in by_key
     ]
 
 
-def reported_of(told: ReplayCell, part: CellSummary) -> tuple[Sample, ReplayRecord]:
+def reported_of(reported: ReplayCell, part: CellSummary) -> tuple[Sample, ReplayRecord]:
     """Return the round whose account is told, and what is particular to it."""
     return next(
         (sample, sample.replay)
         for sample in part.samples
-        if sample.round == told.told_round and sample.replay is not None
+        if sample.round == reported.told_round and sample.replay is not None
     )
 
 
-def round_words(told: ReplayCell, part: CellSummary) -> str:
+def round_words(reported: ReplayCell, part: CellSummary) -> str:
     """Return which round an account is of, where there are several: ``round 2, the worst of 3``."""
     rounds = len(part.samples)
     if rounds == 1:
         return ""
-    of = f"round {told.told_round + 1} of {rounds}"
-    _, record = reported_of(told, part)
+    of = f"round {reported.told_round + 1} of {rounds}"
+    _, record = reported_of(reported, part)
     return of if judge(record).ok else f"{of}, the one with the most that went wrong"
 
 
@@ -104,9 +106,9 @@ def name_of(part: CellSummary, cells: Sequence[CellSummary]) -> str:
     return cell_words(part, names) or part.cell.workload
 
 
-def asked_words(told: ReplayCell) -> str:
+def asked_words(reported: ReplayCell) -> str:
     """Return the speed that was asked for: ``max``, ``2.5x``."""
-    return "max" if told.speed is None else f"{told.speed:g}x"
+    return "max" if reported.speed is None else f"{reported.speed:g}x"
 
 
 def ratio_text(estimate: Estimate | None, absent: str) -> str:

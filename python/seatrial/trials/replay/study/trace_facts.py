@@ -127,7 +127,7 @@ def trace_facts(path: str | Path) -> TraceFacts | None:
 @lru_cache(maxsize=16)
 def _read(path: str, size_bytes: int, _modified_ns: int) -> TraceFacts:
     try:
-        told = _core.show_trace(path, 0)
+        reported = _core.show_trace(path, 0)
         identity = _identity(Path(path), size_bytes)
     except ValueError as error:
         seen, cause, next_step = error.args
@@ -138,7 +138,7 @@ def _read(path: str, size_bytes: int, _modified_ns: int) -> TraceFacts:
             cause="Its rights do not allow it, or its medium fails",
             next_step=f"See `ls -l {path}`",
         ) from None
-    shown = msgspec.json.decode(told, type=_Shown)
+    shown = msgspec.json.decode(reported, type=_Shown)
     mix, origin = shown.mix, shown.origin
     known = mix.first_us is not None and mix.last_us is not None
     return TraceFacts(

@@ -136,8 +136,8 @@ class Btrfs(Backend):
         facts = {"chunk": "64 KiB, as it is built into btrfs"}
         for leg, folder in enumerate(built.folders, start=1):
             mark = f" of leg {leg}" if len(built.folders) > 1 else ""
-            told = run_checked(["btrfs", "filesystem", "usage", "--raw", folder])
-            for line in told.splitlines():
+            reported = run_checked(["btrfs", "filesystem", "usage", "--raw", folder])
+            for line in reported.splitlines():
                 key, colon, value = line.strip().partition(":")
                 kind, comma, profile = key.partition(",")
                 if comma and kind in {"Data", "Metadata", "System"}:
@@ -267,8 +267,8 @@ def _missing(home: str) -> int:
 def _fails(info: str) -> bool:
     if LIVE.flag(f"{info}/missing"):
         return True
-    told = dict(line.split() for line in (LIVE.text(f"{info}/error_stats") or "").splitlines())
-    return int(told.get("write_errs", 0)) + int(told.get("flush_errs", 0)) > 0
+    reported = dict(line.split() for line in (LIVE.text(f"{info}/error_stats") or "").splitlines())
+    return int(reported.get("write_errs", 0)) + int(reported.get("flush_errs", 0)) > 0
 
 
 def _survived(spec: LayoutSpec) -> int:

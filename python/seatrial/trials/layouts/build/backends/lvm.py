@@ -61,9 +61,11 @@ class Lvm(Backend):
 
     def describe(self, built: Built) -> dict[str, str]:
         """Return what LVM tells of the first leg."""
-        told = volume_group.facts(leg_name(built.name, 1), _devices(built))
-        told["initial_sync"] = "done" if built.spec.initial_sync else "left out: told to be clean"
-        return told
+        reported = volume_group.facts(leg_name(built.name, 1), _devices(built))
+        reported["initial_sync"] = (
+            "done" if built.spec.initial_sync else "left out: told to be clean"
+        )
+        return reported
 
     def state(self, built: Built, leg: int) -> ArrayState:
         """Return how a leg is now."""

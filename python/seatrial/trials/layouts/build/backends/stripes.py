@@ -70,12 +70,12 @@ class MdLvm(Striped):
 
     def describe(self, built: Built) -> dict[str, str]:
         """Return what is told of the first leg and of the stripe."""
-        told = super().describe(built)
+        reported = super().describe(built)
         if built.spec.expose == "legs":
-            return told
+            return reported
         legs = built.construction.leg_devices
         over = volume_group.facts(built.name, legs)
-        return told | {f"over_{name}": value for name, value in over.items()}
+        return reported | {f"over_{name}": value for name, value in over.items()}
 
 
 class MdMd(Striped):
@@ -102,11 +102,11 @@ class MdMd(Striped):
 
     def describe(self, built: Built) -> dict[str, str]:
         """Return what is told of the first leg and of the stripe."""
-        told = super().describe(built)
+        reported = super().describe(built)
         if built.spec.expose == "legs":
-            return told
+            return reported
         over = md_array.facts(built.construction.devices[0])
-        return told | {f"over_{name}": value for name, value in over.items()}
+        return reported | {f"over_{name}": value for name, value in over.items()}
 
 
 def _legs(spec: LayoutSpec, assigned: Assigned, name: str) -> tuple[list[Step], tuple[str, ...]]:

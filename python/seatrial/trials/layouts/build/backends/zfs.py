@@ -183,8 +183,8 @@ def _property(option: str) -> str:
 
 def _properties(pool: str) -> dict[str, str]:
     """Return the properties of a pool that matter to whoever compares layouts."""
-    told = run_checked(["zpool", "get", "all", pool])
-    fields = [line.split() for line in told.splitlines()]
+    reported = run_checked(["zpool", "get", "all", pool])
+    fields = [line.split() for line in reported.splitlines()]
     wanted = {"version", "ashift", "size"}
     return {words[1]: words[2] for words in fields if len(words) > 2 and words[1] in wanted}
 

@@ -150,14 +150,14 @@ def _waterfall(table: Table, overall: Overall, subject: Subject) -> Figure | Non
     averaged = [each for each in table.changes if each.in_average]
     ranked = sorted(averaged, key=lambda each: -abs(each.saved_s))
     least_s = PART_SHARE_MIN * overall.before_s
-    told = [each for each in ranked[:PARTS_MAX] if abs(each.saved_s) >= least_s]
-    rest = ranked[len(told) :]
-    told.sort(key=lambda each: -each.saved_s)
+    reported = [each for each in ranked[:PARTS_MAX] if abs(each.saved_s) >= least_s]
+    rest = ranked[len(reported) :]
+    reported.sort(key=lambda each: -each.saved_s)
     _, plural = NOUNS[subject]
     once = once_of(table)
     at_s = overall.before_s
     rows = [_whole(f"{table.before.name}, all {plural}", overall.before_s)]
-    for each in told:
+    for each in reported:
         label = shortened(each.text, _LABEL_MAX)
         rows.append(_part(label, at_s, -each.saved_s, saved_words(each, once=once)))
         at_s -= each.saved_s
@@ -170,7 +170,7 @@ def _waterfall(table: Table, overall: Overall, subject: Subject) -> Figure | Non
     rows.append(_whole(f"{table.after.name}, as many calls", overall.after_s, remark))
     view = View(
         label=plural,
-        title=_waterfall_title(overall, told),
+        title=_waterfall_title(overall, reported),
         rows=rows,
         axis=linear_axis("Time of all calls of one unit (s)", "s", [_highest(rows)]),
     )
@@ -187,11 +187,11 @@ def _waterfall(table: Table, overall: Overall, subject: Subject) -> Figure | Non
     )
 
 
-def _waterfall_title(overall: Overall, told: Sequence[Change]) -> str:
+def _waterfall_title(overall: Overall, reported: Sequence[Change]) -> str:
     words = f"{seconds(overall.before_s)} before, {seconds(overall.after_s)} after"
-    if not told:
+    if not reported:
         return words
-    most = max(told, key=lambda each: abs(each.saved_s))
+    most = max(reported, key=lambda each: abs(each.saved_s))
     less = "less" if most.saved_s >= 0 else "more"
     text = shortened(most.text, _TITLE_MAX)
     return f"{words}; the largest part: {seconds(abs(most.saved_s))} {less} for {text}"

@@ -107,8 +107,8 @@ def _findings(findings: Sequence[Finding]) -> Markup:
 
 def _warnings(found: BeforeAfter, tables: Sequence[tuple[Table, Subject]]) -> list[str]:
     """Return all warnings, each once: those of the whole first."""
-    told = [*found.warnings, *(warning for table, _ in tables for warning in table.warnings)]
-    return list(dict.fromkeys(told))
+    reported = [*found.warnings, *(warning for table, _ in tables for warning in table.warnings)]
+    return list(dict.fromkeys(reported))
 
 
 def _name(found: BeforeAfter) -> str:
@@ -122,15 +122,15 @@ def _name(found: BeforeAfter) -> str:
 
 def _particulars(tables: Sequence[tuple[Table, Subject]]) -> dict[str, str]:
     """Return what the sides are, how they were compared, and what counts as noise."""
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     for table, subject in tables:
         kind = f" ({HEADINGS[subject].lower()})" if len(tables) > 1 else ""
-        told[f"Before{kind}: {table.before.name}"] = side_words(table.before)
-        told[f"After{kind}: {table.after.name}"] = side_words(table.after)
-        told[f"Compared{kind}"] = compared_words(table, subject)
+        reported[f"Before{kind}: {table.before.name}"] = side_words(table.before)
+        reported[f"After{kind}: {table.after.name}"] = side_words(table.after)
+        reported[f"Compared{kind}"] = compared_words(table, subject)
         if noise := floor_words(table.floor):
-            told[f"Noise floor{kind}"] = noise
-    return told
+            reported[f"Noise floor{kind}"] = noise
+    return reported
 
 
 def _machines(runs: Sequence[tuple[str, Run]]) -> Markup:

@@ -90,8 +90,8 @@ def _regressions(table: Table, subject: Subject, rows_max: int) -> Markup:
             if table.basis == "once"
             else ""
         )
-        told = f"None of the {plural} surely became slower{why}."
-        return element("p", told, id=identifier)
+        reported = f"None of the {plural} surely became slower{why}."
+        return element("p", reported, id=identifier)
     shown = regressions_table(found[:rows_max], subject, level=table.level)
     return element(
         "div",
@@ -182,7 +182,7 @@ def _shown(
 def _left_out(rows: int, plural: str) -> Markup:
     if rows <= 0:
         return Markup("")
-    told = f"{format_plural(rows, 'more', 'more')} {plural} would make this page too large; "
+    reported = f"{format_plural(rows, 'more', 'more')} {plural} would make this page too large; "
     return join(
-        [element("p", told, element("code", "seatrial sql compare --json"), " writes all.")]
+        [element("p", reported, element("code", "seatrial sql compare --json"), " writes all.")]
     )

@@ -64,18 +64,18 @@ def ratio_doubt(factor: Estimate) -> str:
     """Return the interval of a factor, such as ``5.8 to 6.4``, or that there is none."""
     if factor.low is None or factor.high is None:
         return ONCE
-    told = ratio_words(factor).partition("(")[2].removesuffix(")")
-    return f"{told}, 1 capture" if factor.over == "timeline" else told
+    reported = ratio_words(factor).partition("(")[2].removesuffix(")")
+    return f"{reported}, 1 capture" if factor.over == "timeline" else reported
 
 
 def answer_words(answered: Change | Overall | Batch) -> str:
     """Return what is certain of something: ``slower``, ``same within 4 %``, ``undecided, ...``."""
     if isinstance(answered, Batch):
         return answered.answer
-    told = _certain_words(answered)
+    reported = _certain_words(answered)
     if isinstance(answered, Overall) or answered.in_average or answered.failing:
-        return told
-    return f"{told}; not in the average"
+        return reported
+    return f"{reported}; not in the average"
 
 
 def _certain_words(answered: Change | Overall) -> str:
@@ -92,8 +92,8 @@ def _certain_words(answered: Change | Overall) -> str:
 
 def page_verdict(found: BeforeAfter) -> str:
     """Return the first sentences of a page: each table's verdict with both speed-ups, batches."""
-    told = [next(table_sentences(table)) for table, _ in tables_of(found)]
-    return " ".join([*told, *(f"{batch_words(batch)}." for batch in found.batches)])
+    reported = [next(table_sentences(table)) for table, _ in tables_of(found)]
+    return " ".join([*reported, *(f"{batch_words(batch)}." for batch in found.batches)])
 
 
 def tables_of(found: BeforeAfter) -> list[tuple[Table, Subject]]:
@@ -110,9 +110,9 @@ def counts_words(overall: Overall, subject: Subject) -> str:
         "the same": overall.same,
         "undecided": overall.undecided,
     }
-    told = ", ".join(f"{format_count(count)} {word}" for word, count in counts.items() if count)
+    reported = ", ".join(f"{format_count(count)} {word}" for word, count in counts.items() if count)
     _, plural = NOUNS[subject]
-    sentence = f"Of the {plural}: {told}." if told else f"No {plural} could be compared."
+    sentence = f"Of the {plural}: {reported}." if reported else f"No {plural} could be compared."
     if overall.plans_changed:
         sentence += f" The plan of {format_count(overall.plans_changed)} is another."
     return sentence
@@ -132,10 +132,10 @@ def floor_words(floor: Floor | None) -> str:
     }[floor.source]
     if floor.source == "usual" and floor.halves_overall == floor.overall:
         source = "the halves of one capture differ by as much"
-    told = f"{_beyond(floor.overall)} of the whole, {_beyond(floor.query)} of a single one"
+    reported = f"{_beyond(floor.overall)} of the whole, {_beyond(floor.query)} of a single one"
     if floor.overall == floor.query:
-        told = f"{_beyond(floor.overall)}, of the whole and of a single one"
-    return f"up to {told}: {source}"
+        reported = f"{_beyond(floor.overall)}, of the whole and of a single one"
+    return f"up to {reported}: {source}"
 
 
 def _beyond(factor: float) -> str:
@@ -164,11 +164,11 @@ def side_words(side: Side) -> str:
 def compared_words(table: Table, subject: Subject) -> str:
     """Return how two sides were compared, and the clock's offset where there is one."""
     singular, plural = NOUNS[subject]
-    told = [f"{format_plural(len(table.changes), f'common {singular}', f'common {plural}')}"]
-    told.append(BASES[table.basis].format(of=once_each(table)))
+    reported = [f"{format_plural(len(table.changes), f'common {singular}', f'common {plural}')}"]
+    reported.append(BASES[table.basis].format(of=once_each(table)))
     if table.offset_s is not None:
-        told.append(f"{seconds(table.offset_s)} taken off each of the client's times")
-    return ", ".join(told)
+        reported.append(f"{seconds(table.offset_s)} taken off each of the client's times")
+    return ", ".join(reported)
 
 
 def once_each(table: Table) -> str:

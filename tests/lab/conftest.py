@@ -139,7 +139,7 @@ def run_tests(node_ids: list[str]) -> Outcomes:
                 lab,
                 ["timeout", "--kill-after=5", str(PATIENCE_S), *command],
                 shared=shared,
-                tell=lines.append,
+                report=lines.append,
                 environment={
                     "SEATRIAL_LAB_DISKS": ",".join(lab.devices),
                     "SEATRIAL_LAB_SHARED": str(shared),

@@ -69,7 +69,7 @@ def test_all_processes_of_a_lab_are_on_the_same_processor(machine, tmp_path, mon
             found = lab_processes(str(lab.folder.path), str(machine.program.resolve()))
             seen.extend(os.sched_getaffinity(pid) for pid in found)
 
-        run_inside(lab, ["/bin/sh", "-c", "echo up; sleep 1"], shared=tmp_path, tell=look)
+        run_inside(lab, ["/bin/sh", "-c", "echo up; sleep 1"], shared=tmp_path, report=look)
     assert len(seen) > 1
     assert all(len(each) == 1 and each == seen[0] for each in seen)
     assert os.sched_getaffinity(0) == allowed

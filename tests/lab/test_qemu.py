@@ -54,7 +54,7 @@ def test_a_machine_that_is_emulated_runs_a_command(tmp_path):
     with open_lab(machine, "emulated", disks=2, disk_bytes=1 << 20, place=tmp_path) as lab:
         assert lab.devices == ["/dev/vda", "/dev/vdb"]
         argv = ["/bin/sh", "-c", script]
-        assert run_inside(lab, argv, shared=tmp_path, tell=lines.append) == 7
+        assert run_inside(lab, argv, shared=tmp_path, report=lines.append) == 7
     assert "[raid5]" in "".join(lines)
     assert "lab-disk-2" in lines
     assert machine.label.split()[-1] in lines

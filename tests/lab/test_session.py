@@ -33,7 +33,7 @@ shared, command = sys.argv[1:]
 with open_lab(lab_machine(), "held", disks=1, disk_bytes=1 << 20, place=Path(shared)) as lab:
     print("folder", lab.folder.path, flush=True)
     tell = lambda line: print(line, flush=True)
-    run_inside(lab, ["/bin/sh", "-c", command], shared=Path(shared), tell=tell)
+    run_inside(lab, ["/bin/sh", "-c", command], shared=Path(shared), report=tell)
 """
 
 
@@ -79,7 +79,7 @@ def test_status_words_and_what_is_shared(machine, tmp_path):
     with open_lab(machine, "once", disks=2, disk_bytes=DISK_BYTES, place=tmp_path) as lab:
         folder = lab.folder.path
         argv = ["/bin/sh", "-c", script]
-        assert run_inside(lab, argv, shared=tmp_path, tell=lines.append) == 7
+        assert run_inside(lab, argv, shared=tmp_path, report=lines.append) == 7
         assert [each.stat().st_size for each in lab.disks] == [DISK_BYTES] * 2
     assert [line for line in lines if line] == ["out", "err"]
     assert (tmp_path / "kept").read_text() == "kept\n"
@@ -138,7 +138,7 @@ def test_a_machine_that_is_killed_is_told_with_its_last_words(machine, tmp_path)
         open_lab(machine, "killed", disks=1, disk_bytes=DISK_BYTES, place=tmp_path) as lab,
         pytest.raises(TargetError, match="ended before its command did") as raised,
     ):
-        run_inside(lab, ["/bin/sh", "-c", BUSY], shared=tmp_path, tell=kill)
+        run_inside(lab, ["/bin/sh", "-c", BUSY], shared=tmp_path, report=kill)
     assert raised.value.seen.endswith("up.")
     assert running(machine, str(lab.folder.path)) == []
 

@@ -22,14 +22,14 @@ HOLD = """
     import sys
     from pathlib import Path
     from seatrial.machine.run_lock import RunLock
-    with RunLock([Path(each) for each in sys.argv[1:]], waits=False, tell=print):
+    with RunLock([Path(each) for each in sys.argv[1:]], waits=False, report=print):
         print("held", flush=True)
         sys.stdin.readline()
 """
 
 
-def lock(*places, waits=False, tell=lambda _: None):
-    return RunLock([Path(place) for place in places], waits=waits, tell=tell)
+def lock(*places, waits=False, report=lambda _: None):
+    return RunLock([Path(place) for place in places], waits=waits, report=report)
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_a_run_that_waits_goes_on_when_the_first_has_ended(tmp_path, hold):
         told.append(sentence)
         threading.Timer(0.3, process.communicate, args=("\n",)).start()
 
-    with lock(tmp_path, waits=True, tell=end_it):
+    with lock(tmp_path, waits=True, report=end_it):
         assert process.wait(10) == 0
     assert len(told) == 1
     assert f"process {process.pid}" in told[0]
@@ -159,7 +159,7 @@ def test_users_of_one_machine_meet(hold):
         from seatrial.machine.run_lock import RunLock
         os.setuid(65534)
         try:
-            with RunLock([Path(sys.argv[1])], waits=False, tell=print):
+            with RunLock([Path(sys.argv[1])], waits=False, report=print):
                 print("let pass")
         except RefusedError as error:
             print(error)
@@ -223,9 +223,9 @@ def test_one_server_by_several_addresses(tmp_path):
         "postgresql://127.0.0.1:5432/other",
         "postgresql:///x?host=/run/postgresql",
     ]
-    with RunLock([], servers=addresses[:1], waits=False, tell=print) as own:
+    with RunLock([], servers=addresses[:1], waits=False, report=print) as own:
         for address in addresses:
-            other = RunLock([], servers=[address], waits=False, tell=print)
+            other = RunLock([], servers=[address], waits=False, report=print)
             assert other._places.keys() == own._places.keys()
-    other = RunLock([], servers=["postgresql://db2/one"], waits=False, tell=print)
+    other = RunLock([], servers=["postgresql://db2/one"], waits=False, report=print)
     assert other._places.keys() != own._places.keys()

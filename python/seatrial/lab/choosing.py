@@ -59,15 +59,15 @@ def is_fetched(choice: Choice) -> bool:
     return any(installed(kind.package_set) is not None for kind in kinds)
 
 
-def set_up_for(choice: Choice, tell: Tell) -> Machine:
+def set_up_for(choice: Choice, report: Tell) -> Machine:
     """Fetch what a machine is made of, unless it is there; return the machine.
 
     Args:
         choice: Which; with ``auto`` the best.
-        tell: Told each step as a sentence.
+        report: Told each step as a sentence.
 
     Raises:
         TargetError: when it cannot be fetched.
     """
     kind = next(kind for kind in KINDS if choice in ("auto", kind.name))
-    return kind(set_up(kind.package_set, tell))
+    return kind(set_up(kind.package_set, report))

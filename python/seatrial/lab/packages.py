@@ -106,7 +106,7 @@ def installed(name: SetName) -> Installed | None:
     return Installed(name=name, folder=folder.resolve(), versions=record.versions)
 
 
-def set_up(name: SetName, tell: Tell) -> Installed:
+def set_up(name: SetName, report: Tell) -> Installed:
     """Fetch a set of packages, unless the newest is in the cache already.
 
     Raises:
@@ -117,7 +117,7 @@ def set_up(name: SetName, tell: Tell) -> Installed:
     versions = _wanted(name)
     there = installed(name)
     if there is not None and there.versions == versions:
-        tell(f"{there.folder} holds the newest packages already.")
+        report(f"{there.folder} holds the newest packages already.")
         return there
     cache = cache_folder()
     try:
@@ -126,7 +126,7 @@ def set_up(name: SetName, tell: Tell) -> Installed:
     except OSError as error:
         raise _not_writable(cache, error) from None
     try:
-        _fill(new, name, versions, tell)
+        _fill(new, name, versions, report)
         folder = _put_in_place(new, name, versions)
     except OSError as error:
         raise _not_writable(cache, error) from None
@@ -205,11 +205,11 @@ def _asked(argv: Sequence[str]) -> str:
     return ", ".join(word for word in argv[1:] if not word.startswith(("-", "$"))) or "packages"
 
 
-def _fill(new: Path, name: SetName, versions: dict[str, str], tell: Tell) -> None:
+def _fill(new: Path, name: SetName, versions: dict[str, str], report: Tell) -> None:
     """Make a folder a whole set."""
     debs = new / "debs"
     debs.mkdir()
-    tell(f"Fetching {len(versions)} packages: {', '.join(versions)}")
+    report(f"Fetching {len(versions)} packages: {', '.join(versions)}")
     # As root apt would fetch as a user of its own, who cannot write to this folder.
     options = ("--quiet", "--option", "APT::Sandbox::User=root")
     named = [f"{package}={version}" for package, version in versions.items()]
@@ -221,7 +221,7 @@ def _fill(new: Path, name: SetName, versions: dict[str, str], tell: Tell) -> Non
         # As on the host, above whose root these files are laid.
         if Path("/", place).is_symlink():
             (root / place).symlink_to(f"usr/{place}")
-    tell("Unpacking them")
+    report("Unpacking them")
     for deb in sorted(debs.glob("*.deb")):
         _unpack(deb, root)
     if name == "qemu":

@@ -116,7 +116,7 @@ def run_inside(
     argv: Sequence[str],
     *,
     shared: Path,
-    tell: Tell,
+    report: Tell,
     environment: Mapping[str, str] | None = None,
     working_folder: Path | None = None,
     memory_bytes: int = MEMORY_BYTES,
@@ -128,7 +128,7 @@ def run_inside(
         argv: The command; every path of the host is there under its own name, and what is written
             is gone at the end.
         shared: A folder that the guest shares with the host; it finds the kernel's log there, too.
-        tell: Told each line of the command's output and complaints.
+        report: Told each line of the command's output and complaints.
         environment: Variables of the command beside those that it needs.
         working_folder: Where it runs; by default the shared folder.
         memory_bytes: Memory of the guest.
@@ -154,7 +154,7 @@ def run_inside(
     entry = lab.journal.record("lab", folder=folder, program=program, run_id=run_id)
     try:
         with _started(lab.machine, boot) as process:
-            console = _Console(process, nonce, lab.machine, tell)
+            console = _Console(process, nonce, lab.machine, report)
             console.await_ready()
             return console.await_end()
     finally:
@@ -204,12 +204,12 @@ class _Console:
     """What the guest says, line by line, and the few words that it is told."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], nonce: str, machine: Machine, tell: Tell
+        self, process: subprocess.Popen[bytes], nonce: str, machine: Machine, report: Tell
     ) -> None:
         self._process = process
         self._nonce = nonce
         self._machine = machine
-        self._report = tell
+        self._report = report
         self._unread: deque[str] = deque()
         self._last: deque[str] = deque(maxlen=_LINES_KEPT)
         self._rest = b""

@@ -77,7 +77,7 @@ class RunLock:
         places: What is measured, as paths.
         servers: Addresses of the servers that are measured.
         waits: Whether to wait for another run to end rather than to refuse.
-        tell: Told once when it waits, as a sentence.
+        report: Told once when it waits, as a sentence.
         tree: The machine.
     """
 
@@ -87,14 +87,14 @@ class RunLock:
         *,
         servers: Sequence[str] = (),
         waits: bool,
-        tell: Tell,
+        report: Tell,
         tree: SystemTree = LIVE,
     ) -> None:
         self._places = {name: str(place) for place in places for name in identities(place, tree)}
         self._places |= {_server_name(server): server for server in servers}
         self._media = sorted({name for place in places for name in media(place, tree)})
         self._waits = waits
-        self._report = tell
+        self._report = report
         self._sockets: list[socket.socket] = []
 
     def __enter__(self) -> Self:

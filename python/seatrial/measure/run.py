@@ -82,7 +82,7 @@ def execute(
     require_descriptors(request.plan)
     places = list(storage_paths(request.plan).values())
     servers = [target.url for target in request.plan.targets if target.url]
-    with RunLock(places, servers=servers, waits=request.waits, tell=watcher.stage) as lock:
+    with RunLock(places, servers=servers, waits=request.waits, report=watcher.stage) as lock:
         return _executed(request, store, watcher, strategy, Neighbours(lock))
 
 

@@ -158,7 +158,7 @@ def _run(request: LabRequest, machine: Machine, folder: Path) -> bool:
                 lab,
                 [sys.executable, "-m", "seatrial.cli.lab.inside", str(folder)],
                 shared=folder,
-                tell=lambda line: click.echo(line, err=True),
+                report=lambda line: click.echo(line, err=True),
                 memory_bytes=request.memory_bytes,
             )
         except KeyboardInterrupt:

@@ -126,7 +126,7 @@ def build(
         found.spec,
         study.drives,
         destroy=destroy,
-        tell=lambda reported: click.echo(reported, err=True),
+        report=lambda reported: click.echo(reported, err=True),
     )
     if as_json:
         from seatrial.trials.layouts.build.check import check_layouts  # noqa: PLC0415 - only here

@@ -149,9 +149,9 @@ def _is_same(log: Path, output: Path) -> bool:
 
 def _wait(reading: _core.SqlReading, *, quiet: bool) -> None:
     """Wait until all is read; tell how far it has come where that takes its time."""
-    with _teller(quiet=quiet) as tell:
+    with _teller(quiet=quiet) as report:
         while not reading.wait(POLL_S):
-            tell(f"{format_plural(reading.statements, 'statement')} so far")
+            report(f"{format_plural(reading.statements, 'statement')} so far")
 
 
 @contextmanager

@@ -177,7 +177,7 @@ def test_waiting_lifts_limits_for_its_time_only(files):
     sync = [ArrayState(operation="resync", share=share) for share in (0.0, 0.5)]
     files.states = [*sync, ArrayState(missing=1, operation="rebuild"), ArrayState()]
     told = []
-    assert wait_synced(built, journal, tell=told.append) == built.synced_s
+    assert wait_synced(built, journal, report=told.append) == built.synced_s
     assert len(files.states) == 1, "it waited for the last of them"
     assert files.told[-2:] == ["make haste", "undo haste"]
     assert [each.subject for each in destroy(built, journal)] == ["two", "one"]

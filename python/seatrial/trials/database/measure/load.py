@@ -127,15 +127,15 @@ def unload(load: LoadSpec, endpoints: Endpoints) -> None:
 
 
 def _fill_one(
-    load: LoadSpec, endpoints: Endpoints, address: Address, tell: Callable[[str], None]
+    load: LoadSpec, endpoints: Endpoints, address: Address, report: Callable[[str], None]
 ) -> int:
     """Load a database and return its rows; ``tell`` is called with how far it is."""
     if load.kind == "pgbench":
         options = ("--initialize", "--quiet", "--scale", str(load.scale))
-        _run(endpoints, address, "pgbench", *options, hear=lambda line: _report_share(line, tell))
+        _run(endpoints, address, "pgbench", *options, hear=lambda line: _report_share(line, report))
         return load.scale * PGBENCH_ROWS_A_SCALE
     if load.kind == "telemetry":
-        return _fill_telemetry(load, endpoints, address, tell)
+        return _fill_telemetry(load, endpoints, address, report)
     if load.kind == "nothing":
         return 0
     if load.kind == "archive":
@@ -170,15 +170,15 @@ def _report(watcher: Watcher, step: str, done: str) -> None:
     watcher.stage(f"{step}: {done}")
 
 
-def _report_share(line: str, tell: Callable[[str], None]) -> None:
+def _report_share(line: str, report: Callable[[str], None]) -> None:
     """Tell the share in a line such as ``500000 of 1000000 tuples (50%) done (elapsed ...``."""
     found = _SHARE.search(line)
     if found:
-        tell(found[1])
+        report(found[1])
 
 
 def _fill_telemetry(
-    load: LoadSpec, endpoints: Endpoints, address: Address, tell: Callable[[str], None]
+    load: LoadSpec, endpoints: Endpoints, address: Address, report: Callable[[str], None]
 ) -> int:
     import psycopg  # noqa: PLC0415 - heavy, and only where there is a server
 
@@ -187,7 +187,7 @@ def _fill_telemetry(
     try:
         with connect(address, secret=endpoints.secret) as connection:
             for stored in telemetry.load(connection, load):
-                tell(f"{stored / wanted:.0%}")
+                report(f"{stored / wanted:.0%}")
     except psycopg.Error as error:
         raise _not_loaded(str(error)) from None
     return stored

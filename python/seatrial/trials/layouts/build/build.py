@@ -132,7 +132,7 @@ def wait_synced(
     *,
     patience_s: float = SYNC_PATIENCE_S,
     no_progress_s: float = _NO_PROGRESS_S,
-    tell: Callable[[float | None], None] | None = None,
+    report: Callable[[float | None], None] | None = None,
 ) -> float:
     """Wait until an array's first synchronisation has ended; return how long that took (s).
 
@@ -143,7 +143,7 @@ def wait_synced(
         journal: Where the limits that are lifted for that time are recorded.
         patience_s: Longest wait (s).
         no_progress_s: After which a synchronisation that does not get on is given up (s).
-        tell: Told about once a second how far it is (0 to 1; None where that cannot be told).
+        report: Told about once a second how far it is (0 to 1; None where that cannot be told).
 
     Raises:
         TargetError: when it does not end, or a drive fails meanwhile.
@@ -168,9 +168,9 @@ def wait_synced(
             if not gone_on or any(state.has_failed for state in now):
                 raise _not_synced(built, now, at_s - started_s)
             before = now
-            if tell and at_s - told_s >= _TELL_EVERY_S:
+            if report and at_s - told_s >= _TELL_EVERY_S:
                 told_s = at_s
-                tell(min((s.share for s in now if s.share is not None), default=None))
+                report(min((s.share for s in now if s.share is not None), default=None))
             time.sleep(_POLL_S)
     finally:
         undo_steps(built, entries, journal)

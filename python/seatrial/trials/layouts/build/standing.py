@@ -79,7 +79,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_standing(
-    spec: LayoutSpec, drives: Drives, *, destroy: str | None, tell: Callable[[str], None]
+    spec: LayoutSpec, drives: Drives, *, destroy: str | None, report: Callable[[str], None]
 ) -> Standing:
     """Build a variant and let it stand after the end of this process.
 
@@ -89,7 +89,7 @@ def build_standing(
         spec: The variant.
         drives: What it is built of.
         destroy: Serial numbers or paths of the devices whose data may be lost, with commas.
-        tell: Told each stage, as a sentence.
+        report: Told each stage, as a sentence.
 
     Raises:
         StudyError: when it cannot be built on any machine, or there are too few drives.
@@ -103,16 +103,16 @@ def build_standing(
     run_id = new_run_id()
     with UndoJournal(run_id) as journal:
         for device in drives.devices:
-            tell(f"All that {inspect(device)} holds will be lost.")
+            report(f"All that {inspect(device)} holds will be lost.")
         opened = OpenDrives(drives, run_id, journal, destroy, spec.members).open()
         opened.ready()
         places = assigned(spec, opened.paths)
-        tell(f"Building {spec.label} of {', '.join(places.used)}.")
+        report(f"Building {spec.label} of {', '.join(places.used)}.")
         places = rewired(places, wrap(places.used, spec, journal))
         built = build(spec, places, array_name(run_id, 1), journal)
         if spec.initial_sync:
             if spec.facts.losses_survived(spec.drives):
-                tell("Waiting until it is synchronised.")
+                report("Waiting until it is synchronised.")
             wait_synced(built, journal)
         facts = registry.backend(spec.backend).describe(built)
         return keep(journal, built, facts, check_alignment(built))

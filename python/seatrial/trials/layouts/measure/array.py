@@ -77,7 +77,7 @@ class Array:
             built = build(spec, rewired(bare, laid), name, journal)
             commands = list(built.commands)
             if spec.initial_sync:
-                wait_synced(built, journal, tell=lambda share: _report_sync(watcher, spec, share))
+                wait_synced(built, journal, report=lambda share: _report_sync(watcher, spec, share))
         except BaseException:
             _unwrap(journal)
             raise

@@ -93,11 +93,11 @@ class Breaking:
         ]
         self._failures = []
 
-    def settle(self, tell: Callable[[str], None]) -> None:
+    def settle(self, report: Callable[[str], None]) -> None:
         """Wait, without load, until nothing goes on in the array any more, for a bounded time.
 
         Args:
-            tell: Told how far it is, about once a second.
+            report: Told how far it is, about once a second.
         """
         give_up_s = time.monotonic() + REPAIR_S_MAX
         moved_s, last, told_s = time.monotonic(), self._standing(), 0.0
@@ -112,7 +112,7 @@ class Breaking:
                 return
             if self.watch.is_working and now_s - told_s >= 1.0:
                 told_s = now_s
-                tell(_share(self.watch))
+                report(_share(self.watch))
             time.sleep(LOOK_EVERY_S)
 
     def _standing(self) -> tuple[int, bool, float | None, int]:

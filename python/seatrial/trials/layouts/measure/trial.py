@@ -197,10 +197,10 @@ class Trial:
 class _OnArray:
     """What goes on beside a load on an array: its drives counted, faults injected, all watched."""
 
-    def __init__(self, members: Members, breaking: Breaking, tell: Callable[[str], None]) -> None:
+    def __init__(self, members: Members, breaking: Breaking, report: Callable[[str], None]) -> None:
         self._members = members
         self._breaking = breaking
-        self._report = tell
+        self._report = report
         self._began_s = 0.0
         self._began_unix_s = 0.0
 

@@ -69,7 +69,7 @@ def test_that_nothing_became_slower_is_said():
     well = make_table([make_change()])
     document = read(render(make_before_after(queries=well)))
     told = document.one(id="query-regressions").text
-    assert told == "None of the queries surely became slower."
+    assert told == "None of the queries became significantly slower."
     once = read(render(make_before_after(queries=None, pages=pages_table())))
     assert "one measurement of each side settles only" in once.one(id="page-regressions").text
 
@@ -95,7 +95,9 @@ def test_the_scatter_has_one_scale_and_marks_what_became_slower():
     assert set(marked) == {"1", "2"}
     assert all(bubble.name == "slower" and bubble.y > bubble.x for bubble in marked.values())
     assert all(b.low < b.y < b.high for b in scatter.bubbles if b.low is not None)
-    assert figure.title.startswith("2 of 12 queries surely became slower, the most 1.8x slower")
+    assert figure.title.startswith(
+        "2 of 12 queries became significantly slower, the most 1.8x slower"
+    )
 
 
 def test_a_query_measured_once_has_no_interval_and_is_drawn():
@@ -138,7 +140,7 @@ def test_every_chart_has_its_numbers_in_a_table(page: Node):
 
 def test_findings_stand_before_the_figures(page: Node):
     told = [each.text.replace("\u00a0", " ") for each in page.one(id="findings").all("li")]
-    assert "2 of 12 queries surely became slower, the slowest 1.8x slower" in told[0]
+    assert "2 of 12 queries became significantly slower, the slowest 1.8x slower" in told[0]
     assert "The plan of 1 of 2 queries is another than before" in told[1]
 
 
@@ -221,5 +223,5 @@ def test_what_is_undecided_is_called_neither_faster_nor_slower():
     verdict = read(render(make_before_after(queries=table))).one("h1").text
     assert "faster" not in verdict
     scatter, waterfall = before_after_figures(table, "query")
-    assert scatter.title == "Of 1 queries none surely became faster or slower"
+    assert scatter.title == "Of 1 queries none became significantly faster or slower"
     assert "1.2x as fast (0.63 to 2.3)" in waterfall.views[0].rows[-1].remark

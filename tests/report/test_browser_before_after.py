@@ -50,7 +50,7 @@ def test_dark_narrow_and_without_scripts(browser: Any, report: Path, options: di
     assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     if not opened.scripted:
         text = opened.page.locator("#query").inner_text()
-        for told in ("The charts need scripts", "What surely became slower", "7.5 to 8.4"):
+        for told in ("The charts need scripts", "What became significantly slower", "7.5 to 8.4"):
             assert told in text
     opened.context.close()
 

@@ -50,17 +50,17 @@ class Change:
     def _of_cells(self) -> str:
         """Return in how many cells it surely is so, and the one that changed most."""
         if not self.cells:
-            return "no single cell surely is"
+            return "no single cell is significantly so"
         worst = max(self.cells, key=lambda each: max(each.ratio.value, 1 / each.ratio.value))
         keys = {each.key for each in self.cells}
         every = {each.key for each in self.comparison.comparands}
         where = format_identity(worst.identity)
         most = f"{figure_words(worst.figure)} {ratio_words(worst.ratio)} in {where}"
         if len(keys) == 1:
-            return f"surely so in 1 of {format_plural(len(every), 'cell')}: {most}"
+            return f"significantly so in 1 of {format_plural(len(every), 'cell')}: {most}"
         return (
-            f"surely so in {format_count(len(keys))} of {format_plural(len(every), 'cell')}, most "
-            f"of all {most}"
+            f"significantly so in {format_count(len(keys))} of {format_plural(len(every), 'cell')}, "
+            f"most of all {most}"
         )
 
     def cause(self) -> str:

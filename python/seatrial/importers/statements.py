@@ -13,7 +13,7 @@ The columns that are read, and what they are called by version of the extension 
 
 With ``pg_stat_statements.track = all`` statements inside functions have rows of their own, and
 their time is in the call that contains them as well: those with ``toplevel`` false are left out.
-Before 1.9 they are not told apart.
+Before 1.9 they are not distinguished.
 
 1.7 and older had ``total_time``, which held planning as well; it is read as the execution's time.
 """

@@ -47,7 +47,7 @@ def test_a_slower_side_is_a_regression_with_its_likely_reason():
     assert (finding.kind, finding.severity) == ("regressed", "warning")
     assert finding.sentence.startswith("B is slower than A over 3 cells: IOPS 0.80")
     most = "most of all IOPS 0.790x (0.788 to 0.792) in matrix: read 8 KiB, 2 threads"
-    assert f"surely so in 3 of 3 cells, {most}" in finding.sentence
+    assert f"significantly so in 3 of 3 cells, {most}" in finding.sentence
     assert finding.cause == "What differs usually is the reason: I/O scheduler of sda (none, bfq)."
     assert len(finding.cells) == 3
     assert finding.evidence["likely_reasons"] == ["target.stack[sda].scheduler"]
@@ -57,7 +57,9 @@ def test_a_slower_side_is_a_regression_with_its_likely_reason():
 def test_a_faster_side_is_an_improvement():
     (finding,) = found(*sides(1.25))
     assert (finding.kind, finding.severity) == ("improved", "note")
-    assert finding.sentence.startswith("B is faster than A; surely so in 1 of 1 cell: IOPS 1.250x")
+    assert finding.sentence.startswith(
+        "B is faster than A; significantly so in 1 of 1 cell: IOPS 1.250x"
+    )
     assert "Nothing that usually matters differs" in finding.cause
 
 

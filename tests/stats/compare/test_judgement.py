@@ -136,4 +136,4 @@ def test_a_latency_that_surely_grew_is_in_the_verdict():
     found = next(filter(is_of_latency_alone, map(comparison, range(1000))))
     assert found.verdict.startswith("after is of higher latency than before ")
     assert "undecided whether" in found.verdict
-    assert "no cell surely faster or slower in IOPS" in found.verdict
+    assert "no cell significantly faster or slower in IOPS" in found.verdict

@@ -156,7 +156,7 @@ def _answer_text(answer: Answer) -> str:
     name = f"{format_size(answer.block_size_bytes)} {answer.operation}s"
     where = f"{name}, {answer.concurrency} in flight ({answer.workload} on {answer.target})"
     if answer.prediction is None:
-        return _wrapped(f"{where}: not told. {answer.refusal}", "   ")
+        return _wrapped(f"{where}: not given. {answer.refusal}", "   ")
     said = answer.prediction
     estimate = Estimate(value=said.iops, low=said.low, high=said.high, rounds=0, unit="IOPS")
     return _wrapped(f"{where}: {format_estimate(estimate)} would be measured.", "   ")

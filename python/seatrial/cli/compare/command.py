@@ -49,7 +49,7 @@ def _percent(low: float, high: float) -> click.FloatRange:
     default=5.0,
     show_default=True,
     metavar="PERCENT",
-    help="What surely differs by less is called the same.",
+    help="What significantly differs by less is called the same.",
 )
 @click.option(
     "--aa",
@@ -62,7 +62,7 @@ def _percent(low: float, high: float) -> click.FloatRange:
     "slower_percent",
     type=click.FloatRange(0, 1000),
     metavar="PERCENT",
-    help="Exit code 3 if something surely is slower, by more than this.",
+    help="Exit code 3 if something is significantly slower, by more than this.",
 )
 @click.option("--anyway", is_flag=True, help="Compare what should not be compared; warn only.")
 @output_option("--report", about="Write an HTML page of the comparison as well.")

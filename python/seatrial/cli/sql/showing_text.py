@@ -94,7 +94,7 @@ def _named(mix: Mix) -> Iterator[tuple[str, str]]:
         ("users", mix.names.users),
         ("applications", mix.names.applications),
     ):
-        reported = [f"{each.name or 'not told'} {format_count(each.statements)}" for each in names]
+        reported = [f"{each.name or 'unknown'} {format_count(each.statements)}" for each in names]
         more = len(reported) - NAMES_SHOWN_MAX
         if any(each.name for each in names):
             others = f" and {more} more" if more > 0 else ""

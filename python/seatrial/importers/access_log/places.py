@@ -183,7 +183,7 @@ def _several(places: Sequence[int], rows: Sequence[Row]) -> UsageError:
     return UsageError(
         seen=f"Several columns behind the bytes may be the request's time: {', '.join(reported)}",
         cause="Lengths, ports and times are all numbers; where none has decimals, as seconds have, "
-        "they are not told apart",
+        "they are not distinguished",
         next_step="Say which it is with --time-column, counted behind the bytes and a quoted text "
         f"being one, such as --time-column {places[-1] + 1}; its unit with --time-unit",
     )

@@ -215,7 +215,7 @@ def _commit(written: OperationResult, access: Access, notes: list[str]) -> Opera
     """Return commits from writes; their latency only where the write itself is durable."""
     if access.dsync:
         return written
-    notes.append("fio times a write and its fdatasync apart: the time of a commit is not told.")
+    notes.append("fio times a write and its fdatasync apart: the time of a commit is not reported.")
     return msgspec.structs.replace(written, response=NO_LATENCIES, reported_ns={})
 
 

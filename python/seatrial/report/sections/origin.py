@@ -23,7 +23,7 @@ def origin_section(origin: Origin) -> Markup:
         "File": origin.file,
         "Written by": origin.tool,
         "Format": _FORMATS.get(origin.format, origin.format),
-        "Size under test": format_size(origin.file_bytes) if origin.file_bytes else "not told",
+        "Size under test": format_size(origin.file_bytes) if origin.file_bytes else "not reported",
         "Absent in it": _blank_text(len(origin.blank_cells)),
     }
     pairs = [part for term, text in facts.items() for part in

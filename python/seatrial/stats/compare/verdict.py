@@ -147,7 +147,7 @@ def _counted(figure: str, total: Overall, cells: Sequence[Comparand], of: str) -
     lower = sum(each.answer == "lower" for each in cells)
     more, less = ("faster", "slower") if is_rate(figure) else ("longer", "shorter")
     if not higher and not lower:
-        return f"; no cell surely {more} or {less}{of}"
+        return f"; no cell significantly {more} or {less}{of}"
     counts = sorted([(higher, more), (lower, less)], reverse=True)
     (most, most_word), (rest, rest_word) = counts
     rest_told = "none" if not rest else format_count(rest)

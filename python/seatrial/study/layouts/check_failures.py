@@ -41,7 +41,7 @@ def _of_workload(workload: Sampled) -> Iterator[ConstraintError]:
         adaptive = "n adaptive" if getattr(workload, "adaptive", False) else ""
         yield ConstraintError(
             f"is given for a{adaptive} {workload.kind}",
-            "Expected a workload that lasts as long as it is told, such as io or pgbench",
+            "Expected a workload whose duration can be set, such as io or pgbench",
             "fail",
         )
     last_s = workload.failures[-1].after_s

@@ -42,7 +42,7 @@ def test_the_best_layout_for_a_use_is_told_with_doubt():
     assert {redundant.target, *redundant.equals} == {"raid5-4", "raid10-4"}
     assert run.verdict.startswith("Random reads of 8 KiB: raid0-4 at 40")
     assert "of those that survive the loss of a drive" in run.verdict
-    assert "not surely more than" in run.verdict
+    assert "not significantly more than" in run.verdict
 
 
 def test_uses_for_which_none_of_many_is_surely_best_are_told_in_one_phrase():
@@ -63,7 +63,7 @@ def test_uses_for_which_none_of_many_is_surely_best_are_told_in_one_phrase():
     run = of_run(*samples)
     assert len(layouts_of(run).best) == 2
     assert run.verdict.startswith(
-        "None of 5 layouts is surely the fastest in random reads of 8 KiB (10 at once) or "
+        "None of 5 layouts is significantly the fastest in random reads of 8 KiB (10 at once) or "
         "random writes of 8 KiB (10 at once): each was measured once."
     )
 
@@ -79,7 +79,9 @@ def test_what_is_decided_is_told_beside_what_is_not():
         )
     run = of_run(*samples)
     assert run.verdict.startswith("Random reads of 8 KiB: c2 at ")
-    assert "; none of 4 layouts is surely the fastest in random writes of 8 KiB" in run.verdict
+    assert (
+        "; none of 4 layouts is significantly the fastest in random writes of 8 KiB" in run.verdict
+    )
     assert "measured once" not in run.verdict
 
 

@@ -67,8 +67,8 @@ def test_what_became_slower_is_told_by_the_slowest_and_by_what_it_costs():
     (found,) = found_in(FASTER, change("SELECT 2", 0.8, "slower"), slow)
     assert (found.kind, found.severity) == ("query_regressed", "warning")
     assert found.sentence.startswith(
-        "2 of 3 queries surely became slower, the slowest 4.0x slower (3.6 to 4.4): SELECT slow "
-        "FROM t. Together they cost 32 s more in one unit (4 % of the time before)."
+        "2 of 3 queries became significantly slower, the slowest 4.0x slower (3.6 to 4.4): SELECT "
+        "slow FROM t. Together they cost 32 s more in one unit (4 % of the time before)."
     )
     assert found.evidence["slower_factor_max"] == 4.0
     assert "tell nothing, or are not known" in found.cause

@@ -114,8 +114,8 @@ class Duration(click.ParamType[float]):
     "slower_percent",
     type=click.FloatRange(0, 1000),
     metavar="PERCENT",
-    help="Exit code 3 if a query, page, batch or their average is slower by surely more than this; "
-    "not below --margin.",
+    help="Exit code 3 if a query, page, batch or their average is significantly slower, by more "
+    "than this; not below --margin.",
 )
 @click.option(
     "--top",

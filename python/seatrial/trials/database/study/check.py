@@ -184,7 +184,7 @@ def _scripts(workload: OnDatabase) -> Iterator[ConstraintError]:
         if name in seen:
             yield ConstraintError(
                 f"is called {name!r}, as is one before it",
-                "Cells are told apart by their scripts' names: rename one",
+                "Cells are distinguished by their scripts' names: rename one",
                 "scripts",
                 nth,
             )

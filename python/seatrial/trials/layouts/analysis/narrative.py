@@ -45,7 +45,7 @@ def _undecided(open_uses: Sequence[Best]) -> str:
     listed = " or ".join([", ".join(uses[:-1]), uses[-1]] if len(uses) > 1 else uses)
     once = all(each.figure.rounds == 1 for each in open_uses)
     why = ": each was measured once" if once else ""
-    return f"none of {layouts} layouts is surely the fastest in {listed}{why}"
+    return f"none of {layouts} layouts is significantly the fastest in {listed}{why}"
 
 
 def _in_brackets(use: str) -> str:
@@ -70,7 +70,7 @@ def _against(best: Best) -> str:
         others = f"{format_plural(len(best.equals), 'other')}"
     else:
         others = " and ".join(best.equals)
-    return f"{reported}{' and' if reported else ','} not surely more than {others}"
+    return f"{reported}{' and' if reported else ','} not significantly more than {others}"
 
 
 def recovery_words(recoveries: Sequence[Recovery]) -> list[str]:

@@ -20,8 +20,8 @@ def plan_changed(found: BeforeAfter) -> list[Finding]:
     Decided:
         By the shape of the plan (nodes, tables and indexes, without costs) that EXPLAIN tells on
         each side. Only what both sides know is compared; of several rounds the plans of after must
-        all be other than those of before. Warning where such a query surely became slower; else
-        note.
+        all be other than those of before. Warning where such a query became significantly
+        slower; else note.
 
     Do:
         ANALYZE on both sides; then compare settings and indexes.
@@ -41,7 +41,7 @@ def plan_changed(found: BeforeAfter) -> list[Finding]:
             cells=[],
             sentence=(
                 f"The plan of {format_count(len(changed))} of {format_count(known)} queries is "
-                f"another than before, {format_count(len(slower))} of them surely slower; "
+                f"another than before, {format_count(len(slower))} of them significantly slower; "
                 f"{query_words(reported.text)}: {reported.plan_before} before, "
                 f"{reported.plan_after} after, {how}."
             ),

@@ -18,7 +18,7 @@ WARNING_SHARE = 0.01
 
 @from_before_after(rank=710, section="Against another run or target")
 def query_regressed(found: BeforeAfter) -> list[Finding]:
-    """Find what surely became slower, whatever the average did.
+    """Find what became significantly slower, whatever the average did.
 
     Means:
         Queries (or pages) surely take longer after than before, whatever the average does. A system
@@ -71,7 +71,7 @@ def _sentence(table: Table, slower: list[Change], cost_s: float, share: float) -
     costs = format_duration_s(cost_s) if cost_s > 0 else "no time"
     slowest = speed_words(worst.speed_up, once=once_of(table))
     return (
-        f"{reported} surely became slower, the slowest {slowest}: "
+        f"{reported} became significantly slower, the slowest {slowest}: "
         f"{query_words(worst.text)}. Together they cost {costs} more in one unit "
         f"({format_share(max(share, 0.0))} of the time before)."
     )

@@ -378,7 +378,7 @@ def _queries_title(record: ReplayRecord, shown: int, *, is_timed: bool) -> str:
     if left := len(record.queries) - shown:
         reported.append(f"{format_plural(left, 'more query', 'more queries')} not shown")
     if dropped := record.queries_dropped:
-        reported.append(f"{format_plural(dropped, 'statement')} of further ones not told")
+        reported.append(f"{format_plural(dropped, 'statement')} more not shown")
     if not is_timed:
         reported.append("the capture tells no durations")
     return "; ".join(reported)

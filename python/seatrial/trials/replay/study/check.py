@@ -75,7 +75,7 @@ def _schema(workload: Replay) -> Iterator[ConstraintError]:
         if schema.name in seen:
             yield ConstraintError(
                 f"is {schema.name!r}, as of one before it",
-                "Cells are told apart by it: expected another name",
+                "Cells are distinguished by it: expected another name",
                 *("schema", nth, "name"),
             )
         seen.add(schema.name)

@@ -90,12 +90,14 @@ def _scatter_title(table: Table, overall: Overall, plural: str) -> str:
     of = f"{format_count(len(table.changes))} {plural}"
     slower = table.regressions
     if not slower and not overall.faster:
-        return f"Of {of} none surely became faster or slower"
+        return f"Of {of} none became significantly faster or slower"
     if not slower:
-        return f"{format_count(overall.faster)} of {of} surely became faster, none slower"
+        return f"{format_count(overall.faster)} of {of} became significantly faster, none slower"
     worst = speed_words(slower[0].speed_up, once=once_of(table))
     text = shortened(slower[0].text, _TITLE_MAX)
-    return f"{format_count(len(slower))} of {of} surely became slower, the most {worst}: {text}"
+    return (
+        f"{format_count(len(slower))} of {of} became significantly slower, the most {worst}: {text}"
+    )
 
 
 def _left_out(count: int, plural: str) -> list[str]:

@@ -79,7 +79,7 @@ def compared_part(
 
 
 def _regressions(table: Table, subject: Subject, rows_max: int) -> Markup:
-    """Return what surely became slower; that nothing did is said."""
+    """Return what became significantly slower; that nothing did is said."""
     found = table.regressions
     _, plural = NOUNS[subject]
     identifier = f"{subject}-regressions"
@@ -90,7 +90,7 @@ def _regressions(table: Table, subject: Subject, rows_max: int) -> Markup:
             if table.basis == "once"
             else ""
         )
-        reported = f"None of the {plural} surely became slower{why}."
+        reported = f"None of the {plural} became significantly slower{why}."
         return element("p", reported, id=identifier)
     shown = regressions_table(found[:rows_max], subject, level=table.level)
     return element(

@@ -74,7 +74,7 @@ def regressions_table(
     level: float = LEVEL_OF_ONE,
     characters_max: int = TEXT_MAX,
 ) -> Table:
-    """Return what surely became slower, the greatest factor first.
+    """Return what became significantly slower, the greatest factor first.
 
     Args:
         changes: In their order; the first has number 1, as in the chart.
@@ -86,7 +86,7 @@ def regressions_table(
     return without_empty(
         Table(
             id=f"{subject}-regressions",
-            title="What surely became slower, the slowest first",
+            title="What became significantly slower, the slowest first",
             labels=2,
             headers=[
                 "No.", singular.capitalize(), "Class", "Before", "After", "Slower by",

@@ -105,8 +105,8 @@ def tables_of(found: BeforeAfter) -> list[tuple[Table, Subject]]:
 def counts_words(overall: Overall, subject: Subject) -> str:
     """Return how many are faster, slower, the same and undecided, and the changed plans."""
     counts = {
-        "surely faster": overall.faster,
-        "surely slower": overall.slower,
+        "significantly faster": overall.faster,
+        "significantly slower": overall.slower,
         "the same": overall.same,
         "undecided": overall.undecided,
     }

@@ -59,8 +59,8 @@ class Change:
         if len(keys) == 1:
             return f"significantly so in 1 of {format_plural(len(every), 'cell')}: {most}"
         return (
-            f"significantly so in {format_count(len(keys))} of {format_plural(len(every), 'cell')}, "
-            f"most of all {most}"
+            f"significantly so in {format_count(len(keys))} of "
+            f"{format_plural(len(every), 'cell')}, most of all {most}"
         )
 
     def cause(self) -> str:

@@ -76,8 +76,8 @@ def test_equal_sides_are_the_same_within_a_whole_percent():
     assert {each.answer for each in told.comparands} == {"same"}
     assert all(each.within_share <= told.margin_share for each in told.comparands)
     assert told.verdict == (
-        "No difference seen between A and B (within 2 %) over 6 cells; no cell significantly faster "
-        "or slower."
+        "No difference seen between A and B (within 2 %) over 6 cells; no cell significantly "
+        "faster or slower."
     )
     narrow = of(*interleaved(rows, [times_of([row], NOISE)[0] for row in rows]), margin_share=0.002)
     assert {each.answer for each in narrow.comparands} == {"undecided"}

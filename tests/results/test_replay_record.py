@@ -18,7 +18,7 @@ from seatrial.results.replay_ids import (
     ReplayIds,
 )
 
-CRATE = Path(__file__).parents[2] / "crates" / "replay" / "src"
+CRATE = Path(__file__).parents[2] / "crates" / "playback" / "src"
 OF_PYTHON = {
     "end",
     "words",
@@ -50,12 +50,12 @@ def test_the_fields_are_those_of_the_engine(name):
 @pytest.mark.parametrize("name", STRUCTS_OF_IDS)
 def test_the_fields_of_ids_are_those_of_the_engine(name):
     stored = set(STRUCTS_OF_IDS[name].__struct_encode_fields__)
-    assert fields_in("ids/told.rs", name) == stored
+    assert fields_in("rewrite/told.rs", name) == stored
 
 
 def fields_in(file: str, name: str) -> set[str]:
     """The fields of a struct of the engine."""
-    source = (CRATE / "playback" / file).read_text()
+    source = (CRATE / file).read_text()
     (body,) = re.findall(rf"pub struct {name} {{\n(.*?)\n}}", source, re.DOTALL)
     return set(re.findall(r"^    pub (\w+):", body, re.MULTILINE))
 

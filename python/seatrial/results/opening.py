@@ -58,6 +58,8 @@ def writer(path: Path, *, create: bool) -> sqlite3.Connection:
     """
     _check_head(path, may_be_missing=create)
     with explained(path):
+        if create and not path.exists():
+            _create_whole(path)
         connection = _connect(path, "rwc" if create else "rw")
         with _closed_on_error(connection):
             found = schema.version(connection)
@@ -70,6 +72,35 @@ def writer(path: Path, *, create: bool) -> sqlite3.Connection:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
     return connection
+
+
+def _create_whole(path: Path) -> None:
+    """Make a new results file that appears under its name only when it is whole.
+
+    A process that is killed meanwhile leaves nothing: an empty file would be refused by readers.
+    Where the file system has no files without a name, SQLite makes the file itself, step by step.
+    """
+    template = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        schema.migrate(template)
+        content = template.serialize()
+    finally:
+        template.close()
+    try:
+        descriptor = os.open(path.absolute().parent, os.O_TMPFILE | os.O_RDWR, 0o666)
+    except OSError:
+        return
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(content)
+        os.fsync(descriptor)
+        # Never over a file that somebody has made meanwhile.
+        with suppress(FileExistsError):
+            os.link(f"/proc/self/fd/{descriptor}", path, follow_symlinks=True)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
 
 
 def close(connection: sqlite3.Connection) -> None:

@@ -54,7 +54,7 @@ test-rust: ## the tests of the Rust crates
 
 # These time nothing and touch no device of the machine (the lab's disks are files of its own): they
 # run beside the others. Both halves take about as long.
-BESIDE := $(addprefix tests/,lab stats findings report results) \
+BESIDE := $(addprefix tests/,lab stats findings report results examples) \
 	$(addprefix tests/trials/,io replay audit/analysis database/analysis layouts/analysis) \
 	tests/trials/loadline/analysis \
 	$(patsubst %,tests/cli/test_%.py,audit_command commands db_command db_options declared import \

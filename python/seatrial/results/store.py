@@ -401,7 +401,7 @@ class ResultsFile:
             self._connection.execute("BEGIN DEFERRED")
             try:
                 yield
-            except ValueError as error:
+            except (TypeError, ValueError) as error:
                 # Rows that SQLite holds to be whole, but whose content is not what we write.
                 raise opening.damaged(self.path, str(error)) from error
             finally:

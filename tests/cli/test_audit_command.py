@@ -73,7 +73,7 @@ def test_a_refusal_of_one_table_beside_the_answer_of_another(tmp_path):
     ended = seatrial("audit", cut, "--predict", "512,10", folder=tmp_path)
     assert ended.code == 0, ended.err
     assert "512 B reads, 10 in flight" in ended.out
-    assert "not told. No prediction for 512 B at 10 in flight. Writes that pay for parity" in (
+    assert "not given. No prediction for 512 B at 10 in flight. Writes that pay for parity" in (
         " ".join(ended.out.split())
     )
 

@@ -25,6 +25,7 @@ SECONDS = 1.8
 LAST_S = 0.9
 COMMITTERS = 8
 QUOTA_AFTER_S = 0.15
+ATTEMPTS = 3
 
 PSYNC, IO_URING = 1, 32
 BOTH_ENGINES = pytest.mark.parametrize("depth", [PSYNC, IO_URING], ids=["psync", "io_uring"])
@@ -71,11 +72,14 @@ def assert_found(
     assert cause in [finding["evidence"]["cause"] for finding in findings]
 
 
-def assert_names_the_group(document: dict[str, Any], setting: str) -> None:
-    """The finding says which group it was, and how it was set."""
+def assert_names_the_group(document: dict[str, Any], *settings: str) -> None:
+    """The finding says which group it was, and how it was set, in one of some ways."""
     findings = [finding for finding in document["findings"] if finding["kind"] == "stall"]
-    settings = [each for one in findings for each in one["evidence"].get("cgroup_settings", [])]
-    assert any("/seatrial-test-" in each and setting in each for each in settings), findings
+    named = [each for one in findings for each in one["evidence"].get("cgroup_settings", [])]
+    named += [one["sentence"] for one in findings]
+    assert any(
+        "/seatrial-test-" in each and setting in each for each in named for setting in settings
+    ), findings
 
 
 @pytest.mark.parametrize(
@@ -146,7 +150,8 @@ def test_a_quota_of_processor_time_is_named(memory, tmp_path, depth):
     (sample,) = document["samples"]
     longest = max(sample["stalls"], key=lambda stall: stall["length_s"])
     assert longest["cause"] == "cpu_quota", sample["stalls"]
-    assert_names_the_group(document, "cpu.cfs_quota_us 20000")
+    # Who looks is stopped as well: it may come to look only when the quota has been lifted.
+    assert_names_the_group(document, "cpu.cfs_quota_us 20000", "lifted before it was read")
     assert any(finding["kind"] == "cpu_quota" for finding in document["findings"])
 
 
@@ -183,12 +188,25 @@ def test_a_frozen_file_system_is_the_file_systems_fault(file_system, tmp_path, k
 
 @BOTH_ENGINES
 def test_a_stopped_process_is_the_generators_fault(file_system, tmp_path, depth):
-    document, injected = injected_into(
-        trials(file_system("xfs").folder, operation="read", depth=depth),
-        lambda trial: injections.stop(trial.pid, FREEZE_S),
-        tmp_path,
-    )
+    place = file_system("xfs").folder
+    for attempt in range(ATTEMPTS):
+        folder = tmp_path / f"trial-{attempt}"
+        folder.mkdir()
+        document, injected = injected_into(
+            trials(place, operation="read", depth=depth),
+            lambda trial: injections.stop(trial.pid, FREEZE_S),
+            folder,
+        )
+        if not stood_still_before(document, injected):
+            break
     assert_found(document, injected, "generator", depth, SHARP_EDGE_S)
+
+
+def stood_still_before(document: dict[str, Any], injected: Injected) -> bool:
+    """Whether the machine itself stood still right before the injection, so that both are one."""
+    (sample,) = document["samples"]
+    start_s = sample["started_at"] + the_stall(sample, injected)["start_s"]
+    return start_s < injected.began.after_s - SHARP_EDGE_S
 
 
 @pytest.mark.parametrize("whose", ["", "worker-"], ids=["whole-process", "worker-alone"])

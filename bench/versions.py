@@ -29,7 +29,6 @@ from paired import Bar, median_estimate, paired_ratio, told
 from results_page import ROOT, machine_lines, table
 from server_log import write_log
 
-from seatrial import _core
 from seatrial.errors import SeatrialError
 
 SECTION: Final = "versions"
@@ -53,13 +52,17 @@ def engine(folder, count):
     running.wait(1e6)
     return running.result()["outcome"]["completed"]
 
-def reading(folder, count):
-    output = f"{folder}/{os.getpid()}.trace"
+def kept(folder, count, name="statements"):
+    output = f"{folder}/{name}.trace"
     spec = {"logs": [f"{folder}/statements.csv"], "output": output, "format": "csv"}
     running = _core.start_sql_read(json.dumps(spec))
     running.wait(1e6)
-    os.unlink(output)
     return json.loads(running.result())["accounting"]["executable"]
+
+def reading(folder, count):
+    done = kept(folder, count, str(os.getpid()))
+    os.unlink(f"{folder}/{os.getpid()}.trace")
+    return done
 
 def replay(folder, count):
     server = _core.NullServer()
@@ -118,7 +121,8 @@ def section(options: argparse.Namespace) -> str:
     with tempfile.TemporaryDirectory(prefix="versions-") as name:
         folder = Path(name)
         write_log(folder / "statements.csv", "csv", options.statements)
-        read_once(folder)
+        # The trace that both play is in the format of the other, which is the older one.
+        worked_ns(sides["other"], "kept", folder, options.requests)
         for number in range(1, options.rounds + 1):
             for work in rng.sample(WORKS, len(WORKS)):
                 for side in rng.sample([*sides, "again"], 3):
@@ -127,18 +131,6 @@ def section(options: argparse.Namespace) -> str:
             loads.append(os.getloadavg()[0])
             print(f"round {number} of {options.rounds}", file=sys.stderr)
     return page(options, spent_ns, loads)
-
-
-def read_once(folder: Path) -> None:
-    """Read the log into the trace that both play: its format is the same in both."""
-    spec = {
-        "logs": [str(folder / "statements.csv")],
-        "output": str(folder / "statements.trace"),
-        "format": "csv",
-    }
-    reading = _core.start_sql_read(json.dumps(spec))
-    reading.wait(1e6)
-    reading.result()
 
 
 def worked_ns(checkout: Path, work: str, folder: Path, requests: int) -> float:

@@ -85,7 +85,7 @@ def sample_of_requests(
         operations={
             kind: _result(kind, requests) for kind in dict.fromkeys(r.operation for r in requests)
         },
-        timeline=_timeline(good, cell.spec["slice_ms"] * NS_PER_MS),
+        timeline=timeline_of(good, cell.spec["slice_ms"] * NS_PER_MS),
         stalls=_stalls(cell, good, duration_s),
         errors_count=len(failed),
         errors=[_error(each) for each in failed[:ERRORS_KEPT_MAX]],
@@ -103,7 +103,8 @@ def _result(kind: str, requests: Iterable[Request]) -> OperationResult:
     )
 
 
-def _timeline(good: Iterable[Request], slice_ns: int) -> Timeline:
+def timeline_of(good: Iterable[Request], slice_ns: int) -> Timeline:
+    """Return completions by time, each in the slice in which it ended."""
     by_slice: dict[tuple[int, str], list[Request]] = defaultdict(list)
     for each in good:
         by_slice[each.ended_ns // slice_ns, each.operation].append(each)

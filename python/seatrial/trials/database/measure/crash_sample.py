@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
@@ -15,11 +14,12 @@ from seatrial.errors import TargetError
 from seatrial.machine.file import TrialFolder
 from seatrial.machine.undo import UndoJournal
 from seatrial.measure.progress import Watcher
+from seatrial.measure.requests import Request, timeline_of
 from seatrial.measure.surroundings import Surroundings
 from seatrial.postgres.binaries import Binaries, find_binaries
 from seatrial.postgres.processes import end_server
 from seatrial.postgres.settings import check_settings
-from seatrial.results.model import DatabaseRecord, OperationResult, Outcome, Sample, Slice, Timeline
+from seatrial.results.model import DatabaseRecord, OperationResult, Outcome, Sample, Timeline
 from seatrial.study.cell import Cell
 from seatrial.study.model import Plan
 from seatrial.trials.database.measure.crash import DATA_FOLDER, Crashed, CrashTrial, drive_bytes
@@ -213,20 +213,8 @@ def _counters(crashed: Crashed) -> dict[str, float]:
 
 
 def _timeline(answers: list[Answer], slice_ns: int) -> Timeline:
-    taken_ns: dict[int, list[int]] = defaultdict(list)
-    for answer in answers:
-        taken_ns[answer.at_ns // slice_ns].append(answer.took_ns)
-    slices = [
-        Slice(
-            index=index,
-            operation=OPERATION,
-            completed=len(own_ns),
-            transferred_bytes=0,
-            response=_core.Histogram.of(own_ns).encode(),
-        )
-        for index, own_ns in sorted(taken_ns.items())
-    ]
-    return Timeline(slice_ns=slice_ns, slices=slices)
+    requests = (Request(OPERATION, each.at_ns - each.took_ns, each.at_ns) for each in answers)
+    return timeline_of(requests, slice_ns)
 
 
 def _require_work(crashed: Crashed) -> None:

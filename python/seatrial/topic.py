@@ -193,7 +193,7 @@ class Topic:
 
     # The plan: what the cells take.
 
-    def ends_by_itself(self, cell: Cell) -> bool:
+    def has_given_work(self, cell: Cell) -> bool:
         """Return whether a sample is shorter on a faster target, as its work is given."""
         del cell
         return False

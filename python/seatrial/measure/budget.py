@@ -98,7 +98,7 @@ class RunBudget:
         if self.plan.target(cell.target).layout:
             planned_s += layout_cost.RESTING_S
         lasted_s = [sample.duration_s for sample in self._samples[cell.key]]
-        if not topic_of(cell).ends_by_itself(cell) or not lasted_s:
+        if not topic_of(cell).has_given_work(cell) or not lasted_s:
             return planned_s
         return planned_s - float(cell.spec["limit"]["duration_s"]) + max(lasted_s)
 

@@ -105,7 +105,7 @@ def _unlike_lengths(a: Entrant, b: Entrant, matched: Matched) -> str:
         for cell in matched.cells
         if not cell.a[0].cell.spec.get("limit", {}).get("bytes")
         and _length_s(cell.a) > 0
-        and not topic_of(cell.a[0].cell).ends_by_itself(cell.a[0].cell)
+        and not topic_of(cell.a[0].cell).has_given_work(cell.a[0].cell)
     ]
     if not timed:
         return ""

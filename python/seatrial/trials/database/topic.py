@@ -190,7 +190,7 @@ class DatabaseTopic(Topic):
         del cell
         return factor not in OWN_FACTORS
 
-    def ends_by_itself(self, cell: Cell) -> bool:
+    def has_given_work(self, cell: Cell) -> bool:
         """Return whether a cell is a batch or plays a trace."""
         return cell.kind in ("batch", "replay")
 
